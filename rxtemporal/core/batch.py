@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.columns import Columns, end_column, time_column, time_series
+from rxtemporal.core.columns import BOOL, Columns, end_column, read_times, time_series
 from rxtemporal.core.schema import conform
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, describe, time_ticks
 from rxtemporal.errors import CtiViolationError, EventError, SchemaError
@@ -22,8 +22,13 @@ Bools = npt.NDArray[np.bool_]
 TimeForm = Literal["datetime", "ticks"]
 
 START, END = "start_time", "end_time"
+# an array, since numpy makes one of a number for each sum
+_TICK = np.array(TICK)
 # writable like other arrays: a kernel is compiled again for read-only ones
 _NO_INTS: Int64s = np.empty(0, np.int64)
+# the edges of batches up to this length that have none; shared, so nobody may write them
+_NO_EDGES: Int64s = np.zeros(65_536, np.int64)
+_NO_EDGES.flags.writeable = False
 
 
 class EventBatch:
@@ -40,51 +45,74 @@ class EventBatch:
     keys      tuple          names of the fields that group the stream; empty: not grouped
     ========= ============== ==================================================================
 
-    Made with the payload as a frame or as columns. Inside a batch a start edge precedes its end
-    edge; otherwise the order of rows has no meaning, nor have the boundaries between batches.
-    A batch and its arrays are never modified.
+    Made with the payload as a frame or as columns, with None for ``edge`` where all rows are
+    complete, and with None for ``end`` where all are points. ``in_order`` is True if the starts
+    are known never to fall. Inside a batch a start edge precedes its end edge; otherwise the order
+    of rows has no meaning, nor have the boundaries between batches. A batch and its arrays are
+    never modified.
 
     >>> batch = EventBatch.from_dicts([{"start_time": 0, "end_time": 9, "x": 1}], cti=9)
     >>> len(batch), batch.cti, batch.to_dicts()
     (1, 9, [{'start_time': 0, 'end_time': 9, 'x': 1}])
     """
 
-    __slots__ = ("_has_edges", "_highest", "columns", "cti", "edge", "end", "keys", "start")
+    __slots__ = ("_edge", "_end", "_has_edges", "columns", "cti", "in_order", "keys", "start")
 
     def __init__(
         self,
         start: Int64s,
-        end: Int64s,
-        edge: Int64s,
+        end: Int64s | None,
+        edge: Int64s | None,
         payload: pl.DataFrame | Columns,
         cti: int,
         keys: tuple[str, ...] = (),
+        in_order: bool = False,
     ) -> None:
         self.start = start
-        self.end = end
-        self.edge = edge
+        self._end = end
+        self._edge = edge
+        # True if a row is known to be an edge; to be looked for, unless there is no array
+        self._has_edges = False
         self.columns = payload if isinstance(payload, Columns) else Columns.from_frame(payload)
         self.cti = cti
         self.keys = keys
-        self._has_edges: bool | None = None
-        self._highest: int | None = None
+        self.in_order = in_order
 
     def __len__(self) -> int:
         return len(self.start)
 
     @property
+    def end(self) -> Int64s:
+        """The end of each row; those of points are made when they are first read."""
+        if self._end is None:
+            self._end = self.start + _TICK
+        return self._end
+
+    @property
+    def edge(self) -> Int64s:
+        """The edge id of each row; 0 for a complete row."""
+        if self._edge is not None:
+            return self._edge
+        n = len(self.start)
+        return _NO_EDGES[:n] if n <= len(_NO_EDGES) else np.zeros(n, np.int64)
+
+    @property
     def has_edges(self) -> bool:
         """True if a row is a start edge or an end edge; looked for once."""
-        if self._has_edges is None:
-            self._has_edges = bool(np.count_nonzero(self.edge))  # a tenth of what any() costs
+        if self._edge is None:
+            return False
+        if not self._has_edges:
+            self._has_edges = bool(np.count_nonzero(self._edge))  # a tenth of what any() costs
+            if not self._has_edges:
+                self._edge = None
         return self._has_edges
 
     @property
     def highest_start(self) -> int:
-        """The highest start of the rows, of which there is one at least; looked for once."""
-        if self._highest is None:
-            self._highest = int(np.maximum.reduce(self.start))  # half of what max() costs
-        return self._highest
+        """The highest start of the rows, of which there is one at least."""
+        if self.in_order:
+            return int(self.start[-1])
+        return int(np.maximum.reduce(self.start))  # half of what max() costs
 
     def find_ends(self) -> Bools | None:
         """Return the mask of the end edges; None if there are none."""
@@ -122,69 +150,55 @@ class EventBatch:
     ) -> EventBatch:
         """Return a batch without rows, which only advances time to ``cti``."""
         columns = Columns.empty(schema if isinstance(schema, pl.Schema) else pl.Schema(schema))
-        return cls(_NO_INTS, _NO_INTS, _NO_INTS, columns, cti, keys)
+        return cls(_NO_INTS, _NO_INTS, None, columns, cti, keys)
 
     @classmethod
     def of_rows(
         cls,
         start: Int64s,
-        end: Int64s,
+        end: Int64s | None,
         payload: pl.DataFrame | Columns,
         cti: int,
         keys: tuple[str, ...] = (),
     ) -> EventBatch:
-        """Return a batch of complete rows."""
-        batch = cls(start, end, np.zeros(len(start), np.int64), payload, cti, keys)
-        batch._has_edges = False
-        return batch
+        """Return a batch of complete rows; without ``end``, of points."""
+        return cls(start, end, None, payload, cti, keys)
 
     def take(self, rows: npt.NDArray[Any]) -> EventBatch:
         """Return the rows with these numbers (or where this mask is True), and the same CTI."""
-        if rows.dtype == np.bool_:
+        in_order = False
+        if rows.dtype == BOOL:
             mask, rows = rows, rows.nonzero()[0]
             if len(rows) == len(mask):
                 return self
             if not len(rows):
                 return self.none(self.cti)
-        return self._pass_edges(
-            EventBatch(
-                self.start.take(rows),
-                self.end.take(rows),
-                self._take_edges(rows),
-                self.columns.take(rows),
-                self.cti,
-                self.keys,
-            )
+            in_order = self.in_order
+        return EventBatch(
+            self.start.take(rows),
+            None if self._end is None else self._end.take(rows),
+            None if self._edge is None else self._edge.take(rows),
+            self.columns.take(rows),
+            self.cti,
+            self.keys,
+            in_order,
         )
-
-    def _take_edges(self, rows: Int64s) -> Int64s:
-        # without edges all are 0; few rows do not keep the array of many in memory
-        if self._has_edges is False and len(rows) <= len(self.edge) <= 4 * len(rows):
-            return self.edge[: len(rows)]
-        return self.edge.take(rows)
 
     def slice(self, begin: int, end: int) -> EventBatch:
         """Return the rows from number ``begin`` up to ``end``, without copying them."""
-        return self._pass_edges(
-            EventBatch(
-                self.start[begin:end],
-                self.end[begin:end],
-                self.edge[begin:end],
-                self.columns.slice(begin, end),
-                self.cti,
-                self.keys,
-            )
+        return EventBatch(
+            self.start[begin:end],
+            None if self._end is None else self._end[begin:end],
+            None if self._edge is None else self._edge[begin:end],
+            self.columns.slice(begin, end),
+            self.cti,
+            self.keys,
+            self.in_order,
         )
-
-    def _pass_edges(self, some: EventBatch) -> EventBatch:
-        """Return some of this batch's rows, which have no edges if this batch has none."""
-        if self._has_edges is False:
-            some._has_edges = False
-        return some
 
     def none(self, cti: int) -> EventBatch:
         """Return this batch without its rows, which only advances time to ``cti``."""
-        return EventBatch(_NO_INTS, _NO_INTS, _NO_INTS, self.columns.slice(0, 0), cti, self.keys)
+        return EventBatch(_NO_INTS, _NO_INTS, None, self.columns.slice(0, 0), cti, self.keys)
 
     def replace(
         self,
@@ -195,20 +209,18 @@ class EventBatch:
         payload: pl.DataFrame | Columns | None = None,
         cti: int | None = None,
         keys: tuple[str, ...] | None = None,
-        highest_start: int | None = None,
     ) -> EventBatch:
-        """Return the batch with some of its parts replaced; give ``highest_start`` if known."""
+        """Return the batch with some of its parts replaced."""
         made = EventBatch(
             self.start if start is None else start,
-            self.end if end is None else end,
-            self.edge if edge is None else edge,
+            (self._end if start is None else self.end) if end is None else end,
+            self._edge if edge is None else edge,
             self.columns if payload is None else payload,
             self.cti if cti is None else cti,
             self.keys if keys is None else keys,
+            start is None and self.in_order,
         )
-        if edge is None:
-            made._has_edges = self._has_edges
-        made._highest = self._highest if start is None and highest_start is None else highest_start
+        made._has_edges = edge is None and self._has_edges
         return made
 
     @staticmethod
@@ -221,17 +233,16 @@ class EventBatch:
         if len(filled) == 1:
             (rows,) = filled
             return rows.replace(cti=last.cti, keys=last.keys)
-        made = EventBatch(
+        whole = all(batch._edge is None for batch in filled)
+        points = all(batch._end is None for batch in filled)
+        return EventBatch(
             np.concatenate([batch.start for batch in batches]),
-            np.concatenate([batch.end for batch in batches]),
-            np.concatenate([batch.edge for batch in batches]),
+            None if points else np.concatenate([batch.end for batch in batches]),
+            None if whole else np.concatenate([batch.edge for batch in batches]),
             Columns.concat([batch.columns for batch in batches]),
             last.cti,
             last.keys,
         )
-        if all(batch._has_edges is False for batch in filled):
-            made._has_edges = False
-        return made
 
     def check(self, previous_cti: int = MIN_TIME) -> EventBatch:
         """Return the batch itself; raise an error if it breaks its contract.
@@ -240,7 +251,8 @@ class EventBatch:
         end have ``end = MAX_TIME``. 4. No row breaks the promise made by ``previous_cti``.
         5. The CTI does not go back.
         """
-        lengths = {len(self.start), len(self.end), len(self.edge), self.columns.height}
+        edges = self.start if self._edge is None else self._edge
+        lengths = {len(self.start), len(self.end), len(edges), self.columns.height}
         if len(lengths) > 1:
             raise SchemaError(f"the columns of a batch differ in length: {sorted(lengths)}")
         self._check_starts()
@@ -302,14 +314,14 @@ class EventBatch:
         for name in (start, end):
             if name is not None and name not in frame.columns:
                 raise SchemaError(f"there is no column {name!r}; there are {frame.columns}")
-        starts = time_column(frame[start])
-        ends = starts + TICK if end is None else end_column(frame[start], frame[end], starts)
+        starts, in_order = read_times(frame[start])
+        ends = None if end is None else end_column(frame[start], frame[end], starts)
         payload = frame.clone()
         for name in {start, start if end is None else end}:
             payload.drop_in_place(name)  # polars' drop builds a query
         if not payload.width:
             payload = pl.DataFrame(height=frame.height)
-        batch = cls.of_rows(starts, ends, conform(payload), time_ticks(cti))
+        batch = cls(starts, ends, None, conform(payload), time_ticks(cti), (), in_order)
         return batch.check() if end is not None else batch._check_starts()
 
     def to_dicts(self, time: TimeForm = "ticks") -> list[dict[str, Any]]:

@@ -41,6 +41,10 @@ _PHYSICAL: dict[type[pl.DataType], npt.DTypeLike] = {
 }
 _UTC = pl.Datetime("us", "UTC")
 _TIMES = (pl.Date, pl.Time, pl.Datetime, pl.Duration)
+# compared with this, a type of an array need not be made of a type of values each time
+BOOL = np.dtype(np.bool_)
+# values compared at once: the result stays in the cache
+_BLOCK = 8_192
 
 
 def physical_type(dtype: pl.DataType) -> npt.DTypeLike | None:
@@ -85,7 +89,7 @@ class SeriesColumn:
         if type(rows) is slice:
             begin, end, _ = rows.indices(len(series))
             return SeriesColumn(series.slice(begin, max(end - begin, 0)))
-        if rows.dtype == np.bool_:
+        if rows.dtype == BOOL:
             return SeriesColumn(series.filter(pl.Series(rows)))
         if len(rows) == 1:
             return SeriesColumn(series.slice(int(rows[0]), 1))
@@ -254,9 +258,10 @@ class Columns:
 
     def __getitem__(self, name: str) -> Column:
         """Return the column of this name; ``SchemaError`` if there is none."""
-        for each, column in zip(self.schema, self.columns, strict=True):
+        columns = self._columns or self.columns
+        for place, each in enumerate(self._schema or self.schema):
             if each == name:
-                return column
+                return columns[place]
         raise SchemaError(f"there is no field {name!r}; there are {list(self.schema)}")
 
     def series(self, name: str) -> pl.Series:
@@ -274,19 +279,20 @@ class Columns:
 
     def take(self, rows: Array) -> Columns:
         """Return the rows with these numbers, or for which this mask is True."""
-        numbers = rows.nonzero()[0] if rows.dtype == np.bool_ else rows
+        numbers = rows.nonzero()[0] if rows.dtype == BOOL else rows
         taken = [
             column.take(numbers) if type(column) is np.ndarray else column[numbers]
-            for column in self.columns
+            for column in self._columns or self.columns
         ]
-        return Columns(self.schema, taken, len(numbers))
+        return Columns(self._schema or self.schema, taken, len(numbers))
 
     def slice(self, begin: int, end: int) -> Columns:
         """Return the rows from number ``begin`` up to ``end``, without copying them."""
         rows = slice(begin, end)
-        whole = 0 <= begin <= end <= self.height
-        height = end - begin if whole else len(range(self.height)[rows])
-        return Columns(self.schema, [column[rows] for column in self.columns], height)
+        inside = 0 <= begin <= end <= self.height
+        height = end - begin if inside else len(range(self.height)[rows])
+        columns = self._columns or self.columns
+        return Columns(self._schema or self.schema, [column[rows] for column in columns], height)
 
     @staticmethod
     def concat(parts: Sequence[Columns]) -> Columns:
@@ -325,6 +331,11 @@ def time_column(series: pl.Series, *, null: int | None = None) -> Int64s:
 
     A null becomes ``null``, or is an error if ``null`` is None. Finer units are floored.
     """
+    return read_times(series, null=null)[0]
+
+
+def read_times(series: pl.Series, *, null: int | None = None) -> tuple[Int64s, bool]:
+    """Return a column of times as ``time_column`` does, and True if the times never fall."""
     name, dtype = series.name, series.dtype
     if isinstance(dtype, pl.Datetime):
         if dtype.time_zone is None:
@@ -351,9 +362,24 @@ def time_column(series: pl.Series, *, null: int | None = None) -> Int64s:
                 f'Hint: filter with pl.col("{name}").is_not_null(), and count what you leave out.'
             )
         series = series.fill_null(null)
-    if len(series) and not (series.min() >= MIN_TIME and series.max() <= MAX_TIME):  # type: ignore[operator]
+    times = np.ascontiguousarray(series.to_numpy())
+    in_order = is_ascending(times)
+    # of times in order the first and the last one say all
+    if len(times) and not (
+        (times[0] if in_order else times.min()) >= MIN_TIME
+        and (times[-1] if in_order else times.max()) <= MAX_TIME
+    ):
         raise EventError(f"column {name!r} holds times outside of time, {MIN_TIME} to {MAX_TIME}")
-    return np.ascontiguousarray(series.cast(pl.Int64).to_numpy())
+    return times.astype(np.int64, copy=False), in_order
+
+
+def is_ascending(values: Array) -> bool:
+    """Return True if values never fall. O(n), up to the first block in which they do."""
+    for begin in range(0, len(values) - 1, _BLOCK):
+        block = values[begin : begin + _BLOCK + 1]
+        if np.count_nonzero(block[1:] < block[:-1]):
+            return False
+    return True
 
 
 def end_column(start: pl.Series, end: pl.Series, starts: Int64s) -> Int64s:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import repeat, starmap
 from typing import Any
 
 from rxtemporal.core.events import EdgeEvent, EdgeType, IntervalEvent, PointEvent, RowEvent
@@ -81,8 +82,8 @@ def make_events(
     payloads: Sequence[Any],
 ) -> list[PointEvent | IntervalEvent]:
     """Return points or intervals; the end of a point is its start and a tick."""
-    # without a call for each event: this runs once for each row that leaves a query
-    events: list[Any] = [_OpenEvent() for _ in starts]
+    # without a line of its own for each object: this runs once for each row that leaves a query
+    events: list[Any] = list(starmap(_OpenEvent, repeat((), len(starts))))
     rows = zip(events, times, starts, ends, payloads, strict=True)
     for event, time, start, end, payload in rows:
         event.start_time = time

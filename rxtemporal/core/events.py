@@ -107,13 +107,6 @@ _set_payload: Final = RowEvent.__dict__["payload"].__set__
 _set_start_time: Final = RowEvent.__dict__["start_time"].__set__
 
 
-def _fill(event: RowEvent, start_time: Time, start: int, end: int, payload: Any) -> None:
-    _set_start_time(event, start_time)
-    _set_start(event, start)
-    _set_end(event, end)
-    _set_payload(event, payload)
-
-
 def _plain(time: TimeLike) -> Time:
     return parse_time(time) if isinstance(time, str) else time
 
@@ -191,13 +184,22 @@ class IntervalEvent(RowEvent):
     shape = EventShape.INTERVAL
 
     def __init__(self, start_time: TimeLike, end_time: TimeLike, payload: Any) -> None:
-        # without a call: programs make one for each event that they push
-        if isinstance(start_time, str):
-            start_time = parse_time(start_time)
-        if isinstance(end_time, str):
-            end_time = parse_time(end_time)
-        start = _start_ticks(start_time)
-        _fill(self, start_time, start, _end_ticks(start_time, start, end_time), payload)
+        # the common case without a call, as for a point
+        if (
+            type(start_time) is int
+            and type(end_time) is int
+            and MIN_TIME <= start_time < end_time <= MAX_TIME
+        ):
+            time: Time = start_time
+            start, end = start_time, end_time
+        else:
+            time = _plain(start_time)
+            start = _start_ticks(time)
+            end = _end_ticks(time, start, _plain(end_time))
+        _set_start_time(self, time)
+        _set_start(self, start)
+        _set_end(self, end)
+        _set_payload(self, payload)
 
     @classmethod
     def create_insert(cls, start_time: TimeLike, end_time: TimeLike, payload: Any) -> IntervalEvent:
@@ -235,13 +237,12 @@ class EdgeEvent(RowEvent):
     def __init__(
         self, edge_type: EdgeType, start_time: TimeLike, end_time: TimeLike, payload: Any
     ) -> None:
-        # without a call: programs make one for each event that they push
-        if isinstance(start_time, str):
-            start_time = parse_time(start_time)
-        if isinstance(end_time, str):
-            end_time = parse_time(end_time)
-        start = _start_ticks(start_time)
-        _fill(self, start_time, start, _end_ticks(start_time, start, end_time), payload)
+        time = _plain(start_time)
+        start = _start_ticks(time)
+        _set_start_time(self, time)
+        _set_start(self, start)
+        _set_end(self, _end_ticks(time, start, _plain(end_time)))
+        _set_payload(self, payload)
         _set_edge_type(self, edge_type)
 
     @classmethod

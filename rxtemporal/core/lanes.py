@@ -26,9 +26,15 @@ class LaneBatch(Protocol):
     """The parts of an event batch that a lane shows."""
 
     start: npt.NDArray[np.int64]
-    end: npt.NDArray[np.int64]
-    edge: npt.NDArray[np.int64]
     cti: int
+
+    @property
+    def end(self) -> npt.NDArray[np.int64]:
+        """The end of each row."""
+
+    @property
+    def edge(self) -> npt.NDArray[np.int64]:
+        """The edge id of each row; 0 for a complete row."""
 
     @property
     def schema(self) -> pl.Schema:

@@ -80,7 +80,11 @@ class KeyCoder:
         """Return the code of each row's key, numbering those that are new."""
         if not self.names:
             return np.zeros(rows.height, np.int64)
-        return self.encode_columns([rows[name] for name in self.names])
+        return self.encode_columns(self.select(rows))
+
+    def select(self, rows: Columns) -> list[Column]:
+        """Return the key's columns, in their order."""
+        return [rows[name] for name in self.names]
 
     def encode_columns(self, columns: Sequence[Column]) -> Codes:
         """Return the code of each row's key, given the key's columns in their order."""

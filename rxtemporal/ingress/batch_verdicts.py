@@ -22,6 +22,7 @@ from rxtemporal.engine.kernels.door_rules import (
     NOWHERE,
     ROW,
     START_EDGE,
+    make_cti,
 )
 from rxtemporal.errors import EventError
 from rxtemporal.ingress.lateness import LateReason
@@ -125,6 +126,14 @@ def _load_kernels() -> ModuleType:
     return door
 
 
+@cache
+def _load_order() -> ModuleType:
+    """Return the compiled functions of order, loaded likewise."""
+    from rxtemporal.engine.kernels import order
+
+    return order
+
+
 def judge_rows(
     start: Int64s,
     end: Int64s,
@@ -166,14 +175,34 @@ def pass_items(start: Int64s, kind: Bytes, rules: Rules, state: State) -> State 
     return (cti, own, count, last, 0, high, behind) if passed else None
 
 
-def pass_rows(start: Int64s, rules: Rules, state: State) -> State | None:
-    """Return the state after complete rows that come in order and in time; None for others."""
+def pass_rows(start: Int64s, rules: Rules, state: State, in_order: bool = False) -> State | None:
+    """Return the state after complete rows that come in order and in time; None for others.
+
+    ``in_order``: they are known to be in order; otherwise this takes a look at each row.
+    """
+    # this runs once for each batch: no calls of max, which cost as much as the rest
     every, span, delay, _, _ = rules
     cti, own, count, last, _, high, behind = state
-    passed, cti, own, count, last, high, behind = _load_kernels().advance(
-        start, every, span, delay, cti, own, count, last, high, behind
-    )
-    return (cti, own, count, last, 0, high, behind) if passed else None
+    n = len(start)
+    if not n or delay < 0 or (first := start.item(0)) < cti:
+        return None
+    if not in_order and not _load_order().is_sorted(start):
+        return None
+    if high - first > behind:  # of rows in order the first one is the furthest behind
+        behind = high - first
+    # the row that last makes a CTI due: of rows in order its CTI is the latest
+    due = -1
+    if every:
+        due = n - 1 - (count + n) % every
+    elif span:
+        due = _load_kernels().find_due(start, span, last)
+    if due >= 0:
+        last = start.item(due)
+        time = make_cti(last, delay)
+        cti = time if time > cti else cti
+        own = time if time > own else own
+        high = last if last > high else high
+    return cti, own, count + n, last, 0, high, behind
 
 
 def classify_rows(batch: EventBatch) -> Bytes:

@@ -68,6 +68,8 @@ if TYPE_CHECKING:
 # the accepted event or None, the id of its row if it is an edge, and its lateness if it is late
 Verdict: TypeAlias = tuple[RowEvent | None, int, Lateness | None]
 IN_TIME: Verdict = (None, 0, None)
+# the accepted rows of a batch with the CTI after them, and the late ones
+Accepted: TypeAlias = tuple[EventBatch, LateRows | None]
 
 
 class Door:
@@ -280,9 +282,7 @@ class Door:
         due = self.due
         return self.cti, self.own, due.count, due.last, 0, self.high, 0
 
-    def accept_batch(
-        self, batch: EventBatch, ahead: Bools | None = None
-    ) -> tuple[EventBatch, LateRows | None]:
+    def accept_batch(self, batch: EventBatch, ahead: Bools | None = None) -> Accepted:
         """Judge a batch; return its accepted rows with the CTI after them, and the late rows.
 
         An end edge is matched by its id. Without settings every row is accepted and an end edge
@@ -300,22 +300,20 @@ class Door:
         edges.remember_open()
         return accepted
 
-    def _accept_complete(
-        self, batch: EventBatch, ahead: Bools | None
-    ) -> tuple[EventBatch, LateRows | None]:
+    def _accept_complete(self, batch: EventBatch, ahead: Bools | None) -> Accepted:
         if self.settings is None:
             self.events += len(batch.start)
             self.enqueue(batch.cti)
             return batch, None
-        passed = pass_rows(batch.start, self.rules, self.state) if ahead is None else None
-        if passed is None:
-            return self.accept_judged(
-                batch, self.judge_columns(batch.start, batch.end, ahead=ahead)
-            )
-        self._continue(passed, len(batch.start))
-        self.enqueue(batch.cti)
-        cti, highest = max(self.cti, MIN_TIME), int(batch.start[-1])
-        return batch.replace(cti=cti, highest_start=highest), None
+        if ahead is None:
+            passed = pass_rows(batch.start, self.rules, self.state, batch.in_order)
+            if passed is not None:
+                self._continue(passed, len(batch.start))
+                self.enqueue(batch.cti)
+                accepted = batch.replace(cti=max(self.cti, MIN_TIME))
+                accepted.in_order = True
+                return accepted, None
+        return self.accept_judged(batch, self.judge_columns(batch.start, batch.end, ahead=ahead))
 
     def judge_columns(
         self,
@@ -335,7 +333,7 @@ class Door:
 
     def accept_judged(
         self, batch: EventBatch, verdicts: Verdicts, kind: Bytes = NO_KINDS
-    ) -> tuple[EventBatch, LateRows | None]:
+    ) -> Accepted:
         """Apply the verdicts on a batch; return its accepted rows, and the late ones."""
         self.apply(verdicts, len(batch))
         self.enqueue(batch.cti)
@@ -357,7 +355,8 @@ class Door:
         due = self.due
         self.cti, self.own, due.count, due.last, by_import, self.high, behind = state
         self.late_by_import += by_import
-        self.largest_lateness = max(self.largest_lateness, behind)
+        if behind > self.largest_lateness:
+            self.largest_lateness = behind
 
     def _edge_table(self) -> IntTable:
         if self._batch_rows is None:

@@ -24,7 +24,7 @@ from rxtemporal.core.events import (
     PointEvent,
     RowEvent,
 )
-from rxtemporal.core.payload_rows import list_payloads
+from rxtemporal.core.payload_rows import PayloadLister, list_payloads
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, to_datetime
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -63,6 +63,7 @@ class Unpacker:
         self._ctis = ctis
         self._time = time
         self._cti = MIN_TIME
+        self._payloads: PayloadLister | None = None
 
     def list_events(self, batch: EventBatch) -> list[Event]:
         """Return the rows of a batch as events, then its CTI."""
@@ -93,7 +94,10 @@ class Unpacker:
     def _list_rows(self, batch: EventBatch, form: TimeForm) -> list[Any]:
         if self._shape is EventShape.EDGE:
             return _list_edges(batch, form)
-        starts, payloads = batch.start.tolist(), list_payloads(batch.columns)
+        starts, columns, lister = batch.start.tolist(), batch.columns, self._payloads
+        if lister is None or lister.schema is not columns.schema:
+            self._payloads = lister = PayloadLister(columns.schema)
+        payloads = lister.list_rows(columns)
         times = starts if form == "ticks" else list_times(batch.start)
         if self._shape is EventShape.INTERVAL:
             return make_events(IntervalEvent, times, starts, batch.end.tolist(), payloads)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from reactivex import Observable, abc
 from reactivex.disposable import CompositeDisposable
@@ -13,7 +12,7 @@ from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.engine.steps.step import TwoInputStep, find_earliest_due
 from rxtemporal.errors import blame
-from rxtemporal.reactive.lift import BatchOperator, make_batch_error
+from rxtemporal.reactive.lift import BatchOperator, Lifted, attach, make_batch_error
 from rxtemporal.reactive.meters import Gauge, Tap
 
 
@@ -37,19 +36,32 @@ def lift_two(
         ) -> abc.DisposableBase:
             lifted = _MergingObserver(make, place, absent, observer, gauge or Gauge())
             inputs = [
-                source.subscribe(
-                    partial(lifted.on_next, side),
-                    lifted.on_error,
-                    partial(lifted.on_completed, side),
-                    scheduler=scheduler,
-                )
+                attach(_SideObserver(lifted, side), source, scheduler)
                 for side, source in enumerate((left, right))
             ]
             return CompositeDisposable(*inputs)
 
-        return Observable(subscribe)
+        return Lifted(subscribe)
 
     return operator
+
+
+class _SideObserver(abc.ObserverBase[EventBatch]):
+    """Observer of one of the two inputs."""
+
+    __slots__ = ("_lifted", "_side")
+
+    def __init__(self, lifted: _MergingObserver, side: int) -> None:
+        self._lifted, self._side = lifted, side
+
+    def on_next(self, batch: EventBatch) -> None:
+        self._lifted.on_next(self._side, batch)
+
+    def on_error(self, error: Exception) -> None:
+        self._lifted.on_error(error)
+
+    def on_completed(self) -> None:
+        self._lifted.on_completed(self._side)
 
 
 class _MergingObserver:
@@ -163,7 +175,7 @@ class _MergingObserver:
         except Exception as error:
             self.on_error(blame(error, self._place))
             return
-        if len(result) or result.cti > self._cti:
+        if len(result.start) or result.cti > self._cti:
             self._cti = result.cti
             self._count_out(result)
             self._observer.on_next(result)

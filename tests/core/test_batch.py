@@ -280,9 +280,74 @@ def test_a_batch_knows_its_edges() -> None:
     assert batch().replace(edge=np.array([0, 1, 0])).has_edges
 
 
+def test_a_batch_made_without_edges_has_none() -> None:
+    """Its edges are zeros, however many rows it has, also after its rows have been put together."""
+    for n in (0, 3, 70_000):
+        times = np.arange(n)
+        rows = EventBatch(times, times + 1, None, pl.DataFrame(height=n), 0)
+        assert not rows.has_edges
+        assert rows.edge.dtype == np.int64
+        assert rows.edge.tolist() == [0] * n
+    mixed = EventBatch.concat([rows, edges([(1, MAX_TIME, 7)])])
+    assert mixed.has_edges
+    assert mixed.edge.tolist() == [0] * n + [7]
+
+
+def test_ends_of_points_are_made_when_they_are_read() -> None:
+    """Parts of a batch of points have the same ends as if all had been made with it."""
+    rows = EventBatch.from_polars(pl.DataFrame({"t": [1, 4, 9]}), start="t", end=None)
+    moved = rows.replace(start=rows.start + 100)
+    assert moved.end.tolist() == [2, 5, 10]
+    for points in (rows, EventBatch.of_rows(rows.start, None, rows.columns, 9)):
+        assert points.slice(1, 3).end.tolist() == [5, 10]
+        assert points.take(np.array([2, 0])).end.tolist() == [10, 2]
+        assert points.replace(cti=3).end.tolist() == [2, 5, 10]
+        assert EventBatch.concat([points, points]).end.tolist() == [2, 5, 10] * 2
+        mixed = EventBatch.concat([points, edges([(1, 4, 0), (2, MAX_TIME, 0)])])
+        assert mixed.end.tolist() == [2, 5, 10, 4, MAX_TIME]
+        assert points.end is points.end
+
+
+def test_a_batch_knows_if_its_frame_was_in_order() -> None:
+    """Parts of it know that, too, unless rows are picked by number or have other starts."""
+    rows = EventBatch.from_polars(pl.DataFrame({"t": [1, 1, 4, 9]}), start="t", end=None)
+    assert rows.in_order
+    assert rows.highest_start == 9
+    assert rows.slice(1, 3).in_order
+    assert rows.take(np.array([True, False, True, False])).in_order
+    assert rows.replace(cti=9, end=rows.end + 1).in_order
+    assert not rows.take(np.array([2, 0])).in_order
+    assert not rows.replace(start=rows.start[::-1]).in_order
+    assert not EventBatch.concat([rows, rows]).in_order
+
+
+@pytest.mark.parametrize("place", [1, 8_191, 8_192, 8_193, 19_999])
+def test_one_row_out_of_order_is_found_wherever_it_is(place: int) -> None:
+    """The rows of a frame are compared in blocks, and with the first row of the next one."""
+    times = np.arange(0, 40_000, 2)
+    times[place] = times[place - 1] - 1
+    rows = EventBatch.from_polars(pl.DataFrame({"t": times}), start="t", end=None)
+    assert not rows.in_order
+    assert rows.highest_start == times.max()
+
+
+@pytest.mark.parametrize("times", [[5, MIN_TIME - 1, 7], [5, MAX_TIME + 1, 7]])
+def test_a_time_outside_of_time_is_found_between_others(times: list[int]) -> None:
+    """Times that are not in order are all looked at."""
+    with pytest.raises(EventError, match="holds times outside of time"):
+        EventBatch.from_polars(pl.DataFrame({"t": times}), start="t", end=None)
+
+
 def test_batches_without_rows_leave_those_with_rows_as_they_are() -> None:
     """One batch with rows among empty ones keeps its arrays; the last one has the CTI."""
     rows = batch()
     joined = EventBatch.concat([rows.none(3), rows, rows.none(12)])
     assert joined.start is rows.start
     assert joined.cti == 12
+
+
+def test_the_edges_that_batches_share_cannot_be_written() -> None:
+    """A mistake in one place would be one in every batch."""
+    batch = EventBatch(np.arange(3), None, None, pl.DataFrame({"x": [1, 2, 3]}), 0)
+    with pytest.raises(ValueError, match="read-only"):
+        batch.edge[0] = 1

@@ -35,10 +35,10 @@ def list_payloads(frame: pl.DataFrame) -> list[Any]:
     return _list_payloads(Columns.from_frame(frame))
 
 
-@pytest.mark.parametrize("rows", [0, 1, 3])
+@pytest.mark.parametrize("rows", [0, 1, 3, 300])
 def test_a_payload_is_the_row_of_its_frame(rows: int) -> None:
     """Each value has the type and the value that polars gives it, in the order of the fields."""
-    frame = FRAME.head(rows)
+    frame = pl.concat([FRAME] * 100).head(rows)
     payloads = list_payloads(frame)
     assert payloads == frame.to_dicts()
     kinds = [[type(value) for value in row.values()] for row in payloads]
@@ -46,13 +46,28 @@ def test_a_payload_is_the_row_of_its_frame(rows: int) -> None:
     assert all(list(row) == frame.columns for row in payloads)
 
 
+@pytest.mark.parametrize("rows", [2, 200])
 @pytest.mark.parametrize(
-    "name", ["'", '"', "\\", "\n", "{}", "{x!r}", "c0", "v0", "a b", "ä", "\0"]
+    "name", ["'", "__class__", '"', "\\", "\n", "{}", "{x!r}", "c0", "v0", "a b", "ä", "\0"]
 )
-def test_a_field_has_any_name(name: str) -> None:
+def test_a_field_has_any_name(name: str, rows: int) -> None:
     """A name is a text alone, whatever it looks like."""
-    assert list_payloads(pl.DataFrame({name: [1, 2]})) == [{name: 1}, {name: 2}]
-    assert list_payloads(pl.DataFrame({name: [1], "z": [2]})) == [{name: 1, "z": 2}]
+    numbers = range(rows)
+    assert list_payloads(pl.DataFrame({name: numbers})) == [{name: n} for n in numbers]
+    frame = pl.DataFrame({name: numbers, "z": numbers})
+    assert list_payloads(frame) == [{name: n, "z": n} for n in numbers]
+
+
+@pytest.mark.parametrize("fields", [1, 5, 40])
+def test_many_payloads_are_apart(fields: int) -> None:
+    """A payload that a program changes is changed alone, and can be given any other fields."""
+    row = {f"f{number}": number for number in range(fields)}
+    changed, *others = list_payloads(pl.DataFrame([row] * 100))
+    for number in range(100):
+        changed[f"new {number}"] = number
+    del changed["f0"]
+    assert len(changed) == fields + 99
+    assert list_payloads(pl.DataFrame([row] * 100)) == [*others, row]
 
 
 def test_a_scalar_is_its_bare_value() -> None:

@@ -63,6 +63,24 @@ def test_a_store_returns_what_it_was_given(data: st.DataObject) -> None:
             assert len(store) == len(model)
 
 
+def test_new_rows_have_fills_under_numbers_used_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After rows have left, some or all of them, new rows have the fills again."""
+    monkeypatch.setattr(rows_module, "MANY", 4)
+    store = RowStore([np.int64, np.int64, np.bool_], None, [-2, True])
+    for gone in (5, 8, 11):  # 3 of 8 rows stay, then 3 of 11, then none
+        first = store.extend([np.arange(8)])
+        _, number, flag = store.columns
+        assert number[first:].tolist() == [-2] * 8
+        assert flag[first:].tolist() == [True] * 8
+        number[first:], flag[first:] = 7, False
+        store.release(np.arange(gone))
+        assert store.compact() is not None
+        assert all(number == 7 for number in store.columns[1])
+    assert not store.height
+    store.extend([np.arange(100)])
+    assert store.columns[1].tolist() == [-2] * 100
+
+
 def test_what_a_queue_returned_stays_as_it_was() -> None:
     """Entries that are added later never overwrite those that were returned."""
     queue = Queue()
@@ -98,3 +116,18 @@ def test_rows_added_where_others_were_removed_are_alive() -> None:
         store.release(store.append([np.arange(8)])[1:])
         store.compact()
         assert store.columns[0].tolist() == [0]
+
+
+def test_a_store_that_is_cleared_after_a_burst_keeps_room_for_a_few() -> None:
+    """The room for many rows is kept while many come, and left once few do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows_module, "LARGE", 100)
+        store = RowStore([np.int64])
+        rooms = []
+        for count in (1_000, 1_000, 10, 10):
+            store.release(store.append([np.arange(count)]))
+            store.compact()
+            rooms.append(len(store.arrays[0]))
+        assert rooms == [1_000, 1_000, 0, 64]
+        assert store.append([np.arange(3)]).tolist() == [0, 1, 2]
+        assert len(store) == 3

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from random import Random
+from typing import Any
+
 import physical
 import pytest
 from hypothesis import given, settings
@@ -28,12 +31,8 @@ def test_most_operators_have_a_case() -> None:
     assert len({plan(name)._node.operator.name for name in CASES}) > 20  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("name", CASES)
-@settings(max_examples=max(5, settings().max_examples // 10))
-@given(data=st.data())
-def test_nothing_leaves_before_it_is_due(name: str, data: st.DataObject) -> None:
+def check_due(name: str, sides: tuple[list[Any], ...], random: Random) -> None:
     """If a CTI alone makes rows leave, it has reached the time at which rows were due."""
-    sides, random = drawn(name, data)
     stepper = Stepper(plan(name))
     step = stepper._steps[id(plan(name)._node)]
     ctis = [MIN_TIME] * CASES[name].inputs
@@ -45,3 +44,28 @@ def test_nothing_leaves_before_it_is_due(name: str, data: st.DataObject) -> None
         if left and min(ctis) < MAX_TIME:
             assert due is not None
             assert due <= min(ctis)
+
+
+@pytest.mark.parametrize("name", CASES)
+@settings(max_examples=max(5, settings().max_examples // 10))
+@given(data=st.data())
+def test_nothing_leaves_before_it_is_due(name: str, data: st.DataObject) -> None:
+    """If a CTI alone makes rows leave, it has reached the time at which rows were due."""
+    check_due(name, *drawn(name, data))
+
+
+ROW = {"k": None, "x": 1, "y": None}
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        [("point", 0, ROW), ("start", 0, ROW)],
+        [*[("point", 0, ROW)] * 9, ("interval", 0, 3, ROW)],
+    ],
+)
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("snapshot_window")])
+def test_a_window_that_begins_at_the_cti_is_due_with_the_next(name: str, stream: list[Any]) -> None:
+    """The rows that end at the CTI begin a window, which leaves with the next CTI."""
+    sides = ([*stream, ("cti", 1), ("cti", 2), ("cti", MAX_TIME)],)
+    check_due(name, sides, Random(0))

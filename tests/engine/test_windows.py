@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rxtemporal import EventBatch, agg
-from rxtemporal.operators.hopping_windows import tumbling_window
+from rxtemporal import MAX_TIME, EventBatch, agg
+from rxtemporal.operators.hopping_windows import hopping_window, tumbling_window
 
 SCHEMA = pl.Schema({"k": pl.Int64, "x": pl.Float64})
 
@@ -44,3 +44,64 @@ def test_an_open_window_holds_sums_and_no_rows() -> None:
     assert step.rows == 6
     assert list_rows(step.on_batch(make_batch([], 30))) == [(10, 1, 4, 56.0), (10, 0, 2, 34.0)]
     assert (step.rows, step.next_due) == (0, None)
+
+
+def test_rows_wait_until_a_window_ends() -> None:
+    """Small batches are taken up together; what the step counts, saves and says is as without."""
+    step, restarted = (make_step(hopping_window(20, 10)) for _ in range(2))
+    step.on_batch(make_batch([1], 10))
+    for start in range(11, 19):
+        assert list_rows(step.on_batch(make_batch([start], start))) == []
+    # one row is added up, and eight wait
+    assert (len(step._rows), step._waiting.count, step.rows, step.next_due) == (0, 8, 9, 20)
+    restarted.load(step.save())
+    for each in (step, restarted):
+        assert (each._waiting.count, each.rows, each.next_due) == (0, 9, 20)
+        results = list_rows(each.on_batch(make_batch([19, 20], 30)))
+        assert results == [(0, 1, 6, 76.0), (0, 0, 4, 60.0), (10, 1, 5, 75.0), (10, 0, 5, 80.0)]
+
+
+def test_rows_that_wait_are_taken_up_before_edges() -> None:
+    """A start edge and its end edge are kept at once, behind the rows that came before them."""
+    step = make_step(tumbling_window(10))
+    step.on_batch(make_batch([1], 10))
+    step.on_batch(make_batch([12], 12))
+    begin, end = make_batch([14], 14), make_batch([14], 17)
+    step.on_batch(begin.replace(end=np.array([MAX_TIME]), edge=np.array([1])))
+    assert (step._waiting.count, step.rows) == (0, 2)
+    step.on_batch(end.replace(end=np.array([16]), edge=np.array([1])))
+    assert list_rows(step.on_batch(make_batch([], 40))) == [(10, 0, 2, 26.0)]
+
+
+def test_a_step_that_loads_a_state_forgets_the_rows_that_wait() -> None:
+    """Only the saved rows are there afterwards."""
+    step = make_step(tumbling_window(10))
+    step.on_batch(make_batch([1], 10))
+    saved = step.save()
+    step.on_batch(make_batch([11, 12], 12))
+    step.load(saved)
+    assert (step.rows, step.next_due) == (0, None)
+    assert list_rows(step.on_batch(make_batch([13], 20))) == [(10, 1, 1, 13.0)]
+
+
+def test_many_rows_or_batches_do_not_wait() -> None:
+    """At most 64 batches, or 1,024 rows, wait; then they are taken up."""
+    step = make_step(tumbling_window(10_000))
+    step.on_batch(make_batch([1], 10_000))
+    for start in range(10_000, 10_064):
+        step.on_batch(make_batch([start], start))
+    assert (step._waiting.count, len(step._rows)) == (0, 64)
+    step.on_batch(make_batch([10_100] * 1_023, 10_100))
+    assert (step._waiting.count, len(step._rows)) == (1_023, 64)
+    step.on_batch(make_batch([10_101], 10_101))
+    assert (step._waiting.count, len(step._rows)) == (0, 1_088)
+
+
+def test_rows_with_and_without_nulls_wait_together() -> None:
+    """A null value of one batch, and no other, is left out."""
+    step = make_step(tumbling_window(10))
+    step.on_batch(make_batch([1], 10))
+    step.on_batch(make_batch([12], 12))
+    none = pl.DataFrame({"k": [0, None], "x": [None, 7.0]}, schema=SCHEMA)
+    step.on_batch(make_batch([13, 14], 14).replace(payload=none))
+    assert list_rows(step.on_batch(make_batch([16], 20))) == [(10, 0, 3, 28.0), (10, None, 1, 7.0)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.compiled import jit
 from rxtemporal.engine.kernels.door_rules import (
     ADJUSTED,
@@ -117,49 +117,16 @@ def admit(
 
 
 @jit
-def advance(
-    start: Ints,
-    every: int,
-    span: int,
-    delay: int,
-    cti: int,
-    own: int,
-    count: int,
-    last: int,
-    high: int,
-    largest: int,
-) -> tuple[bool, int, int, int, int, int, int]:
-    """Return the state after complete rows that come in order, so that none of them can be late.
+def find_due(start: Ints, span: int, last: int) -> int:
+    """Return the number of the row that last makes a CTI due, by a span of ticks; -1 for none.
 
-    A short cut for ``admit``, with the same arguments, of which those from ``cti`` on are the
-    state, and the same outcome. The first result is False, and the state that given, unless the
-    rows are in order, the first one is in time, and no CTI is later than the row that made it.
-    O(n), one look at each row.
+    ``start`` ``int64[n]`` in order; ``last`` is the start that made the last CTI due. O(n).
     """
-    n = len(start)
-    if n == 0 or delay < 0 or start[0] < cti:
-        return False, cti, own, count, last, high, largest
-    falls = 0
-    for i in range(1, n):
-        falls += start[i] < start[i - 1]
-    if falls > 0:
-        return False, cti, own, count, last, high, largest
-    # of rows in order the first one is the furthest behind
-    largest = max(largest, high - start[0])
-    # the row that last made a CTI due: of rows in order its CTI is the latest
-    due = n
-    if every > 0:
-        due = n - 1 - (count + n) % every
-    else:
-        for i in range(n):
-            if _is_due(start[i], count + i + 1, every, span, last):
-                due, last = i, start[i]
-    if 0 <= due < n:
-        last = start[due]
-        time = _make_cti(last, delay)
-        cti, own = max(cti, time), max(own, time)
-        high = max(high, last)
-    return True, cti, own, count + n, last, high, largest
+    due = -1
+    for i in range(len(start)):
+        if _is_due(start[i], 0, 0, span, last):
+            due, last = i, start[i]
+    return due
 
 
 @jit
@@ -262,6 +229,44 @@ def measure_rows(start: Ints, end: Ints) -> tuple[int, int, int, int]:
         low, high = min(low, s), max(high, s)
         shortest, longest = min(shortest, length), max(longest, length)
     return low, high, shortest, longest
+
+
+@jit
+def admit_run(
+    start: Ints, kind: Bytes, cti: int, high: int, delay: int, drops: bool
+) -> tuple[bool, int, int, int, int, int, int]:
+    """Take complete rows and CTIs through a subject, in the order in which they have come.
+
+    ``start`` ``int64[n]`` ticks, updated in place: NOWHERE for a late row, which is dropped, and
+    for a CTI that does not advance; the CTI to pass on for one that does. ``kind`` ``int8[n]``, or
+    empty without CTIs; ``cti`` and ``high`` are the last CTI that was passed on, and the highest
+    that has come. Returns the new ``cti`` and ``high``, the highest time of all items, the largest
+    distance of a row behind the highest CTI, and the numbers of late rows and of CTIs that do not
+    advance. Before them, False if a CTI is an end of time, or if a row is late and not
+    ``drops``: then the rest, and ``start``, is of no use. O(n), one pass.
+    """
+    reached, behind, late, stays = MIN_TIME, 0, 0, 0
+    for i in range(len(start)):
+        time = start[i]
+        if len(kind) and kind[i] == CTI:
+            if time <= MIN_TIME or time >= MAX_TIME:
+                return False, cti, high, reached, behind, late, stays
+            high = max(high, time)
+            passed = max(time - delay, MIN_TIME)
+            if passed > cti:
+                start[i] = cti = passed
+            else:
+                start[i] = NOWHERE
+                stays += 1
+        else:
+            behind = max(behind, high - time)
+            if time < cti:
+                if not drops:
+                    return False, cti, high, reached, behind, late, stays
+                start[i] = NOWHERE
+                late += 1
+        reached = max(reached, time)
+    return True, cti, high, reached, behind, late, stays
 
 
 @jit

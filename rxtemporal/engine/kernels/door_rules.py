@@ -66,7 +66,7 @@ def make_cti(start: int, delay: int) -> int:
     >>> make_cti(7, 2), make_cti(7, -1), make_cti(MIN_TIME, 2) == MIN_TIME
     (5, 8, True)
     """
-    if start == MIN_TIME:
+    if start == MIN_TIME or delay == 0:
         return start
     return min(max(start - delay, MIN_TIME), MAX_TIME)
 

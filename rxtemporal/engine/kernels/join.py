@@ -70,20 +70,6 @@ def release_ended(
 
 
 @jit
-def check_rows(key: Ints, start: Ints, last: int) -> tuple[bool, bool]:
-    """Return if all keys are codes, not negative, and if no start is before the one before it.
-
-    ``key, start`` ``int64[n]``; ``last`` is the start before the first one. O(n).
-    """
-    signs = falls = 0
-    for i in range(len(key)):
-        signs |= key[i]
-        falls += start[i] < last
-        last = start[i]
-    return signs >= 0, falls == 0
-
-
-@jit
 def _count_before(time: Ints, begin: int, end: int, limit: int) -> int:
     """Return the first number from ``begin`` up to ``end`` whose time is not before ``limit``.
 
@@ -150,51 +136,61 @@ def find_pairs(
     # for being negative each time.
     time, rows, other_time, other_rows = left_time, left, right_time, right
     mine, others, start, until = pairs[0], pairs[1], times[0], times[1]
+    room = len(start)
     n, m = _count_before(time, i, n, cti), _count_before(other_time, j, m, cti)
     is_listed, is_other_listed = len(rows) > 0, len(other_rows) > 0
     while i < n or j < m:
-        if j == m or (i < n and time[i] <= other_time[j]):
-            row = np.uint64(rows[i] if is_listed else i)
-            t = time[i]
+        # the rows up to the next one of the other side; those that end before it are not listed
+        limit = other_time[j] if j < m else cti
+        while i < n and time[np.uint64(i)] <= limit:
+            at = np.uint64(i)
+            row = np.uint64(rows[at]) if is_listed else at
+            t = time[at]
             k = np.uint64(key[row])
+            e = end[row]
             if met < 0:
                 met = other_head[k]
             while met >= 0:
                 other = np.uint64(met)
                 later = other_after[other]
-                if other_end[other] > t:
-                    if p == len(start):
+                o = other_end[other]
+                if o > t:
+                    if p == room:
                         return i, j, p, met
                     place = np.uint64(p)
                     mine[place], others[place], start[place] = row, met, t
-                    until[place] = min(end[row], other_end[other])
+                    until[place] = min(e, o)
                     p += 1
                 else:
                     take_off(other, k, other_after, other_before, other_head)
                 met = later
-            if end[row] > (other_time[j] if j < m else cti):
+            if e > limit:
                 link(row, k, after, before, head)
             i += 1
-        else:
-            row = np.uint64(other_rows[j] if is_other_listed else j)
-            t = other_time[j]
+        limit = time[i] if i < n else cti
+        while j < m and other_time[np.uint64(j)] < limit:
+            at = np.uint64(j)
+            row = np.uint64(other_rows[at]) if is_other_listed else at
+            t = other_time[at]
             k = np.uint64(other_key[row])
+            e = other_end[row]
             if met < 0:
                 met = head[k]
             while met >= 0:
                 other = np.uint64(met)
                 later = after[other]
-                if end[other] > t:
-                    if p == len(start):
+                o = end[other]
+                if o > t:
+                    if p == room:
                         return i, j, p, met
                     place = np.uint64(p)
                     mine[place], others[place], start[place] = met, row, t
-                    until[place] = min(end[other], other_end[row])
+                    until[place] = min(o, e)
                     p += 1
                 else:
                     take_off(other, k, after, before, head)
                 met = later
-            if other_end[row] > (time[i] if i < n else cti):
+            if e > limit:
                 link(row, k, other_after, other_before, other_head)
             j += 1
     return i, j, p, -1

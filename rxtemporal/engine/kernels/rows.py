@@ -12,31 +12,34 @@ Bools = npt.NDArray[np.bool_]
 
 
 @jit
-def find_numbers(alive: Bools) -> tuple[Ints, Ints]:
-    """Return the numbers of the rows alive, and the new number of each row, in their order.
+def find_numbers(alive: Bools, new: Ints) -> Ints:
+    """Return the numbers of the rows alive; write the new number of each row into ``new``.
 
-    ``alive`` ``bool[rows]``; the new number of a row that is gone is -1. O(rows).
+    ``alive`` ``bool[rows]``, ``new`` ``int64[rows]``. Rows stay in their order; the new number of a
+    row that is gone is -1. O(rows).
     """
     numbers = np.empty(len(alive), np.int64)
-    new = np.empty(len(alive), np.int64)
     count = 0
     for row in range(len(alive)):
         # no branch: which rows are alive is unpredictable
         numbers[np.uint64(count)] = row
         new[row] = count if alive[row] else -1
         count += int(alive[row])
-    return numbers[:count], new
+    return numbers[:count]
 
 
 @jit
-def renumber(what: Ints, new: Ints, bits: int) -> Ints:
+def renumber(what: Ints, new: Ints, bits: int) -> tuple[Ints, bool]:
     """Return entries with new row numbers; the lowest ``bits`` of each stay.
 
     ``what`` ``int64[n]``. ``new`` ``int64[rows]``: -1 for a row that was removed, whose entries
-    become negative. O(n).
+    become negative; then True if there is one. O(n).
     """
     mask = (1 << bits) - 1
     out = np.empty(len(what), np.int64)
+    removed = 0
     for i in range(len(what)):
-        out[i] = (new[np.uint64(what[i] >> bits)] << bits) | (what[i] & mask)
-    return out
+        row = new[np.uint64(what[i] >> bits)]
+        out[i] = (row << bits) | (what[i] & mask)
+        removed += int(row < 0)
+    return out, removed > 0

@@ -44,13 +44,16 @@ def write_changes(
     """
     what = number << BITS
     ended = end != _MAX
-    once = ended and span > 0 and until - begin == span
-    gone = not lists and not ended and edge == 0
     begins[0, np.uint64(i)] = begin
-    begins[1, np.uint64(i)] = what | (ONCE | LAST if once else LAST if gone else 0)
-    ends[0, np.uint64(r)] = until
-    ends[1, np.uint64(r)] = what | ENDS | LAST
-    return r + int(ended and not once)
+    if ended and span > 0 and until - begin == span:
+        begins[1, np.uint64(i)] = what | ONCE | LAST
+    else:
+        gone = not lists and not ended and edge == 0
+        begins[1, np.uint64(i)] = what | (LAST if gone else 0)
+        ends[0, np.uint64(r)] = until
+        ends[1, np.uint64(r)] = what | ENDS | LAST
+        r += int(ended)
+    return r
 
 
 @jit

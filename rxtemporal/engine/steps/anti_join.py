@@ -80,7 +80,10 @@ class AntiJoinStep(Stateful):
             numbers[~ends] = self._keep(batch.take(~ends))
             closed = self._open.close(batch.edge[ends])
             self._ends.push(batch.end[ends], (closed << BITS) | ENDS)
-        self._pairs.take(0, batch, self._keying.encode(0, batch.columns), numbers)
+        key, able = self._keying.match(0, batch.columns)
+        if able is not None:
+            batch, key, numbers = batch.take(able), key[able], numbers[able]
+        self._pairs.take(0, batch, key, numbers)
         return self._make_result(before, ended=ends is not None)
 
     def _keep(self, begun: EventBatch) -> Int64s:
@@ -98,10 +101,10 @@ class AntiJoinStep(Stateful):
     def on_right(self, batch: EventBatch) -> EventBatch:
         """Take a batch of the right input."""
         before = self._pairs.cti
-        key = self._keying.encode(1, batch.columns)
+        key, able = self._keying.match(1, batch.columns)
+        if able is not None:
+            batch, key = batch.take(able), key[able]
         if self._where is None:
-            if (key < 0).any():
-                batch, key = batch.take(key >= 0), key[key >= 0]
             batch, key = self._coverage.take(batch, key, len(self._keying))
         self._pairs.take(1, batch, key)
         return self._make_result(before, ended=False)

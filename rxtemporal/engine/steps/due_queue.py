@@ -171,7 +171,11 @@ class Queue(Stateful):
 
         Entries of removed rows are removed.
         """
-        self._map(lambda what: renumber(what, new, bits))
+        runs = []
+        for time, what in self.runs:
+            what, removed = renumber(what, new, bits)
+            runs.append((time[what >= 0], what[what >= 0]) if removed else (time, what))
+        self.runs = runs
 
     def renumber_even(self, new: Int64s) -> None:
         """Renumber even entries, which are row numbers above one bit; leave odd ones."""

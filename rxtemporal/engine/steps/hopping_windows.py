@@ -27,8 +27,6 @@ MOST_SUMS = 8
 # above the number of any window
 EVERY_WINDOW = 1 << 62
 
-_NO_WINDOWS = Windows(*(np.empty(0, np.int64) for _ in range(6)))
-
 
 class HoppingBounds(Stateful):
     """Bounds of the windows ``[a + n * p, a + n * p + d)`` that hold any row."""
@@ -72,15 +70,17 @@ class HoppingBounds(Stateful):
         ends: Int64s = self.find_changes(batch, 0, True, 0)[1][0]
         return ends
 
+    def ends_none(self, cti: int) -> bool:
+        """Return True if all windows that end by the CTI are known; many changes cost less."""
+        return self._limit(cti) == self._known
+
     def limits(self, cti: int) -> tuple[int, int]:
         """Return the number of the window before which changes are applied, for starts and ends.
 
-        If windows end, these are their changes, and those so far of the first window that ends
-        after the CTI: no change of an earlier window is to come. If none ends, the changes wait,
-        since many at once cost less.
+        They are those of the windows that end, and those so far of the first window that ends after
+        the CTI: no change of an earlier window is to come.
         """
-        limit = self._limit(cti)
-        upto = limit if limit == self._known else limit + 1
+        upto = self._limit(cti) + 1
         return upto, upto
 
     def _limit(self, cti: int) -> int:
@@ -100,8 +100,6 @@ class HoppingBounds(Stateful):
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Return the windows that end by the CTI and hold any row."""
         limit = self._limit(cti)
-        if limit == self._known and not len(changes):
-            return _NO_WINDOWS
         first = -EVERY_WINDOW if self._known is None else self._known
         self._known = limit
         self._counts = grow_rows(self._counts, keys)

@@ -88,7 +88,9 @@ class JoinStep(Stateful):
     def _on(self, side: int, batch: EventBatch) -> EventBatch:
         pairs = self._pairs
         before = pairs.cti
-        key = self._keying.encode(side, batch.columns)
+        key, able = self._keying.match(side, batch.columns)
+        if able is not None:
+            batch, key = batch.take(able), key[able]
         pairs.take(side, batch, key)
         if pairs.cti == before and not pairs.has_ended:
             return self._nothing.replace(cti=pairs.cti)
@@ -112,13 +114,13 @@ class JoinStep(Stateful):
         cti = self._pairs.cti
         if not len(found.left):
             return self._nothing.replace(cti=cti)
-        payload = self._payload(found.left, found.right)
+        payload = self._merged(self._pairs.rows, found.left, found.right)
         if self._where is not None:
             keep = self._where(payload)
             found, payload = found.take(keep), payload.take(keep)
         keys = self._nothing.keys
         if found.certain is None:
-            return EventBatch.of_rows(found.start, found.end, payload, cti, keys)
+            return EventBatch(found.start, found.end, None, payload, cti, keys)
         ids = self._remember(found, ~found.certain)
         return EventBatch(found.start, found.end, ids, payload, cti, keys)
 
@@ -138,9 +140,6 @@ class JoinStep(Stateful):
         never = closed.end == MAX_TIME  # a pair that never ends keeps its start edge
         made = EventBatch(
             np.maximum(*starts), closed.end, closed.edge,
-            self._payload(closed.left, closed.right), pairs.cti, self._nothing.keys,
+            self._merged(pairs.rows, closed.left, closed.right), pairs.cti, self._nothing.keys,
         )  # fmt: skip
         return made.take(~never)
-
-    def _payload(self, left: Int64s, right: Int64s) -> Columns:
-        return self._merged(self._pairs.rows, left, right)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.batch import Int64s
+from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.columns import Columns, cast_column, get_valid
 from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.keys import KeyCoder
@@ -33,7 +32,7 @@ class KeyMatcher(Stateful):
             [(pair[side], dtype) for pair, dtype in zip(pairs, types, strict=True)]
             for side in range(2)
         ]
-        self._on = len(on)
+        self._group = len(group)
         self._coder = KeyCoder({str(i): dtype for i, dtype in enumerate(types)})
 
     def __len__(self) -> int:
@@ -45,18 +44,24 @@ class KeyMatcher(Stateful):
         """True if so many keys are known that its owner should see which ones it holds."""
         return self._coder.is_full
 
-    def forget(self, held: npt.NDArray[np.bool_]) -> KeptKeys | None:
+    def forget(self, held: Bools) -> KeptKeys | None:
         """Forget keys as ``KeyCoder.forget`` does."""
         return self._coder.forget(held)
 
     def encode(self, side: int, rows: Columns) -> Int64s:
         """Return each row's key."""
+        codes, able = self.match(side, rows)
+        return codes if able is None else np.where(able, codes, -1)
+
+    def match(self, side: int, rows: Columns) -> tuple[Int64s, Bools | None]:
+        """Return each row's key, and the mask of the rows that may match; None if all may."""
         fields = self._fields[side]
         if not fields:
-            return self._coder.encode(rows)
+            return self._coder.encode(rows), None
         columns = [cast_column(rows[name], dtype) for name, dtype in fields]
-        codes = self._coder.encode_columns(columns)
-        for column in columns[len(columns) - self._on :]:
-            if not isinstance(column, np.ndarray):
-                codes[~get_valid(column)] = -1
-        return codes
+        codes, able = self._coder.encode_columns(columns), None
+        for column in columns[self._group :]:
+            if type(column) is not np.ndarray:
+                valid = get_valid(column)
+                able = valid if able is None else able & valid
+        return codes, None if able is None or able.all() else able

@@ -110,10 +110,12 @@ class Pairs(Stateful):
         return min((time for time in times if time is not None and time < MAX_TIME), default=None)
 
     def take(self, side: int, batch: EventBatch, key: Int64s, tag: Int64s | None = None) -> None:
-        """Take a batch of one side; rows of key -1 meet nothing, left rows may have a tag."""
+        """Take a batch of one side; left rows may have a tag."""
         ended = self.sides[side].take(batch, key, tag)
-        self._ended[side] = _join(self._ended[side], ended)
-        self.cti = min(batch.cti, self.sides[1 - side].cti)
+        if len(ended):
+            self._ended[side] = _join(self._ended[side], ended)
+        other = self.sides[1 - side].cti
+        self.cti = batch.cti if batch.cti < other else other
 
     def mark_keys(self, held: Bools) -> None:
         """Set ``held`` to True for the keys of the rows held."""
@@ -153,8 +155,10 @@ class Pairs(Stateful):
             )
             if met < 0:
                 break
-            self._found = rows = grow(rows, 2 * count)
-            times = grow(times, 2 * count)
+            # many rows of the side that has fewer meet one other
+            room = 2 * count + min(n - i, m - j)
+            self._found = rows = grow(rows, room, None)
+            times = grow(times, room, None)
         left.note_begun(mine, i)
         right.note_begun(others, j)
         if rows.shape[1] > max(LARGE, 8 * count):  # a burst is over

@@ -8,8 +8,8 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kept_keys import KeptKeys
-from rxtemporal.engine.kernels.join import NOT_LISTED, check_rows, release_ended
-from rxtemporal.engine.kernels.order import merge
+from rxtemporal.engine.kernels.join import NOT_LISTED, release_ended
+from rxtemporal.engine.kernels.order import is_sorted, merge
 from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore, grow, relink
@@ -17,6 +17,8 @@ from rxtemporal.engine.steps.state import Stateful
 
 KEY, START, END, AFTER, BEFORE, FIRST, OPENED, TAG = range(8)
 
+# values of the columns from AFTER on in rows that have not begun
+_NEW = -1, NOT_LISTED, -1, False, 0
 # rows that have ended are not looked for among fewer rows
 MANY_KEPT = 8192
 
@@ -35,8 +37,8 @@ class Side(Stateful):
     held = ("rows", "starts", "ends", "open", "head", "cti")
 
     def __init__(self, payload: pl.Schema | None, *, tagged: bool) -> None:
-        tags = [np.int64] if tagged else []
-        self.rows = RowStore([*[np.int64] * 6, np.bool_, *tags], payload)
+        dtypes = [*[np.int64] * 6, np.bool_, np.int64][: TAG + tagged]
+        self.rows = RowStore(dtypes, payload, _NEW[: len(dtypes) - AFTER])
         self.starts, self.ends = Queue(), Queue()
         self.open = OpenEdges()
         self.head = np.zeros(0, np.int64)
@@ -60,7 +62,7 @@ class Side(Stateful):
             self._begin(batch, key, tag)
             return _NONE
         self._begin(batch.take(~ends), key[~ends], None if tag is None else tag[~ends])
-        # a row with a null key was never kept
+        # a row without a start edge was never kept
         rows, end = self.open.close(batch.edge[ends]), batch.end[ends]
         rows, end = rows[rows >= 0], end[rows >= 0]
         columns = self.rows.columns
@@ -73,22 +75,20 @@ class Side(Stateful):
     def _begin(self, batch: EventBatch, key: Int64s, tag: Int64s | None) -> None:
         if not len(batch):
             return
-        waits = self._waiting < self.rows.height
-        last = int(self.rows.arrays[START][self.rows.height - 1]) if waits else MIN_TIME
-        are_codes, in_order = check_rows(key, batch.start, last)
-        if not are_codes:
-            kept = key >= 0
-            batch, key, tag = batch.take(kept), key[kept], None if tag is None else tag[kept]
-        opened = batch.edge != 0 if batch.has_edges else False
-        columns = [key, batch.start, batch.end, -1, NOT_LISTED, -1, opened]
+        height = self.rows.height
+        last = self.rows.arrays[START].item(height - 1) if self._waiting < height else MIN_TIME
+        in_order = batch.start.item(0) >= last and (batch.in_order or is_sorted(batch.start))
+        first = self.rows.extend(
+            (key, batch.start, batch.end), None if self._payload is None else batch.columns
+        )
         if tag is not None:
-            columns.append(tag)
-        first = self.rows.extend(columns, None if self._payload is None else batch.columns)
+            self.rows.columns[TAG][first:] = tag
         if not in_order:
             self.queue_waiting()
-        if not isinstance(opened, bool):
-            rows = np.flatnonzero(opened)
-            self.open.open(batch.edge[rows], first + rows)
+        if batch.has_edges:
+            opened = np.flatnonzero(batch.edge)
+            self.rows.columns[OPENED][first + opened] = True
+            self.open.open(batch.edge[opened], first + opened)
 
     def queue_waiting(self) -> None:
         """Queue the starts of the rows that wait as the last ones of the store."""
@@ -127,7 +127,8 @@ class Side(Stateful):
 
     def get_lists(self, keys: int) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
         """Return key, end and links by row number, and the head of the list of each key."""
-        self.head = grow(self.head, keys, -1)
+        if keys > len(self.head):
+            self.head = grow(self.head, keys, -1)
         columns = self.rows.arrays
         return columns[KEY], columns[END], columns[AFTER], columns[BEFORE], self.head
 

@@ -26,13 +26,15 @@ MANY = 2048
 def grow(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
     """Return the array, made longer along its last axis if it is shorter than ``size``.
 
-    It doubles at least; the new elements are ``fill``.
+    It doubles at least; the new elements are ``fill``, or any if that is None.
     """
     have = array.shape[-1]
     if have >= size:
         return array
-    larger = np.full((*array.shape[:-1], max(size, 2 * have, 64)), fill, array.dtype)
+    larger = np.empty((*array.shape[:-1], max(size, 2 * have, 64)), array.dtype)
     larger[..., :have] = array
+    if fill is not None:
+        larger[..., have:] = fill
     return larger
 
 
@@ -88,7 +90,7 @@ class _Values:
         self._valid[first:height] = column.valid
 
     def _make_room(self, first: int, height: int) -> None:
-        self._values = grow(self._values[:first], height)
+        self._values = grow(self._values[:first], height, None)
         if self._valid is not None:
             self._valid = grow(self._valid[:first], len(self._values))
 
@@ -159,7 +161,7 @@ class _Texts:
 class PayloadStore:
     """Payloads of rows 0, 1, 2 …, added at the end and found by number."""
 
-    __slots__ = ("_fields", "_height", "_schema")
+    __slots__ = ("_height", "_schema", "by_name")
 
     def __init__(self, schema: pl.Schema) -> None:
         self._schema = schema
@@ -167,37 +169,33 @@ class PayloadStore:
 
     def _make_fields(self) -> None:
         self._height = 0
-        self._fields: dict[str, _Values | _Texts] = {}
+        # the fields, which a join reads without a call for each batch
+        self.by_name: dict[str, _Values | _Texts] = {}
         for name, dtype in self._schema.items():
             physical = core.physical_type(dtype)
-            self._fields[name] = _Texts(dtype) if physical is None else _Values(dtype)
+            self.by_name[name] = _Texts(dtype) if physical is None else _Values(dtype)
 
     def append(self, payload: Columns) -> None:
         """Add rows of these fields, whose types may be others that are cast to those held."""
         self._height += payload.height
-        for field, column in zip(self._fields.values(), payload.columns, strict=True):
+        for field, column in zip(self.by_name.values(), payload.columns, strict=True):
             field.append(column, self._height)
 
     def take(self, numbers: Int64s) -> core.Columns:
         """Return these rows, which may repeat and be in any order."""
-        taken = [field.take(numbers) for field in self._fields.values()]
+        taken = [field.take(numbers) for field in self.by_name.values()]
         return Columns(self._schema, taken, len(numbers))
-
-    def fields(self, numbers: Int64s, names: Sequence[str]) -> list[core.Column]:
-        """Return these fields of these rows."""
-        fields = self._fields
-        return [fields[name].take(numbers) for name in names]
 
     def keep(self, numbers: Int64s, room: int) -> None:
         """Keep only these rows, which get the numbers 0, 1, 2 …, and room for so many."""
         self._height = len(numbers)
-        for field in self._fields.values():
+        for field in self.by_name.values():
             field.keep(numbers, room)
 
     def clear(self) -> None:
         """Drop all rows; keep room for a few."""
         self._height = 0
-        for field in self._fields.values():
+        for field in self.by_name.values():
             field.clear()
 
     def collect(self) -> pl.DataFrame:
@@ -217,15 +215,22 @@ class RowStore(Stateful):
     Rows get rising numbers. Released rows stay until most rows are released; then ``compact``
     renumbers the others, so that memory is a small multiple of the rows alive, and each row is
     moved O(1) times.
+
+    The last columns may have ``fills``: their values in new rows, which are there already.
     """
 
     held = ("content", "payloads", "_released")
     next_due = None
 
-    def __init__(self, dtypes: Sequence[Any], payload: pl.Schema | None = None) -> None:
+    def __init__(
+        self, dtypes: Sequence[Any], payload: pl.Schema | None = None, fills: Sequence[Any] = ()
+    ) -> None:
         self._columns: list[Column] = [np.empty(0, dtype) for dtype in dtypes]
+        self._fills = [None] * (len(dtypes) - len(fills)) + list(fills)
         # True from the height on, for the rows to come
         self._alive = np.empty(0, np.bool_)
+        # room for the new numbers of rows: fresh memory costs more than filling it
+        self._new = np.empty(0, np.int64)
         self._payloads = PayloadStore(pl.Schema() if payload is None else payload)
         self._height = self._released = 0
         # the columns up to the height, until it changes
@@ -274,21 +279,23 @@ class RowStore(Stateful):
     def append(
         self, columns: Sequence[Column | int], payload: Columns | pl.DataFrame | None = None
     ) -> Int64s:
-        """Add rows and return their numbers; an int stands for a column filled with it."""
+        """Add rows as ``extend`` does, and return their numbers."""
         return np.arange(self.extend(columns, payload), self._height)
 
     def extend(
         self, columns: Sequence[Column | int], payload: Columns | pl.DataFrame | None = None
     ) -> int:
-        """Add rows and return the number of the first, from which on they are numbered."""
+        """Add rows and return the number of the first, from which on they are numbered.
+
+        ``columns`` are those without fills; an int stands for a column filled with it.
+        """
         assert not isinstance(columns[0], int)
         n = len(columns[0])
         first, self._height, self._views = self._height, self._height + n, None
         if self._height > len(self._alive):
-            self._columns = [grow(column, self._height) for column in self._columns]
-            self._alive = grow(self._alive, self._height, True)
+            self._make_room()
         rows = slice(first, self._height)
-        for column, new in zip(self._columns, columns, strict=True):
+        for column, new in zip(self._columns, columns, strict=False):
             column[rows] = new
         if payload is not None and n:
             if isinstance(payload, pl.DataFrame):
@@ -296,13 +303,26 @@ class RowStore(Stateful):
             self._payloads.append(payload)
         return first
 
+    def _make_room(self) -> None:
+        each = zip(self._columns, self._fills, strict=True)
+        self._columns = [grow(column, self._height, fill) for column, fill in each]
+        self._alive = grow(self._alive, self._height, True)
+
+    def _refill(self, begin: int, end: int) -> None:
+        """Prepare row numbers that were in use for new rows."""
+        self._alive[begin:end] = True
+        for column, fill in zip(self._columns, self._fills, strict=True):
+            if fill is not None:
+                column[begin:end] = fill
+
     def payload(self, numbers: Int64s) -> Columns:
         """Return the payload of these rows, which may repeat and be in any order."""
         return self._payloads.take(numbers)
 
     def fields(self, numbers: Int64s, names: Sequence[str]) -> list[core.Column]:
         """Return these fields of the payload of these rows."""
-        return self._payloads.fields(numbers, names)
+        fields = self._payloads.by_name
+        return [fields[name].take(numbers) for name in names]
 
     def release(self, numbers: Int64s) -> None:
         """Release these rows, each once; their numbers stay valid until ``compact``."""
@@ -319,24 +339,32 @@ class RowStore(Stateful):
         self._released += forget(what, self._alive)
 
     def compact(self) -> Int64s | None:
-        """Renumber the rows if most are released; return the new numbers (-1: gone), or None."""
-        if self._released == self._height:
-            new = np.full(self._height, -1, np.int64)
+        """Renumber the rows if most are released; return the new numbers (-1: gone), or None.
+
+        They are valid until the next call.
+        """
+        is_empty = self._released == self._height
+        if not is_empty and (2 * self._released <= self._height or self._height < MANY):
+            return None
+        self._new = grow(self._new, self._height, None)
+        new = self._new[: self._height]
+        if is_empty:
+            new.fill(-1)
             self.clear()
             return new if len(new) else None
-        if 2 * self._released <= self._height or self._height < MANY:
-            return None
-        numbers, new = find_numbers(self._alive[: self._height])
-        room = len(self._alive)
-        self._alive[: self._height] = True
+        numbers = find_numbers(self._alive[: self._height], new)
+        room, height = len(self._alive), self._height
         self._height, self._released, self._views = len(numbers), 0, None
         if room > LARGE and 8 * len(numbers) < room:  # a burst is over
             room = len(numbers)
             self._columns = [column[numbers] for column in self._columns]
             self._alive = np.ones(room, np.bool_)
+            self._new = np.empty(0, np.int64)
         else:
             for column in self._columns:
-                column[: len(numbers)] = column[numbers]
+                column[: len(numbers)] = column.take(numbers)
+            self._alive[: len(numbers)] = True
+            self._refill(len(numbers), height)
         self._payloads.keep(numbers, room)
         return new
 
@@ -351,7 +379,12 @@ class RowStore(Stateful):
         keys[:] = kept.renumber(keys)
 
     def clear(self) -> None:
-        """Drop the row numbers, all of which are released."""
+        """Drop the row numbers, all of which are released, and after a burst its room."""
         self._payloads.clear()
-        self._alive[: self._height] = True
+        room = len(self._alive)
+        if room > LARGE and 8 * self._height < room:  # a burst is over
+            self._columns = [np.empty(0, column.dtype) for column in self._columns]
+            self._alive = np.empty(0, np.bool_)
+        else:
+            self._refill(0, self._height)
         self._height, self._released, self._views = 0, 0, None

@@ -8,7 +8,7 @@ import numpy as np
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
-from rxtemporal.core.ticks import MAX_TIME, TICK
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.order import is_sorted
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.step import Stateless
@@ -21,10 +21,12 @@ class _SortedRows:
 
     def __init__(self, rows: EventBatch) -> None:
         in_order = rows
-        if len(rows) > 1 and not is_sorted(rows.start):
+        if len(rows) > 1 and not rows.in_order and not is_sorted(rows.start):
             in_order = rows.take(np.argsort(rows.start, kind="stable"))
-        # copied, since end edges update ends and edges in place
-        self.rows = in_order.replace(end=in_order.end.copy(), edge=in_order.edge.copy())
+        # of rows that wait for their ends copied, since end edges update ends and edges in place
+        if in_order.has_edges:
+            in_order = in_order.replace(end=in_order.end.copy(), edge=in_order.edge.copy())
+        self.rows = in_order
         self.done = 0
 
     def __len__(self) -> int:
@@ -88,7 +90,7 @@ class IntervalStep(Stateful):
         """Return the rows that start before the CTI that the open rows allow."""
         if self._rest is not None:
             batch = self._join_rest(self._rest, batch)
-        if not batch.has_edges and (len(batch) < 2 or is_sorted(batch.start)):
+        if not batch.has_edges and (batch.in_order or len(batch) < 2 or is_sorted(batch.start)):
             return self._pass_complete(batch)
         ends = (batch.edge != 0) & (batch.end != MAX_TIME)
         self._push(batch.take(~ends) if ends.any() else batch)
@@ -109,7 +111,10 @@ class IntervalStep(Stateful):
     def _pass_complete(self, batch: EventBatch) -> EventBatch:
         """Return what leaves with complete rows in order of start; only the rest is kept."""
         cti, n = self._hold_cti(batch.cti), len(batch)
-        upto = n if not n or batch.start[-1] < cti else int(np.searchsorted(batch.start, cti))
+        all_leave = not n or batch.start.item(-1) < cti
+        upto = n if all_leave else int(np.searchsorted(batch.start, cti))
+        if upto == n and not self._runs and cti == batch.cti:  # all leave, and nothing waits
+            return batch
         parts = self._pop_before(cti) if self._runs else []
         if upto == n:
             return self._merge([*parts, batch] if n else parts, batch, cti)
@@ -155,8 +160,10 @@ class IntervalStep(Stateful):
         left = EventBatch.concat(parts)
         if len(parts) == 1 and not left.has_edges and left.cti == cti:
             return left
-        edge = np.zeros(len(left), np.int64) if left.has_edges else left.edge
-        left = left.replace(cti=cti, edge=edge)
+        if left.has_edges:
+            left = EventBatch.of_rows(left.start, left.end, left.columns, cti, left.keys)
+        else:
+            left = left.replace(cti=cti)
         if len(parts) == 1 or is_sorted(left.start):
             return left
         return left.take(np.argsort(left.start, kind="stable"))
@@ -176,9 +183,7 @@ class PointStep(Stateless):
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that begin, as points."""
         begins = batch.take_begins()
-        return EventBatch.of_rows(
-            begins.start, begins.start + TICK, begins.columns, batch.cti, batch.keys
-        )
+        return EventBatch.of_rows(begins.start, None, begins.columns, batch.cti, batch.keys)
 
 
 def make_shape_step(shape: EventShape) -> IntervalStep | EdgeStep | PointStep:

@@ -46,6 +46,10 @@ class SnapshotBounds(Stateful):
         """Return the rows' ends."""
         return batch.end
 
+    def ends_none(self, cti: int) -> bool:
+        """Return False: a snapshot may end with any CTI."""
+        return False
+
     def limits(self, cti: int) -> tuple[int, int]:
         """Return the limits below which starts and ends are known: the CTI, and the tick after it.
 
@@ -56,8 +60,14 @@ class SnapshotBounds(Stateful):
         return (cti + 1 if self._finished else cti), cti + 1
 
     def find_next_due(self, at: int | None) -> int | None:
-        """Return the place itself: it is a time, and windows are cut only at changes."""
-        return at
+        """Return the place itself, which is a time, or that of windows that begin at the last CTI.
+
+        Those leave with the next CTI, since it is not known before whether they hold other rows.
+        """
+        late, state = self._late, self._state
+        begun = state[late[late < len(state)], 1]  # a step that runs may have replaced only one
+        times = [] if at is None else [at]
+        return min([*times, int(begun.min())] if len(begun) else times, default=None)
 
     def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
         """Return the snapshots that the changes open and close."""

@@ -85,6 +85,9 @@ class Bounds(Protocol):
     def find_ends(self, batch: EventBatch) -> Int64s:
         """Return the place on the axis up to which each row is held."""
 
+    def ends_none(self, cti: int) -> bool:
+        """Return True if no window ends with this CTI, so that no change is applied with it."""
+
     def limits(self, cti: int) -> tuple[int, int]:
         """Return the places below which starts and ends are applied now.
 

@@ -20,6 +20,7 @@ from rxtemporal.engine.steps.due_queue import Queue
 from rxtemporal.engine.steps.field_values import ResultTypes
 from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore, grow, relink
+from rxtemporal.engine.steps.small_batches import ROWS, SmallBatches
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.step import find_earliest_due
 from rxtemporal.engine.steps.window_bounds import NO_TIMES, Bounds, Windows
@@ -38,7 +39,8 @@ class WindowStep(Stateful):
     start edge, and the change that ends it closes that edge.
 
     Holds the rows that have not ended before the CTI, and for each key with rows its running
-    aggregates and open window. A batch costs the changes that are due, not the rows alive.
+    aggregates and open window. A batch costs the changes that are due, not the rows alive. Rows of
+    small batches with which no window ends are taken up together.
     """
 
     held = (
@@ -66,6 +68,8 @@ class WindowStep(Stateful):
         own: list[Any] = [np.int64] * 5 if self._lists else [np.int64]
         self._own = len(own)
         self._rows = RowStore([*own, *results.dtypes], payload if self._lists else None)
+        # not held: a state is saved once they are taken up
+        self._waiting = SmallBatches()
         self._begins, self._ends = Queue(), Queue()
         self._open = OpenEdges()
         self._head = np.zeros(0, np.int64)
@@ -76,17 +80,27 @@ class WindowStep(Stateful):
     @property
     def rows(self) -> int:
         """The number of rows that wait: those held, and those that are only added up by now."""
-        return len(self._rows) + self._bounds.pending
+        return len(self._rows) + self._waiting.count + self._bounds.pending
 
     @property
     def next_due(self) -> int | None:
         """The CTI with which a window may next become known."""
-        return self._bounds.find_next_due(find_earliest_due([self._begins, self._ends]))
+        # a step that runs may take up the rows that wait: they are read first
+        waiting = self._waiting.earliest
+        at = find_earliest_due([self._begins, self._ends])
+        if waiting is not None:
+            place = int(self._bounds.find_changes(waiting, 0, False, 0)[0][0, 0])
+            at = place if at is None else min(at, place)
+        return self._bounds.find_next_due(at)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Take rows that begin, end, or both; return the results that are known now."""
+        waits = self._bounds.ends_none(batch.cti)
         if len(batch):
-            self._keep(batch)
+            self._keep(batch, waits)
+        if waits:  # then no change is due
+            return EventBatch(*NO_TIMES, self._types.empty, self._bounds.cti(batch.cti))
+        self._take_up()
         limits = self._bounds.limits(batch.cti)
         at, what = merge(*self._begins.pop_due(limits[0]), *self._ends.pop_due(limits[1]))
         changes = Changes(what, self._rows.arrays[KEY], self._span)
@@ -99,13 +113,44 @@ class WindowStep(Stateful):
             self._forget_keys()
         return result
 
-    def _keep(self, batch: EventBatch) -> None:
-        """Keep the rows and queue their changes; an end edge ends a row kept earlier."""
-        closes = batch.find_ends()
-        if closes is None:
-            self._begin(batch)
+    def save(self) -> bytes:
+        """Return the state, in which no row waits to be taken up."""
+        self._take_up()
+        return super().save()
+
+    def load(self, data: bytes) -> None:
+        """Continue from a saved state."""
+        super().load(data)
+        self._waiting.clear()
+
+    def _keep(self, batch: EventBatch, waits: bool) -> None:
+        """Keep the rows and queue their changes; if no change is due, rows may wait for others."""
+        if self._lists or batch.has_edges:
+            self._take_up()
+            self._keep_edges(batch)
             return
-        self._begin(batch.take(~closes))
+        keys, values = self._keys.select(batch.columns), self._results.columns(batch.columns)
+        if not (self._waiting.count or (waits and len(batch) < ROWS)):
+            self._begin(batch, keys, values)
+            return
+        self._waiting.add(batch, keys, values)
+        if self._waiting.is_full:
+            self._take_up()
+
+    def _take_up(self) -> None:
+        """Keep the rows that wait for others."""
+        if self._waiting.count:
+            self._begin(*self._waiting.concat())
+            self._waiting.clear()
+
+    def _keep_edges(self, batch: EventBatch) -> None:
+        """Keep the rows that begin, and end those kept earlier of which there are end edges."""
+        closes = batch.find_ends()
+        begins = batch if closes is None else batch.take(~closes)
+        columns = begins.columns
+        self._begin(begins, self._keys.select(columns), self._results.columns(columns))
+        if closes is None:
+            return
         ended = batch.take(closes)
         rows = self._open.close(ended.edge)
         ends = self._bounds.find_ends(ended)
@@ -113,23 +158,20 @@ class WindowStep(Stateful):
         if self._lists:
             self._rows.columns[END][rows] = ended.end
 
-    def _begin(self, batch: EventBatch) -> None:
-        """Keep rows that begin, and queue their starts and ends."""
-        first = self._rows.extend(self._columns(batch), batch.columns if self._lists else None)
+    def _begin(self, batch: EventBatch, keys: Sequence[Column], values: Sequence[Any]) -> None:
+        """Keep rows that begin, with these values, and queue their starts and ends."""
+        n = len(batch)
+        own: list[Any] = [self._keys.encode_columns(keys) if keys else np.zeros(n, np.int64)]
+        if self._lists:
+            none = np.full(n, -1, np.int64)
+            own += [batch.start, batch.end, none, none]
+        first = self._rows.extend([*own, *values], batch.columns if self._lists else None)
         if batch.has_edges:
             opens = np.flatnonzero(batch.edge)
             self._open.open(batch.edge[opens], first + opens)
         begins, ends, in_order = self._bounds.find_changes(batch, first, self._lists, self._span)
         self._begins.push(begins[0], begins[1], in_order=in_order)
         self._ends.push(ends[0], ends[1])
-
-    def _columns(self, batch: EventBatch) -> list[Any]:
-        n = len(batch)
-        own = [self._keys.encode(batch.columns)]
-        if self._lists:
-            none = np.full(n, -1, np.int64)
-            own += [batch.start, batch.end, none, none]
-        return own + self._results.columns(batch.columns)
 
     def _make_result(self, windows: Windows, changes: Changes, time: int) -> EventBatch:
         columns = self._rows.arrays[self._own :]
