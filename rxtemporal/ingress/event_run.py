@@ -12,7 +12,7 @@ import numpy as np
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import Cti, IntervalEvent, PointEvent, RowEvent
-from rxtemporal.core.ticks import MIN_TIME, TICK
+from rxtemporal.core.ticks import MIN_TIME, TICK, match_form
 from rxtemporal.engine.kernels.door_rules import CTI, ROW
 from rxtemporal.ingress.batch_verdicts import NO_KINDS, REASONS, Bytes, Verdicts
 from rxtemporal.ingress.lateness import Lateness
@@ -46,6 +46,20 @@ class EventRun:
             end[rows] = np.fromiter([row.end for row in compress(items, rows.tobytes())], np.int64)
             kind[rows] = ROW
         return cls(items, start, end, kind if CTI in kinds else NO_KINDS)
+
+    def select(self, mask: Bools) -> EventRun:
+        """Return the items of a mask."""
+        items, rows = list(compress(self.items, mask.tobytes())), mask.nonzero()[0]
+        kind = self.kind.take(rows) if len(self.kind) else self.kind
+        return EventRun(items, self.start.take(rows), self.end.take(rows), kind)
+
+    def list_events(self) -> list[RowEvent | Cti]:
+        """Return the items as events; the times of CTIs are those of the columns."""
+        times = zip(self.items, self.start.tolist(), strict=True)
+        return [
+            Cti(match_form(time, item.start_time)) if type(item) is Cti else item
+            for item, time in times
+        ]
 
     @property
     def row_mask(self) -> Bools:

@@ -52,10 +52,9 @@ class Packer:
     """Collector of one stream's row events, which a CTI turns into a batch.
 
     ``min_rows``: the number of waiting rows from which a CTI sends them on; 1 answers every CTI
-    at once, more makes larger batches out of a stream with many CTIs. ``time`` is the form in which
-    the source gives times, if known. ``omits_ctis``: a batch without a CTI keeps the previous one
-    instead of going back. Holds the waiting rows, and in ``late`` the late events until its owner
-    reports them.
+    at once, more makes larger batches out of many CTIs. ``time`` is the form in which the source
+    gives times, if known. ``omits_ctis``: a batch without a CTI keeps the previous one instead of
+    going back. Holds the waiting rows, and in ``late`` the late events until they are reported.
     """
 
     def __init__(
@@ -215,6 +214,11 @@ class Packer:
         """Accept points and intervals unjudged from now on: the subject has judged them."""
         self._judged = True
 
+    @property
+    def only_keeps(self) -> bool:
+        """True if points and intervals only have to be kept: the subject has judged them."""
+        return self._judged and self._keeps
+
     def due(self) -> EventBatch | None:
         """Return a batch if one is due, after a CTI from outside or other bounds."""
         self._note_cti()
@@ -258,15 +262,12 @@ class Packer:
         self._note_cti()
         return batch
 
-    def judge_run(self, items: Sequence[Any], guard: ClockGuard | None = None) -> JudgedRun | None:
+    def judge_run(self, run: EventRun, guard: ClockGuard | None = None) -> JudgedRun | None:
         """Return a run of events with their verdicts, without changing the door.
 
-        None if the events have to be taken one by one: one of them is no point, interval or CTI,
-        or one is invalid, or ``guard`` finds one ahead of the wall clock. No row may be waiting.
+        None if they have to be taken one by one: one is invalid, or ``guard`` finds one ahead of
+        the wall clock. No row may be waiting.
         """
-        run = EventRun.from_items(items)
-        if run is None:
-            return None
         if guard is not None and guard.rows_ahead(run.start, run.kind) is not None:
             return None
         verdicts = self.door.judge_columns(run.start, run.end, run.kind)

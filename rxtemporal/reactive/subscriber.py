@@ -7,12 +7,15 @@ subscribers miss the value.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from reactivex import abc
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
+
+if TYPE_CHECKING:
+    from rxtemporal.reactive.inbox import Inbox
 
 OnNext: TypeAlias = Callable[[Any], None]
 OnError: TypeAlias = Callable[[Exception], None]
@@ -29,6 +32,22 @@ class RunObserver(abc.ObserverBase[Any]):
     """
 
 
+class HandOffObserver(abc.ObserverBase[Any]):
+    """Observer that may have a hand-off behind it: then events may wait in front of it.
+
+    A subject of which it is the only subscriber puts points or intervals and CTIs into the inbox,
+    and gives it those that pass when they are judged.
+    """
+
+    @property
+    def inbox(self) -> Inbox | None:
+        """The inbox for events that wait; None if none may."""
+        return None
+
+    def accept_waiting(self, item: Any) -> None:
+        """Accept an event or an ``EventRun`` out of the inbox, whose lock the caller holds."""
+
+
 class Subscriber:
     """The three callbacks of one subscriber, whose exceptions do not propagate.
 
@@ -36,7 +55,7 @@ class Subscriber:
     subscribed and gets the next events. An error without a handler is logged.
     """
 
-    __slots__ = ("_count_failure", "_on_completed", "_on_error", "receive")
+    __slots__ = ("_count_failure", "_on_completed", "_on_error", "receive", "waiter")
 
     def __init__(
         self,
@@ -45,6 +64,8 @@ class Subscriber:
         on_error: OnError | None = None,
         on_completed: OnCompleted | None = None,
     ) -> None:
+        # the observer itself, if events may wait in front of it
+        self.waiter = on_next if isinstance(on_next, HandOffObserver) else None
         if on_next is not None and hasattr(on_next, "on_next"):
             observer: Any = on_next
             on_next, on_error = observer.on_next, observer.on_error

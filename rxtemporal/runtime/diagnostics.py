@@ -135,8 +135,9 @@ def diagnose(
     execution: Execution,
     outlets: Sequence[Outlet],
 ) -> Diagnostics:
-    """Return the current counters. Takes no lock: a busy sink does not delay it."""
+    """Return the current counters. Takes no lock under which the query runs: a sink may be busy."""
     now = execution.clock.elapsed()
+    execution.fetch_waiting()
     streams = tuple(_describe_stream(each, now) for each in execution.readers)
     late: Counter[LateReason] = Counter()
     for stream in streams:

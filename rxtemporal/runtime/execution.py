@@ -227,6 +227,11 @@ class Execution:
                 self.flow.set_idle(reader, at_once=False)
             reader.complete_again()
 
+    def fetch_waiting(self) -> None:
+        """Judge the events that wait in front of hand-offs; takes the lock."""
+        for reader in self.readers:
+            reader.fetch_waiting()
+
     def state(self) -> RunState:
         """Return the object that saves and loads the run; for callers inside ``pause``."""
         return RunState(self.wiring.gauges, self.leaving, self.readers)
@@ -325,8 +330,14 @@ class Execution:
 
         ``at_once`` is False while an output is receiving a batch.
         """
+        self._close_inboxes()
         with self.lock:
+            self._close_inboxes()  # another one may have been opened
             self.flow.declare_idle(name, at_once=at_once)
+
+    def _close_inboxes(self) -> None:
+        for reader in self.readers:
+            reader.close_inbox()
 
     def _end(self, error: BaseException | None = None) -> None:
         # before the hand-offs are closed, so that a producer they release finds the error
@@ -343,6 +354,7 @@ class Execution:
         if self.inside or self.ended:
             return
         if self._consumer is not None:
+            self._close_inboxes()
             with self.lock:
                 self._give_waiting()
             self._consumer.finish()

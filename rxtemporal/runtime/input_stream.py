@@ -14,6 +14,7 @@ from rxtemporal.errors import annotate
 from rxtemporal.ingress.batch_verdicts import classify_rows
 from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
 from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.event_run import EventRun
 from rxtemporal.ingress.packer import RUN_LEAST, Packer
 from rxtemporal.ingress.source import Front, OutsideCti, Sent, SentRows, StreamSource
 from rxtemporal.reactive.clock import Clock
@@ -37,6 +38,10 @@ class Followers(Protocol):
     """The streams that take their time from another one."""
 
     active: bool
+
+    @property
+    def may_follow(self) -> bool:
+        """True if a stream may take its time from another one, now or after a silence."""
 
     def follow(self, reader: Any) -> None:
         """Advance those that follow a stream."""
@@ -134,24 +139,26 @@ class InputStream:
 
     def accept_all(self, items: Sequence[Any]) -> None:
         """Accept a run of items, many events at once."""
-        if len(items) >= RUN_LEAST and self._accept_run(items):
-            return
+        if len(items) >= RUN_LEAST:
+            run = EventRun.from_items(items)
+            if run is not None and self.judge_run(run):
+                return
         for item in items:
             self.accept(item)
             if self.state is StreamState.ENDED:
                 return
 
-    def _accept_run(self, items: Sequence[Any]) -> bool:
+    def judge_run(self, run: EventRun) -> bool:
         """Accept many events at once if possible; return True if done."""
         packer = self.packer
         try:
             waiting = packer.pack()
-            judged = packer.judge_run(items, self.guard)
+            judged = packer.judge_run(run, self.guard)
             if judged is not None and self.tape is not None:
-                self.tape.events(items)
+                self.tape.events(run.items)
             batch = None if judged is None else packer.take_run(judged)
             if judged is not None and self._log is not None:
-                self._log.events(items)
+                self._log.events(run.items)
         except BaseException as error:
             self.fail(error)
             return True

@@ -6,14 +6,15 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from reactivex import abc
-
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
 from rxtemporal.ingress.batch_verdicts import LateRows, Verdicts
+from rxtemporal.ingress.event_run import EventRun
 from rxtemporal.ingress.lateness import Lateness
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.source import Sent, SentRows, StreamSource
+from rxtemporal.reactive.inbox import Inbox
+from rxtemporal.reactive.subscriber import HandOffObserver
 from rxtemporal.runtime.hand_off import BoundedQueue, StreamLock
 from rxtemporal.runtime.input_stream import Followers, InputStream, StreamState, to_note
 from rxtemporal.runtime.late import LateEvents
@@ -24,7 +25,7 @@ _READING = StreamState.READING
 _EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti})
 
 
-class PushedStream(InputStream, abc.ObserverBase[Any]):
+class PushedStream(InputStream, HandOffObserver):
     """Input stream whose items may be pushed: the observer of its source.
 
     The three methods of the observer and ``wake`` take the lock; callers of the others hold it.
@@ -79,6 +80,49 @@ class PushedStream(InputStream, abc.ObserverBase[Any]):
         """Raise for an item that is not accepted, if its producer relies on the event log."""
         if self._log is not None:
             raise self.run_end.refuse(self.name)
+
+    # Events that wait in front of the door --------------------------------------------------------
+
+    @property
+    def inbox(self) -> Inbox | None:
+        """The inbox for events that wait; None if somebody asks when each has come.
+
+        So it is without given fields, and where a stream takes its time from another one.
+        """
+        if self.queue is None or self.source.schema is None or self.flow.may_follow:
+            return None
+        waits = self._plain and self.packer.only_keeps and self.run_end.accepts
+        return self.queue.inbox if waits else None
+
+    def accept_waiting(self, item: EventRun | Event) -> None:
+        """Accept an event or a run out of the inbox; the caller holds the lock."""
+        # accepted when it was pushed, so only an error keeps it out
+        if self.queue is None or not self.queue.gate.accepts or self.ended:
+            return
+        if isinstance(item, EventRun):
+            events = [] if self.judge_run(item) else item.list_events()
+        else:
+            events = [item]
+        for event in events:
+            if not self._keep_waiting(event):
+                self.accept_pushed(event)
+
+    def _keep_waiting(self, event: Any) -> bool:
+        try:
+            return self.packer.keep(event)
+        except BaseException as error:
+            self.fail_unlogged(error)
+            return True
+
+    def fetch_waiting(self) -> None:
+        """Judge the events that wait in front of the door; takes the lock."""
+        if self.queue is not None and self.queue.inbox is not None:
+            self.queue.inbox.fetch()
+
+    def close_inbox(self) -> None:
+        """Judge the events that wait, and from now on each at once; takes the lock."""
+        if self.queue is not None and self.queue.inbox is not None:
+            self.queue.inbox.close()
 
     # The observer ---------------------------------------------------------------------------------
 

@@ -220,7 +220,7 @@ class Reader(PushedStream):
         cursor = self._cursor
         try:
             items = cursor.take(until)
-            self.waits = check_items(cursor, items, self.name)
+            self.waits = not items and check_items(cursor, items, self.name)
         except Exception as error:
             with self.lock:
                 self.fail(error)
@@ -229,8 +229,12 @@ class Reader(PushedStream):
             if items is None:
                 self.complete(finishes=cursor.completes)
                 return
-            self.packer.note_time(cursor.time_form)
-            self.accept_all(items)
+            if (form := cursor.time_form) is not None:
+                self.packer.note_time(form)
+            if len(items) == 1 and self.pushed is None:
+                self.accept(items[0])
+            else:
+                self.accept_all(items)
             self._saved_position = cursor.position
             self.batches += self.waits  # the run may be saved now, or stopped
             if self.state is not StreamState.ENDED:

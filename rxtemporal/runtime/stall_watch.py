@@ -86,6 +86,7 @@ class StallWatch:
         return min(again)
 
     def _warn(self, query: str, seconds: float) -> None:
+        self._execution.fetch_waiting()
         found = find_stalls(self._execution, [each.name for each in self._outlets])
         stalls = [each for each in found if each.query == query]
         if stalls:

@@ -71,6 +71,11 @@ class TimeFlow:
         """True if a stream imports the CTIs of another."""
         return bool(self._imported)
 
+    @property
+    def may_follow(self) -> bool:
+        """True if a stream may take its time from another one, now or after a silence."""
+        return self.active or any(each.source.lively is not None for each in self._readers)
+
     def list_importers(self, reader: InputStream) -> Sequence[Reader]:
         """Return the streams that import a stream's CTIs."""
         return self._importers.get(reader, ())

@@ -22,6 +22,7 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import EventError
 from rxtemporal.ingress.batch_verdicts import REASONS, LateRows
 from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.event_run import EventRun
 from rxtemporal.ingress.lateness import Lateness
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.packer import Packer
@@ -283,7 +284,8 @@ def _taken(packer: Packer, events: list[Any], at_once: bool) -> tuple[Any, ...]:
     out: list[EventBatch | None] = []
     wrong = None
     try:
-        judged = packer.judge_run(events) if at_once and events else None
+        run = EventRun.from_items(events) if at_once and events else None
+        judged = None if run is None else packer.judge_run(run)
         if judged is None:
             out += map(packer.take, events)
         else:

@@ -32,7 +32,7 @@ WAYS = [
 # the methods that fail, or None for a user's function
 HOPS: dict[str, Any] = {
     "door": (Door, "accept", "pass_cti", "pass_row", "accept_batch", "judge_columns"),
-    "packer": (Packer, "take", "keep", "take_verdicts"),
+    "packer": (Packer, "take", "keep", "take_verdicts", "judge_run"),
     "pack": (Packer, "pack"),
     "columns": (PayloadReader, "columns"),
     "tape": (Tape, "event", "batch"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, EventShape, RowEvent
@@ -16,6 +16,7 @@ from rxtemporal.reactive.subjects.transform import TransformSubject
 
 if TYPE_CHECKING:
     from rxtemporal.core.batch import Bools, EventBatch
+    from rxtemporal.ingress.event_run import EventRun
     from rxtemporal.reactive.subjects.batches import JudgedRows
     from rxtemporal.reactive.subjects.rows import SubjectRows
 
@@ -96,6 +97,21 @@ class Accumulator:
             watch.check(cti, source.name)
         return event if cti == time else Cti(match_form(cti, event.start_time))
 
+    def is_advanced_by(self, event: Cti) -> bool:
+        """Return True if a CTI would be passed on now."""
+        return event.start - self.delay > self.cti
+
+    def admit_one(self, event: Any, source: SourceState) -> Any:
+        """Judge a point, an interval or a CTI; return what passes, or None."""
+        self.source = source
+        if type(event) is Cti:
+            return self.advance(event, source)
+        start = event.start
+        source.events += 1
+        if start > source.reached:
+            source.reached = start
+        return event if start >= self.floor else self.admit(event, source)
+
     def take(self, event: RowEvent, source: SourceState) -> RowEvent | None:
         """Compare a row with the wall clock, then judge it; return the accepted event, or None."""
         assert self.guard is not None
@@ -136,6 +152,48 @@ class Accumulator:
         """Go on from a time that was reached earlier, unless it is further already."""
         self.cti, self.high = max(self.cti, cti), max(self.high, high)
         self._set_floor()
+
+    def admit_run(self, events: Sequence[Any], source: SourceState) -> EventRun | None:
+        """Take points or intervals and CTIs at once; return those that pass.
+
+        None, with nothing changed, if they have to be taken one by one: the start of an interval
+        has to be adjusted, a CTI is an end of time, or an item is none of these.
+        """
+        # single events load no compiled code
+        from rxtemporal.engine.kernels.door import admit_run
+        from rxtemporal.ingress.event_run import EventRun
+
+        run = EventRun.from_items(events)
+        if run is None:
+            return None
+        drops = self.policy is AdvanceTimePolicy.DROP or self.shape is EventShape.POINT
+        passes, cti, high, reached, behind, late, stays = admit_run(
+            run.start, run.kind, self.cti, self.high, self.delay, drops
+        )
+        if not passes:
+            return None
+        self.cti, self.high, self.source = cti, high, source
+        self.ahead, self.named_start = False, None
+        self._set_floor()
+        rows = run.rows
+        source.events += rows
+        source.reached = max(source.reached, reached)
+        source.largest_lateness = max(source.largest_lateness, behind)
+        if late:
+            source.late[LateReason.DROPPED] += late
+        self._note_ctis(len(events) - rows, source)
+        return run.select(run.start < MAX_TIME) if late or stays else run
+
+    def _note_ctis(self, count: int, source: SourceState) -> None:
+        """Count CTIs that a source has sent, and compare the time reached with the clock."""
+        if not count:
+            return
+        if -source.ctis % CLOCK_CTIS < count:
+            source.offset.note(source.reached, self._now())
+        source.ctis += count
+        watch = self._watch
+        if watch is not None and self.cti > watch.limit:
+            watch.check(self.cti, source.name)
 
     def admit_batch(self, rows: SubjectRows, source: SourceState) -> EventBatch | Cti | None:
         """Judge a batch of complete rows, then take its CTI; return the accepted rows.

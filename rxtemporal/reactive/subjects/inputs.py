@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.core.log import get_logger
@@ -94,6 +95,40 @@ class SourceState:
         )
 
 
+Group: TypeAlias = tuple[SourceState, Sequence[Any]]
+
+
+def group_by_source(items: Sequence[Any], own: SourceState) -> list[Group]:
+    """Return the events of an inbox as runs of one source each, in order.
+
+    An event is followed by its source, unless that is the own one.
+    """
+    events, sources = items[::2], items[1::2]
+    first = sources[0] if sources else None
+    if type(first) is SourceState and sources.count(first) == len(events):
+        return [(first, events)]  # most often a thread has pushed all of them
+    if set(map(type, sources)) != {SourceState} or len(events) > len(sources):
+        events, sources = _name_own(items, own)
+    groups, place = list[Group](), 0
+    for source, group in groupby(sources):
+        upto = place + len(list(group))
+        groups.append((source, events[place:upto]))
+        place = upto
+    return groups
+
+
+def _name_own(items: Sequence[Any], own: SourceState) -> tuple[list[Any], list[SourceState]]:
+    """Return the events of an inbox, and the source of each."""
+    events, sources = list[Any](), list[SourceState]()
+    for item in items:
+        if type(item) is SourceState:
+            sources[-1] = item
+        else:
+            events.append(item)
+            sources.append(own)
+    return events, sources
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class SubjectStats:
     """Counters of a subject. Times and spans are ticks.
@@ -143,17 +178,20 @@ class Input:
         """Push an event, a CTI or a batch of this source; the end of time closes the handle."""
         # this runs once for each event
         kind = type(event)
-        is_short = kind in _ROWS or (kind is Cti and event.start < MAX_TIME)
-        if is_short and not self._closed:
+        if kind in _ROWS or (kind is Cti and event.start < MAX_TIME):
             self._accept(event, self._source)
         else:
             self._push_other(event)
 
+    def _refuse(self, event: Any, source: SourceState) -> None:
+        """Raise for an item that comes after the handle was closed."""
+        raise BindingError(
+            f"input {self.name!r} is closed. Hint: subject.input({self.name!r}) opens it again."
+        )
+
     def _push_other(self, event: Any) -> None:
         if self._closed:
-            raise BindingError(
-                f"input {self.name!r} is closed. Hint: subject.input({self.name!r}) opens it again."
-            )
+            self._refuse(event, self._source)
         if type(event) is Cti and event.start == MAX_TIME:
             self.close()
         elif getattr(event, "cti", None) == MAX_TIME:
@@ -183,7 +221,7 @@ class Input:
                 self._accept(
                     EdgeEvent.create_end(row.edge.start_time, ends, row.edge.payload), self._source
                 )
-        self._closed = True
+        self._closed, self._accept = True, self._refuse
         self._source.remove_handle(self)
 
     def __enter__(self) -> Input:

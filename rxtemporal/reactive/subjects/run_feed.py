@@ -21,6 +21,9 @@ class RunFeed(abc.ObserverBase[Any]):
     the thread that delivers, until all subscribers have had the item.
     """
 
+    # its producers ask at once
+    waiter = None
+
     def __init__(
         self, observer: RunObserver, accumulator: Accumulator, failures: dict[int, Exception]
     ) -> None:

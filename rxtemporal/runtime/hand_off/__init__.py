@@ -1,10 +1,11 @@
 """The bounded hand-off between ingest and query.
 
 With a hand-off, a source that pushes is a producer and the query is its consumer. The door still
-judges each event on the producer's thread, in the order of arrival. Accepted rows then wait in a
-bounded queue, and a thread of the run takes all waiting rows as one batch, pushes it through the
-query and writes the results to the sink. So a hand-off never changes a verdict, and a query under
-load sees larger batches.
+judges each event in the order of arrival: on the producer's thread, or, if nobody can tell, later
+and many at once (see ``rxtemporal.reactive.inbox``). Accepted rows then wait in a bounded queue,
+and a thread of the run takes all waiting rows as one batch, pushes it through the query and writes
+the results to the sink. So a hand-off never changes a verdict, and a query under load sees larger
+batches.
 
 1. A source's rows, CTIs and end keep the order in which they were accepted. Of several sources the
    one whose rows have waited longest is served first.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -10,11 +11,14 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.errors import RxTemporalError
 from rxtemporal.ingress.packer import MOST_ROWS, Packer
 from rxtemporal.ingress.settings import HandOff, HandOffDiagnostics, WhenFull
+from rxtemporal.reactive.inbox import Inbox
 from rxtemporal.runtime.hand_off.buffer import Chunk, SpillBuffer
 from rxtemporal.runtime.hand_off.gate import Gate, State, StreamLock
 
 # while the query is busy, rows are packed into columns this many at a time, whatever the CTIs
 BUSY_ROWS = 1_024
+# so many events wait in front of the door at most, and none where it would be fewer than these
+MOST_EVENTS, LEAST_EVENTS = 16_384, 256
 
 
 class BatchObserver(Protocol):
@@ -38,6 +42,9 @@ class PushReader(Protocol):
 
     def on_error(self, error: Exception) -> None:
         """Fail the source."""
+
+    def fail_unlogged(self, error: BaseException) -> None:
+        """Fail the source: some of its events may not have been kept."""
 
 
 class BoundedQueue:
@@ -72,6 +79,8 @@ class BoundedQueue:
         self._completed = False
         self._packer: Packer | None = None
         self._reader: PushReader | None = None
+        # events of a subject in front of the door
+        self.inbox: Inbox | None = None
         # with how many waiting rows a CTI makes a batch, and with how many there is one without
         self._least, self._most = 1, MOST_ROWS
         gate.flushes.append(self._flush)
@@ -85,6 +94,34 @@ class BoundedQueue:
         self._least = min(packer.least, self._most)
         self._set_bounds(packer)
 
+    def add_inbox(
+        self, wait_for_room: Callable[[], object], fail: Callable[[BaseException], None]
+    ) -> None:
+        """Let events of a subject wait in front of the door, if there is room for more than a few.
+
+        ``wait_for_room`` is called when there is none for another event.
+        """
+        # a row may linger from when it comes, so that is to be known
+        may_wait = self._least == 1 and not self._linger and not self.gate.is_served
+        if may_wait and self._most_events >= LEAST_EVENTS:
+            self.inbox = Inbox(self.gate, self._most_events, wait_for_room, fail)
+
+    @property
+    def _most_events(self) -> int:
+        """The number of events that may wait in front of the door."""
+        return 0 if self.settings is None else min(MOST_EVENTS, self.settings.max_rows // 16)
+
+    def limit_inbox(self) -> None:
+        """Let no more events wait in front of the door than there is room for."""
+        if self.inbox is not None and self.settings is not None:
+            room = self._most_events if self.spills else self.settings.max_rows - self.rows
+            self.inbox.most = max(0, min(self._most_events, room))
+
+    def rest(self) -> None:
+        """Judge the events in front of the door; from now on one that matters wakes the query."""
+        if self.inbox is not None:
+            self.inbox.rest()
+
     def _set_bounds(self, packer: Packer) -> None:
         """Let rows wait in the packer for more of them while the query is busy, if there is room.
 
@@ -96,6 +133,7 @@ class BoundedQueue:
             if self.settings is not None and not self.spills:
                 most = max(1, min(most, self.settings.max_rows - self._buffer.rows))
         packer.set_bounds(min(least, most), most)
+        self.limit_inbox()
 
     @property
     def spills(self) -> bool:
@@ -163,6 +201,8 @@ class BoundedQueue:
         if self._packer is not None:
             self._set_bounds(self._packer)
         self._note_waiting()
+        if self.inbox is not None:
+            self.inbox.is_busy = True
         if not had_rows:
             self._announce()
         elif self.has_spilled:
@@ -190,7 +230,9 @@ class BoundedQueue:
             self._hurry()
 
     def _flush(self) -> None:
-        """Put the rows that still wait in the packer at the end."""
+        """Put the events in front of the door, and the rows in the packer, at the end."""
+        if self.inbox is not None:
+            self.inbox.collect()
         if self._packer is None or self._reader is None:
             return
         self._packer.set_bounds(self._least)

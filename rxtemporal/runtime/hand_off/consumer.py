@@ -32,6 +32,7 @@ class Consumer:
     def add_queue(self, entry: BatchObserver, settings: HandOff | None) -> BoundedQueue:
         """Return a queue for a source, to use in place of its entry into the plan."""
         lock: StreamLock = self.gate if settings is not None else ServingLock(self)
+        self.gate.is_served |= settings is None
         queue = BoundedQueue(self.gate, lock, entry, settings)
         self._queues.append(queue)
         return queue
@@ -58,7 +59,8 @@ class Consumer:
     def _wait_for_rows(self) -> bool:
         """Wait until there is something to deliver; return False once the run is closed."""
         with self.gate:
-            while not (self._is_closed or self.gate.failure or self._has_rows()):
+            # a judgement may end the run, too
+            while not (self._rest() or self._is_closed or self.gate.failure):
                 self.gate.wait_for_rows()
             self._linger()
             return not self._is_closed
@@ -77,6 +79,13 @@ class Consumer:
 
     def _has_rows(self) -> bool:
         return any(queue.has_rows for queue in self._queues)
+
+    def _rest(self) -> bool:
+        """Judge the events in front of the doors if no row waits; return True if one does now."""
+        if not self._has_rows():
+            for queue in self._queues:
+                queue.rest()
+        return self._has_rows()
 
     def serve(self) -> None:
         """Deliver waiting rows, once from each queue; does nothing inside the query."""
@@ -128,7 +137,7 @@ class Consumer:
                     return
                 self._serve_once()
             with self.gate:
-                while not self._is_closed and self._has_rows():
+                while not self._is_closed and self._rest():
                     self._serve_once()
                 yield self.gate.accepts
         finally:

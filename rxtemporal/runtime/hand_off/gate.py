@@ -75,14 +75,24 @@ class Gate:
         self.depth = 0
         self._lock = threading.RLock()
         self.acquire, self.release = self._lock.acquire, self._lock.release
+        self.bare = self._lock
+        # True if a source without a hand-off is in the run: its threads take rows out, too
+        self.is_served = False
         self._room = threading.Condition(self._lock)
         self._rows = threading.Condition(self._lock)
         self._order = itertools.count(1)
 
     def __enter__(self) -> None:
-        self._lock.acquire()
+        me = threading.get_ident()
+        try:
+            self._lock.acquire()
+        except BaseException:  # Ctrl-C, perhaps when the lock was already there
+            if self.is_owned():
+                self.release()
+            raise
+        # no call, so nothing interrupts
         self.depth += 1
-        self.holder = threading.get_ident()
+        self.holder = me
 
     def __exit__(
         self,
@@ -94,6 +104,14 @@ class Gate:
         if not self.depth:
             self.holder = None
         self._lock.release()
+
+    def is_owned(self) -> bool:
+        """Return True if the calling thread has the lock."""
+        try:
+            self._room.notify(0)
+        except RuntimeError:
+            return False
+        return True
 
     @property
     def accepts(self) -> bool:

@@ -31,6 +31,7 @@ class Producer:
     ) -> None:
         assert queue.settings is not None
         queue.connect(reader, packer)
+        queue.add_inbox(self._wait_in_front, reader.fail_unlogged)
         self._gate = queue.gate
         self._queue = queue
         self._max_rows = queue.settings.max_rows
@@ -59,6 +60,18 @@ class Producer:
                 self._refuse()
                 return
             self._reader.accept_pushed(item)
+
+    def _wait_in_front(self) -> None:
+        """Wait for room for an event that will wait in front of the door."""
+        queue, gate = self._queue, self._gate
+        with gate.bare:
+            if queue.has_room(1):
+                queue.limit_inbox()
+                return
+        with gate:
+            if queue.wait_for_room(1) and gate.error is not None:
+                raise self._fail_blocked(gate.error)
+            queue.limit_inbox()
 
     def _fail_blocked(self, error: BaseException) -> ProcessEndedError:
         failed = ProcessEndedError(
