@@ -123,7 +123,11 @@ class Live:
         table, load = "Pushed by several threads", WORKLOADS["w5"](self._sizes.pushed)
         items = rows.with_ctis(rows.make_events(load), 10)
         many, one = f"{rows.THREADS} threads", "one thread"
-        running = {one: partial(rows.push, items), many: partial(rows.push, items, rows.THREADS)}
+        running = {
+            one: partial(rows.push, items),
+            many: partial(rows.push, items, rows.THREADS),
+            f"{many}, an input each": partial(rows.push, items, rows.THREADS, inputs=True),
+        }
         seconds = self._measure(table, load.rows.height, running, load.check)
         self._compare(table, seconds, many, one, 0.8)
 

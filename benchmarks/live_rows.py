@@ -64,8 +64,11 @@ def with_ctis(events: Sequence[rxt.PointEvent], every: int) -> list[Any]:
     return items
 
 
-def push(items: Sequence[Any], threads: int = 1) -> Timed:
-    """Push into a subject in front of where + select, until a sink behind a hand-off has it all."""
+def push(items: Sequence[Any], threads: int = 1, *, inputs: bool = False) -> Timed:
+    """Push into a subject in front of where + select, until a sink behind a hand-off has it all.
+
+    ``inputs``: each thread pushes through an input of its own, so that its events are counted.
+    """
     delay = 0 if threads == 1 else rxt.MAX_TIME // 4  # threads are apart, and nothing is late
     subject = rxt.CtiSynchronizingSubjectAlternate.create_point(delay)
     stream = rxt.from_observable(subject, schema=FIELDS, hand_off=rxt.HandOff())
@@ -78,7 +81,8 @@ def push(items: Sequence[Any], threads: int = 1) -> Timed:
             # each thread has a part in one piece, as events that were made one after the other
             each = -(-len(items) // threads)
             parts = [items[n * each : (n + 1) * each] for n in range(threads)]
-            _push_from_threads(subject, parts)
+            names = [f"source {n}" if inputs else None for n in range(threads)]
+            _push_from_threads(subject, parts, names)
         subject.on_completed()
         process.wait()
         seconds = time.perf_counter() - begun
@@ -90,10 +94,13 @@ def _push_all(on_next: Callable[[Any], None], items: Sequence[Any]) -> None:
         on_next(item)
 
 
-def _push_from_threads(subject: Any, shares: Sequence[Sequence[Any]]) -> None:
+def _push_from_threads(
+    subject: Any, shares: Sequence[Sequence[Any]], names: Sequence[str | None]
+) -> None:
+    ways = [subject if name is None else subject.input(name) for name in names]
     threads = [
-        threading.Thread(target=_push_all, args=(subject.input(f"source {n}").on_next, share))
-        for n, share in enumerate(shares)
+        threading.Thread(target=_push_all, args=(way.on_next, share))
+        for way, share in zip(ways, shares, strict=True)
     ]
     for thread in threads:
         thread.start()
