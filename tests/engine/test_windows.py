@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pytest
 
 from rxtemporal import MAX_TIME, EventBatch, agg
+from rxtemporal.engine.steps.rows import RowStore
 from rxtemporal.operators.hopping_windows import hopping_window, tumbling_window
 
 SCHEMA = pl.Schema({"k": pl.Int64, "x": pl.Float64})
@@ -90,11 +92,48 @@ def test_many_rows_or_batches_do_not_wait() -> None:
     step.on_batch(make_batch([1], 10_000))
     for start in range(10_000, 10_064):
         step.on_batch(make_batch([start], start))
-    assert (step._waiting.count, len(step._rows)) == (0, 64)
+    assert (step._waiting.count, step.rows) == (0, 64)
     step.on_batch(make_batch([10_100] * 1_023, 10_100))
-    assert (step._waiting.count, len(step._rows)) == (1_023, 64)
+    assert (step._waiting.count, step.rows) == (1_023, 1_087)
     step.on_batch(make_batch([10_101], 10_101))
-    assert (step._waiting.count, len(step._rows)) == (0, 1_088)
+    assert (step._waiting.count, step.rows) == (0, 1_088)
+
+
+@pytest.mark.parametrize("windows", [tumbling_window(10), hopping_window(20, 10)])
+def test_rows_of_which_all_changes_are_due_are_not_held(
+    windows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows in order pass the store by; out of order they are held. The results are the same."""
+    held = list[int]()
+    extend = RowStore.extend
+
+    def note(self: RowStore, columns: Any, payload: Any = None) -> int:
+        held.append(len(columns[0]))
+        return extend(self, columns, payload)
+
+    monkeypatch.setattr(RowStore, "extend", note)
+    results, starts = list[Any](), [3, 5, 5, 11, 14, 22]
+    for order in (starts, starts[::-1]):
+        step = make_step(windows)
+        batches = [make_batch(order, 23), make_batch([24, 31], 60)]
+        results.append([sorted(list_rows(step.on_batch(batch))) for batch in batches])
+        assert step.rows == 0
+    assert held == [6]
+    assert results[0] == results[1]
+    assert sum(len(rows) for rows in results[0]) > 4
+
+
+def test_rows_that_come_to_a_held_one_are_held() -> None:
+    """The changes of both are applied in order of time."""
+    step = make_step(tumbling_window(10))
+    assert list_rows(step.on_batch(make_batch([1, 2], 5).replace(end=np.array([25, 3])))) == []
+    assert list_rows(step.on_batch(make_batch([11, 13], 20))) == [
+        (0, 1, 1, 1.0), (0, 0, 1, 2.0), (10, 1, 3, 25.0),
+    ]  # fmt: skip
+    assert list_rows(step.on_batch(make_batch([22, 31], 60))) == [
+        (20, 1, 1, 1.0), (20, 0, 1, 22.0), (30, 1, 1, 31.0),
+    ]  # fmt: skip
+    assert (len(step._rows), step.rows) == (0, 0)
 
 
 def test_rows_with_and_without_nulls_wait_together() -> None:

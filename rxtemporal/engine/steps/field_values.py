@@ -18,8 +18,12 @@ from rxtemporal.core.columns import (
     make_column,
     physical_type,
 )
+from rxtemporal.engine.kernels.compiled import freeze
 
 Array = npt.NDArray[Any]
+
+# the start of it stands for arrays up to this length that are filled with True
+_TRUE = freeze(np.ones(65_536, np.bool_))
 
 
 def read_integers(field: Column) -> Array:
@@ -64,9 +68,17 @@ def read_objects(field: Column) -> Array:
 
 
 def make_arrays(columns: Sequence[Array | bool], dtypes: Sequence[Any], size: int) -> list[Array]:
-    """Return columns as arrays of these types and this size; True fills one."""
-    each = zip(columns, dtypes, strict=True)
-    return [np.array(np.broadcast_to(column, size), dtype, order="C") for column, dtype in each]
+    """Return columns as read-only arrays of these types and this size; True fills one."""
+    return [
+        _fill_true(size)
+        if isinstance(column, bool)
+        else freeze(column if column.dtype == dtype else column.astype(dtype))
+        for column, dtype in zip(columns, dtypes, strict=True)
+    ]
+
+
+def _fill_true(size: int) -> Array:
+    return _TRUE[:size] if size <= len(_TRUE) else freeze(np.ones(size, np.bool_))
 
 
 class ResultTypes:

@@ -20,6 +20,8 @@ from rxtemporal.engine.steps.aggregates import Changes
 _NONE = np.empty(0, np.int64)
 # start, end and edge of no rows
 NO_TIMES = _NONE, _NONE, _NONE
+# below any place on an axis
+NOTHING_DUE = -(1 << 63)
 
 
 @dataclasses.dataclass(slots=True, eq=False)

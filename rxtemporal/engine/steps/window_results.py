@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias
 
+import numpy as np
+
 from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns, SeriesColumn
@@ -99,7 +101,7 @@ class AggregateResults(Stateful):
         self.finished = any(each.finished for each in listed)
         self._runs = [(output, output.running) for output in outputs if output.running is not None]
         self.once = not self.lists and all(running.once for _, running in self._runs)
-        self.dtypes = [dtype for _, running in self._runs for dtype in running.dtypes]
+        self.dtypes = [np.dtype(dtype) for _, running in self._runs for dtype in running.dtypes]
 
     def columns(self, payload: Columns) -> list[Column | bool]:
         """Return the values that the running aggregates read."""

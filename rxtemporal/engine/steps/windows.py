@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -11,24 +11,30 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Column, Columns
 from rxtemporal.core.ticks import TICK
+from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.kernels.order import merge
 from rxtemporal.engine.kernels.window_changes import BITS, ENDS, LAST, release_done
 from rxtemporal.engine.kernels.window_rows import list_rows
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.field_values import ResultTypes
+from rxtemporal.engine.steps.field_values import Array, ResultTypes, make_arrays
 from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore, grow, relink
 from rxtemporal.engine.steps.small_batches import ROWS, SmallBatches
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.step import find_earliest_due
-from rxtemporal.engine.steps.window_bounds import NO_TIMES, Bounds, Windows
+from rxtemporal.engine.steps.window_bounds import NO_TIMES, NOTHING_DUE, Bounds, Windows
 from rxtemporal.engine.steps.window_results import Swept, WindowResults
 from rxtemporal.engine.steps.window_rows import Contents
 
 # first columns of the rows that are held; those of the results follow
 KEY, START, END, AFTER, BEFORE = range(5)
+
+# rows that begin, the columns of their keys, and the values that are read of each row
+NewRows: TypeAlias = tuple[EventBatch, Sequence[Column], Sequence[Any]]
+# the places of changes on the axis, the changes, and the values by row number
+Due: TypeAlias = tuple[Int64s, Changes, Sequence[Array]]
 
 
 class WindowStep(Stateful):
@@ -40,7 +46,8 @@ class WindowStep(Stateful):
 
     Holds the rows that have not ended before the CTI, and for each key with rows its running
     aggregates and open window. A batch costs the changes that are due, not the rows alive. Rows of
-    small batches with which no window ends are taken up together.
+    small batches with which no window ends are taken up together, and rows of which all changes
+    are due at once are not held.
     """
 
     held = (
@@ -95,23 +102,32 @@ class WindowStep(Stateful):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Take rows that begin, end, or both; return the results that are known now."""
-        waits = self._bounds.ends_none(batch.cti)
-        if len(batch):
-            self._keep(batch, waits)
-        if waits:  # then no change is due
-            return EventBatch(*NO_TIMES, self._types.empty, self._bounds.cti(batch.cti))
-        self._take_up()
-        limits = self._bounds.limits(batch.cti)
-        at, what = merge(*self._begins.pop_due(limits[0]), *self._ends.pop_due(limits[1]))
-        changes = Changes(what, self._rows.arrays[KEY], self._span)
+        limits, waits = self._bounds.limits(batch.cti), self._bounds.ends_none(batch.cti)
+        due = self._take(batch, limits[0], waits)
+        if due is None and not waits:  # while no window ends, no change is due
+            due = self._pop_due(limits)
+        if due is None:
+            return self._make_none(batch.cti)
+        at, changes, values = due
         windows = self._bounds.cut(at, changes, len(self._keys), batch.cti)
-        if not len(what) and not len(windows):
-            return EventBatch(*NO_TIMES, self._types.empty, self._bounds.cti(batch.cti))
-        result = self._make_result(windows, changes, batch.cti)
-        self._forget(what)
+        if not len(changes.what) and not len(windows):
+            return self._make_none(batch.cti)
+        result = self._make_result(windows, changes, values, batch.cti)
+        if self._rows.height:
+            self._forget(changes.what)
         if self._keys.is_full:
             self._forget_keys()
         return result
+
+    def _make_none(self, time: int) -> EventBatch:
+        return EventBatch(*NO_TIMES, self._types.empty, self._bounds.cti(time))
+
+    def _pop_due(self, limits: tuple[int, int]) -> Due:
+        """Return the changes of the rows held that are due."""
+        at, what = merge(*self._begins.pop_due(limits[0]), *self._ends.pop_due(limits[1]))
+        columns = self._rows.arrays
+        values = [freeze(column) for column in columns[self._own :]]
+        return at, Changes(what, columns[KEY], self._span), values
 
     def save(self) -> bytes:
         """Return the state, in which no row waits to be taken up."""
@@ -123,19 +139,29 @@ class WindowStep(Stateful):
         super().load(data)
         self._waiting.clear()
 
-    def _keep(self, batch: EventBatch, waits: bool) -> None:
-        """Keep the rows and queue their changes; if no change is due, rows may wait for others."""
+    def _take(self, batch: EventBatch, limit: int, waits: bool) -> Due | None:
+        """Take up rows; return their changes if all of them are due at once and none is held."""
         if self._lists or batch.has_edges:
             self._take_up()
-            self._keep_edges(batch)
-            return
-        keys, values = self._keys.select(batch.columns), self._results.columns(batch.columns)
-        if not (self._waiting.count or (waits and len(batch) < ROWS)):
-            self._begin(batch, keys, values)
-            return
-        self._waiting.add(batch, keys, values)
-        if self._waiting.is_full:
-            self._take_up()
+            if len(batch):
+                self._keep_edges(batch)
+            return None
+        new = self._collect(batch, waits)
+        return None if new is None else self._begin(*new, limit)
+
+    def _collect(self, batch: EventBatch, waits: bool) -> NewRows | None:
+        """Return the rows to take up now; None if there are none, or if they wait for others."""
+        waiting = self._waiting
+        if len(batch):
+            keys, values = self._keys.select(batch.columns), self._results.columns(batch.columns)
+            if not (waiting.count or (waits and len(batch) < ROWS)):
+                return batch, keys, values
+            waiting.add(batch, keys, values)
+        if not waiting.count or (waits and not waiting.is_full):
+            return None
+        new = waiting.concat()
+        waiting.clear()
+        return new
 
     def _take_up(self) -> None:
         """Keep the rows that wait for others."""
@@ -158,24 +184,39 @@ class WindowStep(Stateful):
         if self._lists:
             self._rows.columns[END][rows] = ended.end
 
-    def _begin(self, batch: EventBatch, keys: Sequence[Column], values: Sequence[Any]) -> None:
-        """Keep rows that begin, with these values, and queue their starts and ends."""
-        n = len(batch)
-        own: list[Any] = [self._keys.encode_columns(keys) if keys else np.zeros(n, np.int64)]
+    def _begin(
+        self,
+        batch: EventBatch,
+        keys: Sequence[Column],
+        values: Sequence[Any],
+        limit: int = NOTHING_DUE,
+    ) -> Due | None:
+        """Keep rows that begin, with these values, and queue their starts and ends.
+
+        If no row is held, and all changes are due below ``limit``, return those instead.
+        """
+        n, first = len(batch), self._rows.height
+        key = self._keys.encode_columns(keys) if keys else np.zeros(n, np.int64)
+        begins, ends, in_order = self._bounds.find_changes(batch, first, self._lists, self._span)
+        if not first and in_order and not ends.size and begins[0, -1] < limit:
+            changes = Changes(begins[1], key, self._span)
+            return begins[0], changes, make_arrays(values, self._results.dtypes, n)
+        own: list[Any] = [key]
         if self._lists:
             none = np.full(n, -1, np.int64)
             own += [batch.start, batch.end, none, none]
-        first = self._rows.extend([*own, *values], batch.columns if self._lists else None)
+        self._rows.extend([*own, *values], batch.columns if self._lists else None)
         if batch.has_edges:
             opens = np.flatnonzero(batch.edge)
             self._open.open(batch.edge[opens], first + opens)
-        begins, ends, in_order = self._bounds.find_changes(batch, first, self._lists, self._span)
         self._begins.push(begins[0], begins[1], in_order=in_order)
         self._ends.push(ends[0], ends[1])
+        return None
 
-    def _make_result(self, windows: Windows, changes: Changes, time: int) -> EventBatch:
-        columns = self._rows.arrays[self._own :]
-        swept = self._results.sweep(windows, changes, columns, len(self._keys))
+    def _make_result(
+        self, windows: Windows, changes: Changes, values: Sequence[Array], time: int
+    ) -> EventBatch:
+        swept = self._results.sweep(windows, changes, values, len(self._keys))
         cti = self._bounds.cti(time)
         if self._lists:
             return self._list_results(swept, windows, changes).replace(cti=cti)
