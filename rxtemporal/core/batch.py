@@ -82,6 +82,11 @@ class EventBatch:
         return len(self.start)
 
     @property
+    def are_points(self) -> bool:
+        """True if all rows are known to be points, whose ends nobody has read."""
+        return self._end is None
+
+    @property
     def end(self) -> Int64s:
         """The end of each row; those of points are made when they are first read."""
         if self._end is None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.engine.kernels.compiled import jit
 from rxtemporal.engine.kernels.window_changes import write_changes
 
-_MIN, _MAX = MIN_TIME, MAX_TIME
+_MIN, _MAX, _TICK = MIN_TIME, MAX_TIME, TICK
 
 Ints = npt.NDArray[np.int64]
 
@@ -29,8 +29,8 @@ def find_changes(
     """Return the changes of rows at the numbers of windows, as ``window_changes.find_changes``.
 
     Window n is ``[alignment + n * period, … + duration)``. It holds rows from the earliest window
-    that ends after their start up to the latest that begins before their end. O(n); neighbours in
-    one window cost no division.
+    that ends after their start up to the latest that begins before their end. ``end`` is empty
+    where all rows are points. O(n); neighbours in one window cost no division.
     """
     n = len(start)
     begins = np.empty((2, n), np.int64)
@@ -46,12 +46,13 @@ def find_changes(
             high = alignment + duration + begin * period
             low = high - period
             falls += int(begin < before and i > 0)
-        if not least < end[row] <= most:
-            after = -((alignment - end[row]) // period)
+        until = end[row] if len(end) else start[row] + _TICK
+        if not least < until <= most:
+            after = -((alignment - until) // period)
             most = alignment + after * period
             least = most - period
         r = write_changes(
-            i, r, first + i, begin, max(after, begin), end[row], edge[row], lists, span,
+            i, r, first + i, begin, max(after, begin), until, edge[row], lists, span,
             begins, ends,
         )  # fmt: skip
     return begins, ends[:, :r], falls == 0

@@ -24,6 +24,9 @@ MOST_WINDOWS = 1 << 27
 # the sums of so many windows at most are kept for each key, so that rows need not be kept
 MOST_SUMS = 8
 
+# stands for the ends of points
+NO_ENDS = freeze(np.empty(0, np.int64))
+
 # above the number of any window
 EVERY_WINDOW = 1 << 62
 
@@ -60,8 +63,9 @@ class HoppingBounds(Stateful):
         A row is held from the earliest window that ends after its start to the latest one that
         begins before its end. One in a gap touches no window: its first place is its last.
         """
+        end = NO_ENDS if batch.are_points else freeze(batch.end)
         return find_changes(
-            first, freeze(batch.start), freeze(batch.end), freeze(batch.edge),
+            first, freeze(batch.start), end, freeze(batch.edge),
             self._duration, self._period, self._alignment, lists, span,
         )  # fmt: skip
 
@@ -102,8 +106,9 @@ class HoppingBounds(Stateful):
         limit = self._limit(cti)
         first = -EVERY_WINDOW if self._known is None else self._known
         self._known = limit
-        self._counts = grow_rows(self._counts, keys)
-        self._roster = grow(self._roster, keys + 2)
+        if keys > len(self._counts) or keys + 2 > len(self._roster):
+            self._counts = grow_rows(self._counts, keys)
+            self._roster = grow(self._roster, keys + 2)
         found, times, within, too_many = find_windows(
             at, changes.what, changes.key, self._counts, self._roster, first, limit, MOST_WINDOWS,
             self._duration, self._period, self._alignment,
@@ -116,7 +121,8 @@ class HoppingBounds(Stateful):
             )
         start, end = times
         key, alive, sample = found
-        self._edges = grow(self._edges, len(start))
+        if len(start) > len(self._edges):
+            self._edges = grow(self._edges, len(start))
         windows = Windows(start, end, self._edges[: len(start)], key, sample, alive, start)
         return windows if within else self._cut_to_time(windows)
 
