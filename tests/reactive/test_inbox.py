@@ -184,6 +184,16 @@ def test_a_query_is_woken_by_a_cti_and_gets_many_events_at_once() -> None:
     assert len(waiting.got) == 62 + 2 * 989 - 1
 
 
+def test_what_waits_at_the_end_is_judged_many_at_once() -> None:
+    """The end of time, which is no time of a run, comes by itself behind it."""
+    subject, waiting = feed()
+    for start in range(60):
+        subject.on_next(point(start))
+    subject.on_completed()
+    assert (waiting.runs, len(waiting.got), waiting.got[-1]) == (1, 61, Cti(rxt.MAX_TIME))
+    assert waiting.completed
+
+
 @pytest.mark.usefixtures("runs_of_two")
 def test_one_event_behind_many_is_judged_by_their_ctis() -> None:
     """A late event is late whichever way it is judged, and whichever way the CTI was."""
