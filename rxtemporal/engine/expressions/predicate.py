@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from rxtemporal.core.columns import Bools, Columns
@@ -14,8 +15,10 @@ class Predicate:
 
     def __init__(self, expression: pl.Expr, schema: pl.Schema) -> None:
         # a predicate that is nothing but null has no type
-        self._evaluate = Evaluator(expression.cast(pl.Boolean), schema)
+        evaluator = Evaluator(expression.cast(pl.Boolean), schema)
+        self._evaluate = evaluator.program or evaluator
 
     def __call__(self, columns: Columns) -> Bools:
         """Return which rows satisfy the predicate; null is false."""
-        return drop_nulls(self._evaluate(columns))
+        mask = self._evaluate(columns)
+        return mask if type(mask) is np.ndarray else drop_nulls(mask)

@@ -85,7 +85,8 @@ class Program:
         """Return the result, with one entry for each row."""
         if self._constant is not None:
             return _repeat(self._constant, columns.height)
-        arrays = self._arrange(columns)
+        same = columns.schema is self._schema
+        arrays = columns.columns if same else self._arrange(columns)
         if self.position is not None:
             return arrays[self.position]
         try:
@@ -99,11 +100,9 @@ class Program:
 
     def _arrange(self, columns: Columns) -> Sequence[Column]:
         """Return the columns in the order of the schema for which this was made."""
-        schema = columns.schema
-        if schema is not self._schema:
-            if list(schema) != self._names:
-                return [columns[name] for name in self._names]
-            self._schema = schema
+        if list(columns.schema) != self._names:
+            return [columns[name] for name in self._names]
+        self._schema = columns.schema
         return columns.columns
 
     def _compute_blocks(self, arrays: Sequence[Column], height: int) -> Column:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 
 import polars as pl
 
@@ -106,4 +107,4 @@ def _may_fail(term: Term) -> bool:
 
 
 def _read_column(position: int, dtype: pl.DataType) -> Part:
-    return Computation(lambda columns: columns[position], dtype)
+    return Computation(itemgetter(position), dtype)
