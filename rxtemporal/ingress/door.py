@@ -289,18 +289,8 @@ class Door:
         without an open row is an error; the caller checks CTIs. ``ahead`` is the mask of the rows
         that are ahead of the wall clock, if any are.
         """
-        if not batch.has_edges:
-            return self._accept_complete(batch, ahead)
-        kind = classify_rows(batch)
-        edges = BatchEdges(self._edge_table(), batch.edge, kind)
-        verdicts = self.judge_columns(batch.start, batch.end, kind, edges.row, edges.moved, ahead)
-        if self.settings is None:
-            refuse_strays(batch, verdicts, self.source)
-        accepted = self.accept_judged(batch, verdicts, kind)
-        edges.remember_open()
-        return accepted
-
-    def _accept_complete(self, batch: EventBatch, ahead: Bools | None) -> Accepted:
+        if batch.has_edges:
+            return self._accept_edges(batch, ahead)
         if self.settings is None:
             self.events += len(batch.start)
             self.enqueue(batch.cti)
@@ -314,6 +304,16 @@ class Door:
                 accepted.in_order = True
                 return accepted, None
         return self.accept_judged(batch, self.judge_columns(batch.start, batch.end, ahead=ahead))
+
+    def _accept_edges(self, batch: EventBatch, ahead: Bools | None) -> Accepted:
+        kind = classify_rows(batch)
+        edges = BatchEdges(self._edge_table(), batch.edge, kind)
+        verdicts = self.judge_columns(batch.start, batch.end, kind, edges.row, edges.moved, ahead)
+        if self.settings is None:
+            refuse_strays(batch, verdicts, self.source)
+        accepted = self.accept_judged(batch, verdicts, kind)
+        edges.remember_open()
+        return accepted
 
     def judge_columns(
         self,

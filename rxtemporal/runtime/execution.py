@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from rxtemporal.core.batch import TimeForm
@@ -34,6 +35,7 @@ from rxtemporal.storage.event_log.event_log import EventLog
 from rxtemporal.storage.event_log.recorder import RunRecorder
 
 _log = get_logger(__name__)
+_get_place = attrgetter("place")
 # a stream of a plan, and the operator that shapes its output
 Output: TypeAlias = tuple[Node, BatchOperator]
 
@@ -314,7 +316,7 @@ class Execution:
         if self._ordered:
             accept_next(waiting, self.flow, self._pacer)
         else:
-            for each in sorted(waiting, key=lambda each: each.place):
+            for each in sorted(waiting, key=_get_place):
                 each.read_batch()
                 if not each.waits:  # or another one is read meanwhile
                     break

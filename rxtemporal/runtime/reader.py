@@ -190,8 +190,8 @@ class Reader(PushedStream):
 
     def read_batch(self) -> None:
         """Accept the next items until a batch is pushed."""
-        batches = self.batches
-        if self._cursor.item_by_item:
+        cursor, batches = self.cursor, self.batches
+        if cursor is not None and cursor.item_by_item:
             self._read_items()
             return
         while self.batches == batches and self.state is not StreamState.ENDED:
@@ -217,7 +217,8 @@ class Reader(PushedStream):
 
     def read(self, until: int = MAX_TIME) -> None:
         """Accept the items up to a time, at least the next one."""
-        cursor = self._cursor
+        cursor = self.cursor
+        assert cursor is not None
         try:
             items = cursor.take(until)
             self.waits = not items and check_items(cursor, items, self.name)
@@ -237,8 +238,8 @@ class Reader(PushedStream):
                 self.accept_all(items)
             self._saved_position = cursor.position
             self.batches += self.waits  # the run may be saved now, or stopped
-            if self.state is not StreamState.ENDED:
-                self.let_others_follow()
+            if self.flow.active and self.state is not StreamState.ENDED:
+                self.flow.follow(self)
 
     def push(self, batch: EventBatch) -> None:
         """Push a batch accepted elsewhere into the query, and advance the streams that follow."""

@@ -25,7 +25,7 @@ class WhereStep(Stateless):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that satisfy the predicate, with the same lifetimes and CTI."""
-        if not len(batch):
+        if not len(batch.start):  # without a call of the batch
             return batch
         return batch.take(self._predicate(batch.columns))
 
