@@ -118,7 +118,7 @@ class AggregateResults(Stateful):
         for output in self._outputs:
             running = output.running
             if output.by is None:
-                swept.append(windows.alive)
+                swept.append(windows.alive.copy())  # results that are kept would hold all columns
             elif running is None:
                 swept.append(None)
             else:
