@@ -83,7 +83,10 @@ class EventBatch:
 
     @property
     def are_points(self) -> bool:
-        """True if all rows are known to be points, whose ends nobody has read."""
+        """True if all rows are known to be points, and no ends have been made.
+
+        False says nothing about the rows.
+        """
         return self._end is None
 
     @property

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from rxtemporal import MAX_TIME, EventBatch, agg
-from rxtemporal.engine.steps.rows import RowStore
+from rxtemporal.engine.steps.rows import LARGE, RowStore
 from rxtemporal.operators.hopping_windows import hopping_window, tumbling_window
 
 SCHEMA = pl.Schema({"k": pl.Int64, "x": pl.Float64})
@@ -121,6 +121,35 @@ def test_rows_of_which_all_changes_are_due_are_not_held(
     assert held == [6]
     assert results[0] == results[1]
     assert sum(len(rows) for rows in results[0]) > 4
+
+
+@pytest.mark.parametrize("last", [[10_063], [10_063, 20_001]])
+def test_who_asks_while_rows_are_taken_up_sees_them(last: list[int]) -> None:
+    """Until they are applied, they wait: another thread may read at any time."""
+    step = make_step(tumbling_window(10_000))
+    step.on_batch(make_batch([1], 10_000))
+    for start in range(10_000, 10_063):
+        step.on_batch(make_batch([start], start))
+    seen, find_changes, cut = list[Any](), step._bounds.find_changes, step._bounds.cut
+
+    def note(method: Any, *given: Any) -> Any:
+        step._bounds.find_changes = find_changes
+        seen.append((step.next_due, step.rows))
+        return method(*given)
+
+    step._bounds.find_changes = lambda *given: note(find_changes, *given)
+    step._bounds.cut = lambda *given: note(cut, *given)
+    step.on_batch(make_batch(last, last[-1]))
+    assert seen == [(20_000, 63 + len(last))] * 2
+
+
+def test_the_room_of_a_burst_is_given_back_though_no_row_is_held_later() -> None:
+    """Rows out of order are stored; those in order, which are not, release the room."""
+    step = make_step(tumbling_window(10))
+    step.on_batch(make_batch(list(range(LARGE + 1, 0, -1)), LARGE + 20))
+    assert len(step._rows.arrays[0]) > LARGE
+    step.on_batch(make_batch([LARGE + 21, LARGE + 22], LARGE + 30))
+    assert len(step._rows.arrays[0]) == 0
 
 
 def test_rows_that_come_to_a_held_one_are_held() -> None:

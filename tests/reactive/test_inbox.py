@@ -194,6 +194,19 @@ def test_what_waits_at_the_end_is_judged_many_at_once() -> None:
     assert waiting.completed
 
 
+def test_a_subject_may_be_completed_by_who_gets_an_event() -> None:
+    """The rows that wait behind that event are not late."""
+    subject, waiting = feed()
+    waiting.react = lambda item: subject.on_completed() if item == point(0) else None
+    for start in range(3):
+        subject.on_next(point(start))
+    thread = threading.Thread(target=waiting.rest)
+    thread.start()
+    thread.join(20)
+    assert waiting.got == [*map(point, range(3)), Cti(rxt.MAX_TIME)]
+    assert subject.stats().late == 0
+
+
 @pytest.mark.usefixtures("runs_of_two")
 def test_one_event_behind_many_is_judged_by_their_ctis() -> None:
     """A late event is late whichever way it is judged, and whichever way the CTI was."""

@@ -68,7 +68,10 @@ def read_objects(field: Column) -> Array:
 
 
 def make_arrays(columns: Sequence[Array | bool], dtypes: Sequence[Any], size: int) -> list[Array]:
-    """Return columns as read-only arrays of these types and this size; True fills one."""
+    """Return columns as arrays of these types and this size; True fills one.
+
+    They are read-only, since they may be the columns themselves or shared by all callers.
+    """
     return [
         _fill_true(size)
         if isinstance(column, bool)

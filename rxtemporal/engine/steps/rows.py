@@ -380,8 +380,10 @@ class RowStore(Stateful):
 
     def clear(self) -> None:
         """Drop the row numbers, all of which are released, and after a burst its room."""
-        self._payloads.clear()
         room = len(self._alive)
+        if not self._height and room <= LARGE:
+            return
+        self._payloads.clear()
         if room > LARGE and 8 * self._height < room:  # a burst is over
             self._columns = [np.empty(0, column.dtype) for column in self._columns]
             self._alive = np.empty(0, np.bool_)

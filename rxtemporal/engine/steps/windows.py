@@ -110,11 +110,11 @@ class WindowStep(Stateful):
             return self._make_none(batch.cti)
         at, changes, values = due
         windows = self._bounds.cut(at, changes, len(self._keys), batch.cti)
+        self._waiting.clear()  # only now, for those who ask while the step runs
         if not len(changes.what) and not len(windows):
             return self._make_none(batch.cti)
         result = self._make_result(windows, changes, values, batch.cti)
-        if self._rows.height:
-            self._forget(changes.what)
+        self._forget(changes.what)
         if self._keys.is_full:
             self._forget_keys()
         return result
@@ -140,17 +140,25 @@ class WindowStep(Stateful):
         self._waiting.clear()
 
     def _take(self, batch: EventBatch, limit: int, waits: bool) -> Due | None:
-        """Take up rows; return their changes if all of them are due at once and none is held."""
+        """Take up rows; return their changes if all are due at once, and no other row is held."""
         if self._lists or batch.has_edges:
             self._take_up()
             if len(batch):
                 self._keep_edges(batch)
             return None
         new = self._collect(batch, waits)
-        return None if new is None else self._begin(*new, limit)
+        if new is None:
+            return None
+        due = self._begin(*new, limit)
+        if due is None:
+            self._waiting.clear()
+        return due
 
     def _collect(self, batch: EventBatch, waits: bool) -> NewRows | None:
-        """Return the rows to take up now; None if there are none, or if they wait for others."""
+        """Return the rows to take up now; None if there are none, or if they wait for others.
+
+        Those that have waited stay there until they are taken up.
+        """
         waiting = self._waiting
         if len(batch):
             keys, values = self._keys.select(batch.columns), self._results.columns(batch.columns)
@@ -159,9 +167,7 @@ class WindowStep(Stateful):
             waiting.add(batch, keys, values)
         if not waiting.count or (waits and not waiting.is_full):
             return None
-        new = waiting.concat()
-        waiting.clear()
-        return new
+        return waiting.concat()
 
     def _take_up(self) -> None:
         """Keep the rows that wait for others."""
@@ -193,7 +199,8 @@ class WindowStep(Stateful):
     ) -> Due | None:
         """Keep rows that begin, with these values, and queue their starts and ends.
 
-        If no row is held, and all changes are due below ``limit``, return those instead.
+        If no row is held and all changes are due, which is so below ``limit``, keep nothing and
+        return the changes. Without ``limit`` no change is.
         """
         n, first = len(batch), self._rows.height
         key = self._keys.encode_columns(keys) if keys else np.zeros(n, np.int64)

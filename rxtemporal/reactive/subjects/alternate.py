@@ -261,7 +261,8 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
 
     def on_completed(self) -> None:
         """End the stream: subscribers get a CTI at the end of time, then ``on_completed``."""
-        self._close_inbox()  # what waits is judged many at once, as the end of time is not
+        if (inbox := self._inbox) is not None:
+            inbox.fetch()  # together with the end of time, all would be judged one by one
         self.on_next(Cti(MAX_TIME))
         self.on_next(_End(None))
 
