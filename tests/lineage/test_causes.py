@@ -139,6 +139,20 @@ def test_the_model_makes_a_row_out_of_its_causes_in_many_streams(
     check_by_model(name, data)
 
 
+def test_what_removes_a_row_while_a_later_result_lives_is_a_cause() -> None:
+    """Without the second point on the right a part of the left interval would end the result."""
+    a = {"k": "a", "x": 1, "y": None}
+    left: list[Event] = [
+        ("start", 34, {**a, "x": 2}), ("interval", 34, 39, a), ("cti", MAX_TIME)
+    ]  # fmt: skip
+    right: list[Event] = [("point", 37, a), ("point", 38, a), ("cti", MAX_TIME)]
+    caused = Caused(CASES["left_anti_join, then windows by group"], (left, right))
+    (number,) = [n for n, row in enumerate(caused.results) if row.start == 37]
+    causes = caused.find_causes(number)
+    assert causes == [[0, 1], [0, 1]]
+    assert caused.recompute(number, causes)
+
+
 JOINS = [
     pytest.param(name, marks=[] if name in OPERATORS.values() else [pytest.mark.full])
     for name in law_table_joins.TWO_STREAMS

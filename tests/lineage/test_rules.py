@@ -64,8 +64,8 @@ RIGHT = rxt.from_events([row(2, 4, w=1), row(3, 6, w=2), row(8, 9, w=3)], name="
         (
             LEFT.left_anti_join(RIGHT, on="k"),  # [0, 2), [6, 8) and [9, 10)
             [
-                [(0, 0, ROW), (1, 0, BOUNDARY)],
-                [(0, 0, ROW), (1, 1, BOUNDARY), (1, 2, BOUNDARY)],
+                [(0, 0, ROW), (1, 0, BOUNDARY), (1, 1, BOUNDARY)],
+                [(0, 0, ROW), (1, 0, BOUNDARY), (1, 1, BOUNDARY), (1, 2, BOUNDARY)],
                 [(0, 0, ROW), (1, 2, BOUNDARY)],
             ],
         ),

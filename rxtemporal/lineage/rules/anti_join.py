@@ -1,4 +1,4 @@
-"""Causes of the rows of left_anti_join: the left row, and the right rows at the ends of its gap."""
+"""Causes of the rows of left_anti_join: the left row, and the right rows beside its gap."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import Int64s
+from rxtemporal.core.batch import END, START, Int64s
 from rxtemporal.lineage.carried_rows import CarriedRows, carry, match_output
 from rxtemporal.lineage.causes import BOUNDARY, Causes, find_causes
 from rxtemporal.lineage.history import History
@@ -19,7 +19,7 @@ from rxtemporal.operators.anti_join import LeftAntiJoin
 def find_lonely_rows(
     operator: LeftAntiJoin, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:
-    """Return for each row its left row, and the right rows at the ends of its gap."""
+    """Return for each row its left row, and the right rows that remove that beside the gap."""
     made = carry(operator, inputs)
     of, at = match_output(output, made, rows)
     return find_gaps(of, made.take(at), find_pairs(operator, inputs))
@@ -28,12 +28,14 @@ def find_lonely_rows(
 def find_gaps(of: Int64s, pieces: CarriedRows, pairs: CarriedRows, *, own: int = 0) -> Causes:
     """Return the causes of pieces of rows of one side, ``own``, that nothing of the other covers.
 
-    ``pairs`` are all pairs that match. The rows of the other side that end where a piece begins,
-    or begin where it ends, are boundaries; where several do, each of them is.
+    ``pairs`` are all pairs that match. The rows of the other side that cover the own one without a
+    gap up to where a piece begins, or from where it ends, are boundaries. Without those that do
+    not touch the piece there would be another piece, which a later operator would see.
     """
     (number,) = pieces.numbers
-    begun = _find_partners(of, number, pieces.start, pairs.numbers[own], pairs.end)
-    ended = _find_partners(of, number, pieces.end, pairs.numbers[own], pairs.start)
+    stretches = _join_stretches(pairs, own)
+    begun = _find_partners(of, number, pieces.start, stretches, END)
+    ended = _find_partners(of, number, pieces.end, stretches, START)
     parts = [Causes.of_pairs(of, number, side=own)]
     for whose, pair in (begun, ended):
         other = pairs.numbers[1 - own][pair]
@@ -41,10 +43,32 @@ def find_gaps(of: Int64s, pieces: CarriedRows, pairs: CarriedRows, *, own: int =
     return Causes.concat(parts)
 
 
+def _join_stretches(pairs: CarriedRows, own: int) -> pl.DataFrame:
+    """Return for each pair its number, its own row, and the stretch without a gap it is part of."""
+    start, end, number = pl.col(START), pl.col(END), pl.col("number")
+    reached = end.cum_max().shift().over("number")
+    return (
+        pl.DataFrame(
+            {
+                "pair": np.arange(len(pairs.start)),
+                "number": pairs.numbers[own],
+                START: pairs.start,
+                END: pairs.end,
+            }
+        )
+        .sort("number", START)
+        .with_columns(stretch=(reached.is_null() | (start > reached)).cum_sum())
+        .with_columns(start.min().over("stretch"), end.max().over("stretch"))
+        .select("pair", number, START, END)
+    )
+
+
 def _find_partners(
-    of: Int64s, number: Int64s, time: Int64s, numbers: Int64s, times: Int64s
+    of: Int64s, number: Int64s, time: Int64s, stretches: pl.DataFrame, edge: str
 ) -> tuple[Int64s, Int64s]:
+    """Return the pairs of the stretches whose ``edge`` is at these times, and whose they are."""
     wanted = pl.DataFrame({"of": of, "number": number, "time": time})
-    pairs = pl.DataFrame({"pair": np.arange(len(numbers)), "number": numbers, "time": times})
-    found = wanted.join(pairs, on=["number", "time"], how="inner")
+    found = wanted.join(
+        stretches, left_on=["number", "time"], right_on=["number", edge], how="inner"
+    )
     return found.get_column("of").to_numpy(), found.get_column("pair").to_numpy()
