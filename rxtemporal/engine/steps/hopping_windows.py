@@ -75,7 +75,7 @@ class HoppingBounds(Stateful):
         return ends
 
     def ends_none(self, cti: int) -> bool:
-        """Return True if all windows that end by the CTI are known; many changes cost less."""
+        """Return True if all windows that end by the CTI are known."""
         return self._limit(cti) == self._known
 
     def limits(self, cti: int) -> tuple[int, int]:

@@ -88,7 +88,7 @@ class Bounds(Protocol):
         """Return the place on the axis up to which each row is held."""
 
     def ends_none(self, cti: int) -> bool:
-        """Return True if no window ends with this CTI, so that no change is applied with it."""
+        """Return True if no window ends with this CTI, so that changes may wait for others."""
 
     def limits(self, cti: int) -> tuple[int, int]:
         """Return the places below which starts and ends are applied now.

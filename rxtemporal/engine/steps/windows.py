@@ -104,7 +104,7 @@ class WindowStep(Stateful):
         """Take rows that begin, end, or both; return the results that are known now."""
         limits, waits = self._bounds.limits(batch.cti), self._bounds.ends_none(batch.cti)
         due = self._take(batch, limits[0], waits)
-        if due is None and not waits:  # while no window ends, no change is due
+        if due is None and not waits:  # many changes at once cost less
             due = self._pop_due(limits)
         if due is None:
             return self._make_none(batch.cti)
