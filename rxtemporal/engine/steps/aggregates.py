@@ -16,6 +16,7 @@ from rxtemporal.core.columns import Nullable
 from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels import aggregates as kernels
 from rxtemporal.engine.kernels.extremes import drop_heaps, find_extremes
+from rxtemporal.engine.kernels.float_sums import sum_floats
 from rxtemporal.engine.kernels.variance import compute_variance
 from rxtemporal.engine.steps.field_values import read_floats, read_integers, read_valid
 from rxtemporal.engine.steps.rows import Column, grow
@@ -189,7 +190,7 @@ class FloatSum(Stateful):
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], int]:
         self._sums = _grow_sums(self._sums, changes.span, samples.keys)
         self._odd = _grow_sums(self._odd, changes.span, samples.keys)
-        return kernels.sum_floats(
+        return sum_floats(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of, samples.windows,
             self._sums, self._odd, self._counts, mean,
         )  # fmt: skip
