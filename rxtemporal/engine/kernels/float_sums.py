@@ -1,11 +1,23 @@
-"""Compensated sums of floats over rows that come and go; the arguments are as in ``aggregates``."""
+"""Compensated sums of floats over rows that come and go.
+
+A sum is a total, its rounding error (Knuth's exact sum of two), so that removal does not make it
+drift, and the number of values; total and error are reset when no value is left. NaN and infinities
+are counted: they never enter the total, and so leave no trace.
+
+The state is ``sums`` ``float64[1 + span, keys, 4]``: the running sums, and a ring of sums over rows
+that ``span`` windows hold and whose only change is that they begin, one place for each first
+window. A sum joins the running one at the first window that holds its rows, and leaves it after the
+last one. ``odd`` ``int64[1 + span, keys, 3]``: how many values are NaN, +inf and -inf. ``counts``
+``int64[3]``: the place in the ring of rows that begin now, and over all keys the numbers of odd
+values and of running ones; where one is 0, nothing is looked up. ``by_place`` is ``sums`` as
+``float64[…, 4]``, of which an index is faster.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.engine.kernels.aggregates import find_places
 from rxtemporal.engine.kernels.compiled import jit
 
 Ints = npt.NDArray[np.int64]
@@ -18,33 +30,21 @@ Number = int | np.uint64
 def sum_floats(
     what: Ints,
     key: Ints,
-    value: Floats,
-    valid: Bools,
     at: Ints,
     of: Ints,
-    window: Ints,
+    value: Floats,
+    valid: Bools,
     sums: Floats,
     odd: Ints,
     counts: Ints,
     mean: bool,
 ) -> tuple[Floats, Bools, int]:
-    """Return the sums (or the means), where there is one, and how many samples have none.
+    """Return the sums, or the means; the mask of those of any value; and how many are of none.
 
-    The sum of nothing is 0. ``sums`` ``float64[1 + span, keys, 4]``: the running sums and the ring.
-    Each is a sum, its rounding error (Knuth's exact sum of two), so that removal does not make it
-    drift, and the number of values; sum and error are reset when no value is left. ``odd``
-    ``int64[1 + span, keys, 3]``: how many values are NaN, +inf and -inf; they never enter the sum
-    and so leave no trace. ``counts`` ``int64[3]``: the place in the ring of rows that begin now,
-    and over all keys the numbers of odd values and of others that are running; where one is 0,
-    nothing is looked up.
+    The arguments are as in ``aggregates``, and the state has no ring. The sum of nothing is 0.
     """
-    out = np.empty(len(at), np.float64)
-    there = np.empty(len(at), np.bool_)
-    span, keys = len(sums) - 1, np.uint64(sums.shape[1])
-    by_place = sums.reshape((-1, 4))  # an index of one number is faster
-    turn, running = counts[0], counts[2]
-    join, leave = find_places(span, turn)
-    ring, joins, leaves = np.uint64(turn) * keys, np.uint64(0), np.uint64(0)
+    out, there = np.empty(len(at), np.float64), np.empty(len(at), np.bool_)
+    by_place = sums.reshape((-1, 4))
     i = empty = 0
     for s in range(len(at) + 1):
         upto = at[s] if s < len(at) else len(what)
@@ -53,26 +53,114 @@ def sum_floats(
             if valid[row]:
                 k = np.uint64(key[row])
                 sign = 1 - 2 * (what[i] & 1)
-                if what[i] & 4:
-                    _add(by_place, ring + k, 1, value[row])
-                else:
-                    _add(by_place, k, sign, value[row])
-                    running += sign
+                _add(by_place, k, sign, value[row])
                 if not abs(value[row]) < np.inf:
-                    _add_odd(turn if what[i] & 4 else 0, k, sign, value[row], odd, counts)
+                    _add_odd(0, k, sign, value[row], odd, counts)
             i += 1
         if s == len(at):
             break
-        if span > 0 and (s == 0 or window[s] != window[s - 1]):
-            join, leave = find_places(span, turn)
-            turn = leave
-            joins, leaves = np.uint64(join) * keys, np.uint64(leave) * keys
-            ring = leaves
         k = np.uint64(of[s])
+        values = by_place[k, 2]
+        total = by_place[k, 0] + by_place[k, 1]
+        if counts[1] > 0:
+            total = _apply_odd(total, 0, 0, k, odd, counts)
+        out[s] = total / max(values, 1.0) if mean else total
+        there[s] = values > 0
+        empty += int(not values > 0)
+    return out, there, empty
+
+
+@jit
+def sum_windows(
+    what: Ints,
+    key: Ints,
+    at: Ints,
+    of: Ints,
+    window: Ints,
+    value: Floats,
+    valid: Bools,
+    sums: Floats,
+    odd: Ints,
+    counts: Ints,
+    mean: bool,
+) -> tuple[Floats, Bools, int]:
+    """Return the results of ``sum_floats``, for rows that ``span`` windows hold and others.
+
+    ``window`` ``int64[r]``: another number for each window; a key with rows has a sample in each.
+    """
+    out, there = np.empty(len(at), np.float64), np.empty(len(at), np.bool_)
+    by_place = sums.reshape((-1, 4))
+    i = s = empty = 0
+    while s < len(at):
+        add_values(i, at[s], what, key, value, valid, by_place, odd, counts)
+        i, first = at[s], s
+        while s < len(at) and window[s] == window[first]:
+            s += 1
+        empty += write_sums(first, s, of, by_place, odd, counts, mean, out, there)
+    add_values(i, len(what), what, key, value, valid, by_place, odd, counts)
+    return out, there, empty
+
+
+@jit
+def add_values(
+    begin: int,
+    end: int,
+    what: Ints,
+    key: Ints,
+    value: Floats,
+    valid: Bools,
+    by_place: Floats,
+    odd: Ints,
+    counts: Ints,
+) -> None:
+    """Apply the changes from number ``begin`` up to ``end``."""
+    turn, running = counts[0], 0
+    ring = np.uint64(turn) * np.uint64(odd.shape[1])
+    for i in range(begin, end):
+        change = what[np.uint64(i)]
+        row = np.uint64(change >> 3)
+        if valid[row]:
+            k = np.uint64(key[row])
+            sign = 1 - 2 * (change & 1)
+            if change & 4:
+                _add(by_place, ring + k, 1, value[row])
+            else:
+                _add(by_place, k, sign, value[row])
+                running += sign
+            if not abs(value[row]) < np.inf:
+                _add_odd(turn if change & 4 else 0, k, sign, value[row], odd, counts)
+    counts[2] += running
+
+
+@jit
+def write_sums(
+    first: int,
+    last: int,
+    of: Ints,
+    by_place: Floats,
+    odd: Ints,
+    counts: Ints,
+    mean: bool,
+    out: Floats,
+    there: Bools,
+) -> int:
+    """Write the results of one window, from number ``first`` up to ``last``, and end the window.
+
+    They are those of the keys ``of``; no other key has values. Returns how many are of no value.
+    """
+    span, keys = len(odd) - 1, np.uint64(odd.shape[1])
+    join = counts[0]
+    leave = join + 1 if join < span else 1
+    joins, leaves = np.uint64(join) * keys, np.uint64(leave) * keys
+    running, are_odd = span > 1 or counts[2] > 0, counts[1] > 0
+    empty = 0
+    for s in range(first, last):
+        row = np.uint64(s)
+        k = np.uint64(of[row])
         total = rest = values = 0.0
         if span > 1:
             _move(by_place, joins + k, k, 1.0)
-        if span > 1 or running > 0:
+        if running:
             total, rest, values = by_place[k, 0], by_place[k, 1], by_place[k, 2]
         if span == 1 and by_place[joins + k, 2] > 0:
             total += by_place[joins + k, 0]
@@ -81,16 +169,15 @@ def sum_floats(
         total += rest
         if span > 1:
             _move(by_place, leaves + k, k, -1.0)
-        if span > 0:
-            for part in range(3):
-                by_place[leaves + k, part] = 0.0
-        if counts[1] > 0:
+        for part in range(3):
+            by_place[leaves + k, part] = 0.0
+        if are_odd:
             total = _apply_odd(total, join, leave, k, odd, counts)
-        out[s] = total / max(values, 1.0) if mean else total
-        there[s] = values > 0
+        out[row] = total / max(values, 1.0) if mean else total
+        there[row] = values > 0
         empty += int(not values > 0)
-    counts[0], counts[2] = turn, running
-    return out, there, empty
+    counts[0] = leave
+    return empty
 
 
 @jit

@@ -7,11 +7,14 @@ import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.engine.kernels.compiled import jit
+from rxtemporal.engine.kernels.float_sums import add_values, write_sums
 from rxtemporal.engine.kernels.window_changes import write_changes
 
 _MIN, _MAX, _TICK = MIN_TIME, MAX_TIME, TICK
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 
 @jit
@@ -60,125 +63,92 @@ def find_changes(
 
 @jit
 def find_windows(
+    i: int,
+    r: int,
+    window: int,
     at: Ints,
     what: Ints,
     key: Ints,
+    origin: int,
+    spacing: int,
     state: Ints,
     roster: Ints,
-    known: int,
     limit: int,
     most: int,
     duration: int,
     period: int,
     alignment: int,
-) -> tuple[Ints, Ints, bool, bool]:
-    """Return the results of ``sweep_windows``, then those of ``repeat_bounds`` for them.
+    value: Floats,
+    valid: Bools,
+    sums: Floats,
+    odd: Ints,
+    counts: Ints,
+    mean: bool,
+    found: Ints,
+    out: Floats,
+    there: Bools,
+) -> tuple[int, int, int, int, bool, int]:
+    """Write the windows before number ``limit`` that hold any row, one result for each key.
 
-    The former are key, ``alive`` and the number of the change, ``int64[3, r]``: each array that is
-    returned costs half a microsecond. At last True if there are more than ``most`` results.
-    """
-    found, windows, too_many = sweep_windows(at, what, key, state, roster, known, limit, most)
-    times, within = repeat_bounds(windows, found[2], duration, period, alignment)
-    return found, times, within, too_many
+    ``at``, ``what`` ``int64[n]``: changes in order of window number, none below ``window``, since
+    all earlier windows are known already. ``(at - origin) // spacing`` is the number of the first
+    window to hold row ``what >> 3``; or where ``what & 1``, the first not to hold it; or where
+    ``what & 4``, the first of ``span`` to hold it. ``key`` ``int64[rows]``. Updated in place:
+    ``state`` ``int64[keys, 2 + span]``, the number of a key's rows alive, 1 if the key is in the
+    ``roster`` of keys with rows (``int64[keys + 2]``, its length first), and by their first window,
+    modulo ``span``, the numbers of rows that ``span`` windows hold. ``value`` to ``mean``: those of
+    ``float_sums``, for a sum that is computed in the same pass, which is cheaper; with ``counts``
+    ``int64[0]`` there is none.
 
+    Writes, window by window, to ``found`` ``int64[5, r]``: key, ``alive`` and the number of the
+    change before which the rows of a result are counted, start and end of its window; and to
+    ``out`` and ``there`` the sums.
 
-@jit
-def sweep_windows(
-    at: Ints,
-    what: Ints,
-    key: Ints,
-    state: Ints,
-    roster: Ints,
-    known: int,
-    limit: int,
-    most: int,
-) -> tuple[Ints, Ints, bool]:
-    """Return the windows before number ``limit`` that hold any row, one result for each key.
-
-    ``at``, ``what`` ``int64[n]``: changes in order of window number, none below ``known``, since
-    all earlier windows are known already. Window ``at`` is the first to hold row ``what >> 3``; or
-    where ``what & 1``, the first not to hold it; or where ``what & 4``, the first of ``span`` to
-    hold it. ``key`` ``int64[rows]``. Updated in place: ``state`` ``int64[keys, 2 + span]``, the
-    number of a key's rows alive, 1 if the key is in the ``roster`` of keys with rows
-    (``int64[keys + 2]``, its length first), and by their first window, modulo ``span``, the numbers
-    of rows that ``span`` windows hold.
-
-    Returns ``int64[3, r]``, window by window: key, ``alive`` and room for the change of a result;
-    for each window ``int64[w, 3]``: its number, its first result, and the number of the change
-    before which its rows are counted; and True if it has stopped, since there are more than
-    ``most`` results. Cost O(n + r): each key in the roster has a result in the window.
-    """
-    out = np.empty((3, len(at) + 64), np.int64)
-    windows = np.empty((64, 3), np.int64)
-    i = r = w = 0
-    lacking = 1
-    while lacking:
-        i, r, w, known, lacking = _sweep_until_full(
-            i, r, w, known, at, what, key, state, roster, limit, most, out, windows
-        )
-        if lacking > most:
-            break
-        if lacking:
-            out = _lengthen(out, lacking)
-        if w == len(windows):
-            windows = _add_rows(windows)
-            lacking = 1
-    return out[:, :r], windows[:w], lacking > most
-
-
-@jit
-def _sweep_until_full(
-    i: int,
-    r: int,
-    w: int,
-    window: int,
-    at: Ints,
-    what: Ints,
-    key: Ints,
-    state: Ints,
-    roster: Ints,
-    limit: int,
-    most: int,
-    out: Ints,
-    windows: Ints,
-) -> tuple[int, int, int, int, int]:
-    """Write windows and apply changes while there is room.
-
-    Continues at change ``i``, result ``r``, place ``w`` for a window, and window number ``window``;
-    returns these four, and the room needed to continue (0: there is enough).
+    Begins at change ``i``, result ``r`` and number ``window``. Returns these three where it stops;
+    the room needed to continue, which is 0 if all is done, and above ``most`` if there are more
+    results; True if all windows written lie within time; and the number of sums of no value. Cost
+    O(n + r): each key in the roster has a result in the window.
     """
     span = state.shape[1] - 2
+    by_place = sums.reshape((-1, 4))  # an index of one number is faster
     changed = window
+    within, empty = True, 0
     while i < len(at) or window < limit:
-        upto = at[i] if i < len(at) else limit
+        upto = (at[i] - origin) // spacing if i < len(at) else limit
         while window < upto and roster[0] > 0:
-            if w == len(windows):
-                return i, r, w, window, 0
-            if r + roster[0] > out.shape[1]:
-                return i, r, w, window, r + roster[0]
-            windows[w, 0], windows[w, 1], windows[w, 2] = window, r, i
-            first, r = r, _write_window(r, window, state, roster, out)
-            w += int(r > first)
+            if r + roster[0] > found.shape[1]:
+                return i, r, window, r + roster[0], within, empty
+            first, r = r, _list_keys(r, window, state, roster, found)
+            if r > first:
+                start = alignment + window * period
+                found[2, first:r], found[3, first:r], found[4, first:r] = i, start, start + duration
+                within = within and start >= _MIN and start + duration < _MAX
+                if len(counts):
+                    of = found[0]
+                    empty += write_sums(first, r, of, by_place, odd, counts, mean, out, there)
             window += 1
             # each key that is left then has a result in every window until the next change
             more = np.float64(upto - window) * np.float64(roster[0])
             if window - changed >= span and more + np.float64(r) > most:
-                return i, r, w, window, most + 1
+                return i, r, window, most + 1, within, empty
         window = changed = max(window, upto)
-        i = _apply(i, window, at, what, key, state, roster)
-    return i, r, w, window, 0
+        before = origin + (window + 1) * spacing
+        first, i = i, _apply(i, window, before, at, what, key, state, roster)
+        if len(counts):
+            add_values(first, i, what, key, value, valid, by_place, odd, counts)
+    return i, r, window, 0, within, empty
 
 
 @jit
-def _write_window(r: int, window: int, state: Ints, roster: Ints, out: Ints) -> int:
-    """Write the results of one window from result ``r`` on; return the number of results then.
+def _list_keys(r: int, window: int, state: Ints, roster: Ints, found: Ints) -> int:
+    """Write the keys of one window and their numbers of rows from result ``r`` on.
 
-    Keys without rows after this window are removed from the roster.
+    Returns the number of results then. Keys without rows after this window leave the roster.
     """
     # No branch: it is unpredictable whether a key has a result, and a mispredicted branch costs
     # more than the rest. So the result is always written, and counted only if it is one. Numbers of
     # rows and keys are unsigned: a signed index is tested for being negative each time.
-    of, alive = out[0], out[1]
+    of, alive = found[0], found[1]
     # this window is the last for the rows that entered so many windows ago
     leave = np.uint64(2 + (window + 1) % (state.shape[1] - 2))
     stay = 0
@@ -199,11 +169,13 @@ def _write_window(r: int, window: int, state: Ints, roster: Ints, out: Ints) -> 
 
 
 @jit
-def _apply(i: int, window: int, at: Ints, what: Ints, key: Ints, state: Ints, roster: Ints) -> int:
-    """Apply the changes from number ``i`` on, up to this window's; return the next number."""
+def _apply(
+    i: int, window: int, before: int, at: Ints, what: Ints, key: Ints, state: Ints, roster: Ints
+) -> int:
+    """Apply the changes from number ``i`` on at places ``before``; return the next number."""
     listed = roster[0]
     place = np.uint64(2 + window % (state.shape[1] - 2))
-    while i < len(at) and at[i] <= window:
+    while i < len(at) and at[i] < before:
         k = np.uint64(key[np.uint64(what[i] >> 3)])
         state[k, 0] += 1 - 2 * (what[i] & 1)
         state[k, place] += (what[i] >> 2) & 1
@@ -213,39 +185,3 @@ def _apply(i: int, window: int, at: Ints, what: Ints, key: Ints, state: Ints, ro
         i += 1
     roster[0] = listed
     return i
-
-
-@jit
-def repeat_bounds(
-    windows: Ints, at: Ints, duration: int, period: int, alignment: int
-) -> tuple[Ints, bool]:
-    """Return start and end of each of the r results of ``sweep_windows``.
-
-    ``int64[2, r]``, and True if all windows lie within time. Writes into ``at`` ``int64[r]`` the
-    change of each result. O(r).
-    """
-    times = np.empty((2, len(at)), np.int64)
-    beyond = 0
-    for w in range(len(windows)):
-        first = alignment + windows[w, 0] * period
-        last = first + duration
-        upto = windows[w + 1, 1] if w + 1 < len(windows) else len(at)
-        times[0, windows[w, 1] : upto] = first
-        times[1, windows[w, 1] : upto] = last
-        at[windows[w, 1] : upto] = windows[w, 2]
-        beyond += int(first < _MIN) + int(last >= _MAX)
-    return times, beyond == 0
-
-
-@jit
-def _lengthen(out: Ints, size: int) -> Ints:
-    longer = np.empty((3, 2 * size), np.int64)
-    longer[:, : out.shape[1]] = out
-    return longer
-
-
-@jit
-def _add_rows(windows: Ints) -> Ints:
-    taller = np.empty((2 * len(windows), 3), np.int64)
-    taller[: len(windows)] = windows
-    return taller

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from rxtemporal.core.columns import Nullable
 from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels import aggregates as kernels
 from rxtemporal.engine.kernels.extremes import drop_heaps, find_extremes
-from rxtemporal.engine.kernels.float_sums import sum_floats
+from rxtemporal.engine.kernels.float_sums import sum_floats, sum_windows
 from rxtemporal.engine.kernels.variance import compute_variance
 from rxtemporal.engine.steps.field_values import read_floats, read_integers, read_valid
 from rxtemporal.engine.steps.rows import Column, grow
@@ -24,6 +24,12 @@ from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.errors import SchemaError
 
 Own = Sequence[Column]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+# the last six arguments of a kernel of sums
+SumInput: TypeAlias = tuple[Column, Column, Column, Column, Column, bool]
+# sums or means, and the mask of those of any value; None: all of them
+SumResult: TypeAlias = tuple[Floats, Bools | None]
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -167,6 +173,7 @@ class FloatSum(Stateful):
     once, objects = True, False
     dtypes = (np.float64, np.bool_)
     held = ("_sums", "_odd", "_counts")
+    _mean = False
 
     def __init__(self) -> None:
         self._sums = np.zeros((1, 0, 4), np.float64)
@@ -183,26 +190,33 @@ class FloatSum(Stateful):
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the sums, Float64."""
-        return self._compute_sums(changes, own, samples)[0]
+        what, key, at, of = changes.what, changes.key, samples.at, samples.of
+        sums = self.prepare(own, changes.span, samples.keys)
+        if changes.span:
+            out, there, empty = sum_windows(what, key, at, of, samples.windows, *sums)
+        else:
+            out, there, empty = sum_floats(what, key, at, of, *sums)
+        return self.finish(out, there if empty else None)
 
-    def _compute_sums(
-        self, changes: Changes, own: Own, samples: Samples, *, mean: bool = False
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], int]:
-        self._sums = _grow_sums(self._sums, changes.span, samples.keys)
-        self._odd = _grow_sums(self._odd, changes.span, samples.keys)
-        return sum_floats(
-            changes.what, changes.key, own[0], own[1], samples.at, samples.of, samples.windows,
-            self._sums, self._odd, self._counts, mean,
-        )  # fmt: skip
+    def prepare(self, own: Own, span: int, keys: int) -> SumInput:
+        """Return the values and the state, with room for so many keys."""
+        self._sums = _grow_sums(self._sums, span, keys)
+        self._odd = _grow_sums(self._odd, span, keys)
+        return own[0], own[1], self._sums, self._odd, self._counts, self._mean
+
+    def finish(self, sums: Floats, there: Bools | None) -> core.Column:
+        """Return the column of the sums."""
+        return sums
 
 
 class Average(FloatSum):
     """Mean of the values that are not null; null for no values."""
 
-    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
-        """Return the means, Float64."""
-        means, there, empty = self._compute_sums(changes, own, samples, mean=True)
-        return Nullable(means, there) if empty else means
+    _mean = True
+
+    def finish(self, sums: Floats, there: Bools | None) -> core.Column:
+        """Return the column of the means."""
+        return sums if there is None else Nullable(sums, there)
 
 
 class Variance(Stateful):

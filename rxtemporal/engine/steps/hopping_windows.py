@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.kernels.hopping_windows import find_changes, find_windows
-from rxtemporal.engine.steps.aggregates import Changes
+from rxtemporal.engine.steps.aggregates import SumInput
 from rxtemporal.engine.steps.rows import grow, grow_rows
 from rxtemporal.engine.steps.state import Stateful
-from rxtemporal.engine.steps.window_bounds import Windows
+from rxtemporal.engine.steps.window_bounds import Due, Windows
 from rxtemporal.errors import UnboundedWindowError
 
 # more windows from one batch are surely a mistake
@@ -30,6 +31,19 @@ NO_ENDS = freeze(np.empty(0, np.int64))
 # above the number of any window
 EVERY_WINDOW = 1 << 62
 
+# so many results are written to arrays that are used again
+ROOM = 4096
+# arrays to which the kernel writes windows, sums, and which sums there are
+Room: TypeAlias = tuple[Int64s, npt.NDArray[np.float64], npt.NDArray[np.bool_]]
+
+# origin and spacing of places that are the numbers of windows
+_NUMBERS = 0, 1
+# no sum
+_NO_SUM: SumInput = (
+    freeze(np.empty(0)), freeze(np.empty(0, np.bool_)), np.empty((1, 0, 4)),
+    np.empty((1, 0, 3), np.int64), np.empty(0, np.int64), False,
+)  # fmt: skip
+
 
 class HoppingBounds(Stateful):
     """Bounds of the windows ``[a + n * p, a + n * p + d)`` that hold any row."""
@@ -39,12 +53,16 @@ class HoppingBounds(Stateful):
     def __init__(self, duration: int, period: int, alignment: int, *, points: bool) -> None:
         self._duration, self._period, self._alignment = duration, period, alignment
         self._points = points
-        # a point lies in so many windows, or in one more
+        # a point lies in so many windows, or in one more unless they divide time evenly
         self.span = max(duration // period, 1)
+        self._is_even = duration == self.span * period and self.span <= MOST_SUMS
         if self.span > MOST_SUMS:
             self.span = 1
         self._counts = np.zeros((0, 2 + self.span), np.int64)
         self._roster = np.zeros(2, np.int64)
+        # origin and spacing of starts: a point enters the first window that ends after it
+        self._starts = alignment + duration - period, period
+        self._room = _make_room(ROOM)
         # the edge ids of results, all 0
         self._edges = np.zeros(0, np.int64)
         # the windows before this number are known
@@ -68,6 +86,14 @@ class HoppingBounds(Stateful):
             first, freeze(batch.start), end, freeze(batch.edge),
             self._duration, self._period, self._alignment, lists, span,
         )  # fmt: skip
+
+    def are_due(self, batch: EventBatch, limit: int) -> bool:
+        """Return True if all rows are points in order, each a single change below the limit."""
+        if not (self._is_even and batch.are_points and batch.in_order):
+            return False
+        # the end of the last window below the limit; a point at the end of time never ends
+        end = self._alignment + (limit - 1) * self._period + self._duration
+        return batch.highest_start < min(end, MAX_TIME - TICK)
 
     def find_ends(self, batch: EventBatch) -> Int64s:
         """Return the number after that of the latest window that begins before each row's end."""
@@ -101,30 +127,50 @@ class HoppingBounds(Stateful):
             return None
         return min(self._alignment + min(numbers) * self._period + self._duration, MAX_TIME)
 
-    def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
+    def cut(self, due: Due, keys: int, cti: int, sums: SumInput | None) -> Windows:
         """Return the windows that end by the CTI and hold any row."""
-        limit = self._limit(cti)
-        first = -EVERY_WINDOW if self._known is None else self._known
-        self._known = limit
         if keys > len(self._counts) or keys + 2 > len(self._roster):
             self._counts = grow_rows(self._counts, keys)
             self._roster = grow(self._roster, keys + 2)
-        found, times, within, too_many = find_windows(
-            at, changes.what, changes.key, self._counts, self._roster, first, limit, MOST_WINDOWS,
-            self._duration, self._period, self._alignment,
-        )  # fmt: skip
-        if too_many:
-            raise UnboundedWindowError(
-                f"this CTI completes more than {MOST_WINDOWS:,} hopping windows at once: a row "
-                "lives very long, or for ever. Hint: hopping_window2 gives a row only where "
-                "something changes; or cut lifetimes first, with clip_event_duration(limit)."
-            )
-        start, end = times
-        key, alive, sample = found
-        if len(start) > len(self._edges):
-            self._edges = grow(self._edges, len(start))
-        windows = Windows(start, end, self._edges[: len(start)], key, sample, alive, start)
+        (found, out, there), r, within, empty = self._find_windows(due, self._limit(cti), sums)
+        if r > len(self._edges):
+            self._edges = grow(self._edges, r)
+        # copies, since the room is written again
+        start, end = found[3, :r].copy(), found[4, :r].copy()
+        windows = Windows(
+            start, end, self._edges[:r], found[0, :r], found[2, :r], found[1, :r], start
+        )
+        if sums is not None:
+            windows.sums = out[:r].copy(), there[:r].copy() if empty else None
         return windows if within else self._cut_to_time(windows)
+
+    def _find_windows(
+        self, due: Due, limit: int, sums: SumInput | None
+    ) -> tuple[Room, int, bool, int]:
+        """Apply the changes; return the results, and how many there are.
+
+        After these True if all windows lie within time, and the number of sums of no value.
+        """
+        window = -EVERY_WINDOW if self._known is None else self._known
+        self._known = limit
+        given = (
+            freeze(due.at), due.changes.what, due.changes.key,
+            *(self._starts if due.at_starts else _NUMBERS), self._counts, self._roster,
+            limit, MOST_WINDOWS, self._duration, self._period, self._alignment, *(sums or _NO_SUM),
+        )  # fmt: skip
+        room = self._room if len(due.at) < ROOM else _make_room(len(due.at))
+        i, r, window, lacking, within, empty = find_windows(0, 0, window, *given, *room)
+        while lacking:
+            if lacking > MOST_WINDOWS:
+                raise UnboundedWindowError(
+                    f"this CTI completes more than {MOST_WINDOWS:,} hopping windows at once: a row "
+                    "lives very long, or for ever. Hint: hopping_window2 gives a row only where "
+                    "something changes; or cut lifetimes first, with clip_event_duration(limit)."
+                )
+            room = _lengthen(room, r, lacking)
+            i, r, window, lacking, inside, more = find_windows(i, r, window, *given, *room)
+            within, empty = within and inside, empty + more
+        return room, r, within, empty
 
     def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
         """Set ``held`` to True for the keys that have rows in a window."""
@@ -150,3 +196,15 @@ class HoppingBounds(Stateful):
             return cti
         start = self._alignment + self._limit(cti) * self._period
         return MIN_TIME if start < MIN_TIME else start if start < MAX_TIME else MAX_TIME
+
+
+def _make_room(size: int) -> Room:
+    return np.empty((5, size), np.int64), np.empty(size), np.empty(size, np.bool_)
+
+
+def _lengthen(room: Room, r: int, least: int) -> Room:
+    """Return more room, with the first ``r`` results in it."""
+    larger = _make_room(2 * least)
+    for into, written in zip(larger, room, strict=True):
+        into[..., :r] = written[..., :r]
+    return larger

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -16,6 +17,8 @@ ROWS, BATCHES = 1024, 64
 
 # the values that are read of each row; True stands for an array filled with it
 Values: TypeAlias = Sequence[Any]
+# the starts of a batch, its ends (None: all rows are points), and True if it is in order
+Times: TypeAlias = tuple[Int64s, Int64s | None, bool]
 
 
 class SmallBatches:
@@ -27,7 +30,7 @@ class SmallBatches:
     __slots__ = ("_parts", "count")
 
     def __init__(self) -> None:
-        self._parts: list[tuple[Int64s, Int64s, Sequence[Column], Values]] = []
+        self._parts: list[tuple[Times, Sequence[Column], Values]] = []
         # the number of rows
         self.count = 0
 
@@ -39,24 +42,23 @@ class SmallBatches:
     @property
     def earliest(self) -> EventBatch | None:
         """A point at the start of the earliest row, without fields; None if no row waits."""
-        starts = [int(part[0].min()) for part in [*self._parts]]  # the step may be running
-        if not starts:
-            return None
-        start = np.array([min(starts)])
-        return _make_batch(start, start + TICK)
+        parts = [*self._parts]  # the step may be running
+        starts = [int(start.min()) for (start, _, _), *_ in parts]
+        return _make_batch(np.array([min(starts)]), None) if starts else None
 
     def add(self, batch: EventBatch, keys: Sequence[Column], values: Values) -> None:
         """Add the rows of a batch, of which there is one at least."""
-        self._parts.append((batch.start, batch.end, keys, values))
+        end = None if batch.are_points else batch.end
+        self._parts.append(((batch.start, end, batch.in_order), keys, values))
         self.count += len(batch.start)
 
     def concat(self) -> tuple[EventBatch, list[Column], list[Any]]:
         """Return all rows as one batch without fields, their keys, and the values."""
-        start, end, keys, values = zip(*self._parts, strict=True)
+        times, keys, values = zip(*self._parts, strict=True)
         return (
-            _make_batch(np.concatenate(start), np.concatenate(end)),
+            _concat_times(times),
             [concat_columns(columns) for columns in zip(*keys, strict=True)],
-            [_concat_values(columns, start) for columns in zip(*values, strict=True)],
+            [_concat_values(columns, times) for columns in zip(*values, strict=True)],
         )
 
     def clear(self) -> None:
@@ -64,16 +66,28 @@ class SmallBatches:
         self._parts, self.count = [], 0
 
 
-def _make_batch(start: Int64s, end: Int64s) -> EventBatch:
-    return EventBatch.of_rows(start, end, Columns(NO_FIELDS, [], len(start)), 0)
+def _make_batch(start: Int64s, end: Int64s | None, *, in_order: bool = True) -> EventBatch:
+    return EventBatch(start, end, None, Columns(NO_FIELDS, [], len(start)), 0, (), in_order)
 
 
-def _concat_values(columns: Sequence[Any], start: Sequence[Int64s]) -> Any:
-    """Return values in order; ``start`` has as many elements as each of them."""
+def _concat_times(times: Sequence[Times]) -> EventBatch:
+    """Return a batch of all rows, without fields."""
+    starts = [start for start, _, _ in times]
+    in_order = all(each for _, _, each in times) and all(
+        after[0] >= before[-1] for before, after in itertools.pairwise(starts)
+    )
+    ends = None
+    if any(end is not None for _, end, _ in times):
+        ends = np.concatenate([start + TICK if end is None else end for start, end, _ in times])
+    return _make_batch(np.concatenate(starts), ends, in_order=in_order)
+
+
+def _concat_values(columns: Sequence[Any], times: Sequence[Times]) -> Any:
+    """Return values in order, of as many rows as have times."""
     filled = [column is True for column in columns]
     if all(filled):
         return True
     if any(filled):
-        each = zip(columns, start, strict=True)
-        columns = [np.ones(len(s), np.bool_) if values is True else values for values, s in each]
+        each = zip(columns, times, strict=True)
+        columns = [np.ones(len(t[0]), np.bool_) if values is True else values for values, t in each]
     return np.concatenate(columns)

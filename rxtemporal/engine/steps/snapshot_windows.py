@@ -11,10 +11,10 @@ from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.kernels.snapshot_windows import find_snapshots
 from rxtemporal.engine.kernels.window_changes import find_changes
-from rxtemporal.engine.steps.aggregates import Changes
+from rxtemporal.engine.steps.aggregates import SumInput
 from rxtemporal.engine.steps.rows import grow_rows
 from rxtemporal.engine.steps.state import Stateful
-from rxtemporal.engine.steps.window_bounds import Windows
+from rxtemporal.engine.steps.window_bounds import Due, Windows
 
 
 class SnapshotBounds(Stateful):
@@ -41,6 +41,10 @@ class SnapshotBounds(Stateful):
         return find_changes(
             first, freeze(batch.start), freeze(batch.end), freeze(batch.edge), lists
         )
+
+    def are_due(self, batch: EventBatch, limit: int) -> bool:
+        """Return False: each row has two changes."""
+        return False
 
     def find_ends(self, batch: EventBatch) -> Int64s:
         """Return the rows' ends."""
@@ -69,16 +73,17 @@ class SnapshotBounds(Stateful):
         times = [] if at is None else [at]
         return min([*times, int(begun.min())] if len(begun) else times, default=None)
 
-    def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
+    def cut(self, due: Due, keys: int, cti: int, sums: SumInput | None) -> Windows:
         """Return the snapshots that the changes open and close."""
         self._state = grow_rows(self._state, keys)
         times, found, self._late, self._next_edge = find_snapshots(
-            at, changes.what, changes.key, self._state, self._late, cti, self._next_edge,
-            not self._finished,
+            due.at, due.changes.what, due.changes.key, self._state, self._late, cti,
+            self._next_edge, not self._finished,
         )  # fmt: skip
         (start, end, edge, alive), (key, place) = times, found
         windows = Windows(start, end, edge, key, place, alive)
-        return self._end_all(windows, len(at)) if self._finished and cti == MAX_TIME else windows
+        never_end = self._finished and cti == MAX_TIME
+        return self._end_all(windows, len(due.at)) if never_end else windows
 
     def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
         """Set ``held`` to True for the keys that have rows."""

@@ -7,6 +7,7 @@ windows for hopping windows.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +16,8 @@ import numpy.typing as npt
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kept_keys import KeptKeys
-from rxtemporal.engine.steps.aggregates import Changes
+from rxtemporal.engine.steps.aggregates import Changes, SumInput, SumResult
+from rxtemporal.engine.steps.field_values import Array
 
 _NONE = np.empty(0, np.int64)
 # start, end and edge of no rows
@@ -25,12 +27,27 @@ NOTHING_DUE = -(1 << 63)
 
 
 @dataclasses.dataclass(slots=True, eq=False)
+class Due:
+    """Changes that are due, in order of ``at``, and the values by row number.
+
+    ``at`` ``int64[n]``: the places of the changes on the axis; or with ``at_starts`` the starts of
+    points, each of which is a single change.
+    """
+
+    at: Int64s
+    changes: Changes
+    values: Sequence[Array]
+    at_starts: bool = False
+
+
+@dataclasses.dataclass(slots=True, eq=False)
 class Windows:
     """Windows that have become known, ``int64[w]`` each, in order of ``at``.
 
     ``start``, ``end``, ``edge``: as in a batch. ``key``: the key's code. ``alive``: the number of
     rows that the window holds, which are those alive before change number ``at``. ``window``:
-    another number for each window, where one window is for all keys; otherwise None.
+    another number for each window, where one window is for all keys; otherwise None. ``sums``: the
+    sum of floats in each window, if it has been computed in the same pass.
     """
 
     start: Int64s
@@ -40,6 +57,7 @@ class Windows:
     at: Int64s
     alive: Int64s
     window: Int64s | None = None
+    sums: SumResult | None = dataclasses.field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.start)
@@ -48,6 +66,9 @@ class Windows:
         """Return some of them."""
         taken = Windows(*(column[which] for column in self._columns))
         taken.window = None if self.window is None else self.window[which]
+        if self.sums is not None:
+            sums, there = self.sums
+            taken.sums = sums[which], None if there is None else there[which]
         return taken
 
     def extend(self, more: Windows) -> Windows:
@@ -84,6 +105,12 @@ class Bounds(Protocol):
         ``span`` windows hold has no change of the latter kind.
         """
 
+    def are_due(self, batch: EventBatch, limit: int) -> bool:
+        """Return True if all rows are points in order, each a single change below the limit.
+
+        False says nothing about the rows.
+        """
+
     def find_ends(self, batch: EventBatch) -> Int64s:
         """Return the place on the axis up to which each row is held."""
 
@@ -96,8 +123,11 @@ class Bounds(Protocol):
         A change that comes later with a place below them affects no window that is known by then.
         """
 
-    def cut(self, at: Int64s, changes: Changes, keys: int, cti: int) -> Windows:
-        """Apply the changes, each at its place on the axis; return the windows now known."""
+    def cut(self, due: Due, keys: int, cti: int, sums: SumInput | None) -> Windows:
+        """Apply the changes; return the windows now known.
+
+        ``sums`` asks for a sum of floats in the same pass. It is None where ``changes.span`` is 0.
+        """
 
     def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
         """Set ``held`` to True for the keys that have a window."""

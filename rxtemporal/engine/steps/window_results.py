@@ -13,7 +13,13 @@ from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns, SeriesColumn
 from rxtemporal.engine.expressions.evaluator import Evaluator
 from rxtemporal.engine.kept_keys import KeptKeys
-from rxtemporal.engine.steps.aggregates import Changes, RunningAggregate, Samples
+from rxtemporal.engine.steps.aggregates import (
+    Changes,
+    FloatSum,
+    RunningAggregate,
+    Samples,
+    SumInput,
+)
 from rxtemporal.engine.steps.rows import Column
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.window_bounds import Windows
@@ -57,6 +63,9 @@ class WindowResults(Protocol):
 
         True stands for an array filled with it.
         """
+
+    def prepare_sum(self, own: Sequence[Column], span: int, keys: int) -> SumInput | None:
+        """Return the input of a sum of floats that may be computed with the windows, if any."""
 
     def sweep(self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int) -> Swept:
         """Apply the changes to running aggregates; return a column for each of their fields."""
@@ -102,6 +111,14 @@ class AggregateResults(Stateful):
         self._runs = [(output, output.running) for output in outputs if output.running is not None]
         self.once = not self.lists and all(running.once for _, running in self._runs)
         self.dtypes = [np.dtype(dtype) for _, running in self._runs for dtype in running.dtypes]
+        # the sum of floats that may be computed with the windows, and its place in the values
+        self._sum: FloatSum | None = None
+        self._sum_at = 0
+        for _, running in self._runs:
+            if isinstance(running, FloatSum):
+                self._sum = running
+                break
+            self._sum_at += len(running.dtypes)
 
     def columns(self, payload: Columns) -> list[Column | bool]:
         """Return the values that the running aggregates read."""
@@ -109,6 +126,10 @@ class AggregateResults(Stateful):
         for output, running in self._runs:
             columns += running.columns(output.field(payload))
         return columns
+
+    def prepare_sum(self, own: Sequence[Column], span: int, keys: int) -> SumInput | None:
+        """Return the input of the first sum of floats, if there is one."""
+        return None if self._sum is None else self._sum.prepare(own[self._sum_at :], span, keys)
 
     def sweep(self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int) -> Swept:
         """Return a column for each output; None for one that reads the rows one by one."""
@@ -124,7 +145,10 @@ class AggregateResults(Stateful):
             else:
                 mine = own[used : used + len(running.dtypes)]
                 used += len(running.dtypes)
-                swept.append(running.sweep(changes, mine, samples))
+                if running is self._sum and windows.sums is not None:
+                    swept.append(self._sum.finish(*windows.sums))
+                else:
+                    swept.append(running.sweep(changes, mine, samples))
         return swept
 
     def keep_keys(self, kept: KeptKeys) -> None:
@@ -159,6 +183,9 @@ class ListedResults(Stateful):
 
     def keep_keys(self, kept: KeptKeys) -> None:
         """Do nothing: nothing is held by key."""
+
+    def prepare_sum(self, own: Sequence[Column], span: int, keys: int) -> None:
+        """Return nothing: nothing is summed."""
 
     def sweep(self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int) -> Swept:
         """Return nothing."""

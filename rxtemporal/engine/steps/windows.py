@@ -13,18 +13,18 @@ from rxtemporal.core.columns import Column, Columns
 from rxtemporal.core.ticks import TICK
 from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.kernels.order import merge
-from rxtemporal.engine.kernels.window_changes import BITS, ENDS, LAST, release_done
+from rxtemporal.engine.kernels.window_changes import BITS, ENDS, LAST, list_points, release_done
 from rxtemporal.engine.kernels.window_rows import list_rows
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.steps.aggregates import Changes
 from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.field_values import Array, ResultTypes, make_arrays
+from rxtemporal.engine.steps.field_values import ResultTypes, make_arrays
 from rxtemporal.engine.steps.open_rows import OpenEdges
 from rxtemporal.engine.steps.rows import RowStore, grow, relink
 from rxtemporal.engine.steps.small_batches import ROWS, SmallBatches
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.engine.steps.step import find_earliest_due
-from rxtemporal.engine.steps.window_bounds import NO_TIMES, NOTHING_DUE, Bounds, Windows
+from rxtemporal.engine.steps.window_bounds import NO_TIMES, NOTHING_DUE, Bounds, Due, Windows
 from rxtemporal.engine.steps.window_results import Swept, WindowResults
 from rxtemporal.engine.steps.window_rows import Contents
 
@@ -33,8 +33,6 @@ KEY, START, END, AFTER, BEFORE = range(5)
 
 # rows that begin, the columns of their keys, and the values that are read of each row
 NewRows: TypeAlias = tuple[EventBatch, Sequence[Column], Sequence[Any]]
-# the places of changes on the axis, the changes, and the values by row number
-Due: TypeAlias = tuple[Int64s, Changes, Sequence[Array]]
 
 
 class WindowStep(Stateful):
@@ -108,13 +106,14 @@ class WindowStep(Stateful):
             due = self._pop_due(limits)
         if due is None:
             return self._make_none(batch.cti)
-        at, changes, values = due
-        windows = self._bounds.cut(at, changes, len(self._keys), batch.cti)
+        keys, span = len(self._keys), self._span
+        sums = self._results.prepare_sum(due.values, span, keys) if span else None
+        windows = self._bounds.cut(due, keys, batch.cti, sums)
         self._waiting.clear()  # only now, for those who ask while the step runs
-        if not len(changes.what) and not len(windows):
+        if not len(due.at) and not len(windows):
             return self._make_none(batch.cti)
-        result = self._make_result(windows, changes, values, batch.cti)
-        self._forget(changes.what)
+        result = self._make_result(windows, due, batch.cti)
+        self._forget(due.changes.what)
         if self._keys.is_full:
             self._forget_keys()
         return result
@@ -127,7 +126,7 @@ class WindowStep(Stateful):
         at, what = merge(*self._begins.pop_due(limits[0]), *self._ends.pop_due(limits[1]))
         columns = self._rows.arrays
         values = [freeze(column) for column in columns[self._own :]]
-        return at, Changes(what, columns[KEY], self._span), values
+        return Due(at, Changes(what, columns[KEY], self._span), values)
 
     def save(self) -> bytes:
         """Return the state, in which no row waits to be taken up."""
@@ -204,10 +203,13 @@ class WindowStep(Stateful):
         """
         n, first = len(batch), self._rows.height
         key = self._keys.encode_columns(keys) if keys else np.zeros(n, np.int64)
+        if not first and self._span and self._bounds.are_due(batch, limit):
+            arrays = make_arrays(values, self._results.dtypes, n)
+            return Due(batch.start, Changes(list_points(n), key, self._span), arrays, True)
         begins, ends, in_order = self._bounds.find_changes(batch, first, self._lists, self._span)
         if not first and in_order and not ends.size and begins[0, -1] < limit:
-            changes = Changes(begins[1], key, self._span)
-            return begins[0], changes, make_arrays(values, self._results.dtypes, n)
+            arrays = make_arrays(values, self._results.dtypes, n)
+            return Due(begins[0], Changes(begins[1], key, self._span), arrays)
         own: list[Any] = [key]
         if self._lists:
             none = np.full(n, -1, np.int64)
@@ -220,13 +222,11 @@ class WindowStep(Stateful):
         self._ends.push(ends[0], ends[1])
         return None
 
-    def _make_result(
-        self, windows: Windows, changes: Changes, values: Sequence[Array], time: int
-    ) -> EventBatch:
-        swept = self._results.sweep(windows, changes, values, len(self._keys))
+    def _make_result(self, windows: Windows, due: Due, time: int) -> EventBatch:
+        swept = self._results.sweep(windows, due.changes, due.values, len(self._keys))
         cti = self._bounds.cti(time)
         if self._lists:
-            return self._list_results(swept, windows, changes).replace(cti=cti)
+            return self._list_results(swept, windows, due.changes).replace(cti=cti)
         if not len(windows):
             return EventBatch(*NO_TIMES, self._types.empty, cti)
         made = self._results.compute(swept, None)
