@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rxtemporal.engine.kernels.hash_table import IntTable
 
 Codes = npt.NDArray[np.int64]
-_INT64 = np.dtype(np.int64)
+_INT64, _INT32 = np.dtype(np.int64), np.dtype(np.int32)
 
 
 class KeyColumn(Protocol):
@@ -148,7 +148,7 @@ def _hash_values(values: pl.Series) -> Codes:
 
 def _to_integers(values: npt.NDArray[Any]) -> Codes:
     """Return integers that are equal exactly if the values are; of floats the bits."""
-    if values.dtype == _INT64:
+    if values.dtype == _INT64 or values.dtype == _INT32:
         return values
     if values.dtype.kind != "f":
         return values.astype(np.int64)

@@ -32,6 +32,7 @@ VALUES: dict[str, tuple[Any, list[Any]]] = {
     "x": (pl.Int64(), [None, 0, 1, -1, -(2**63), 2**63 - 1, 2**32]),
     "y": (pl.Float64(), [None, 0.0, -0.0, 1.5, math.nan, -math.nan, math.inf, -math.inf, 5e-324]),
     "small": (pl.Int8(), [None, 0, -128, 127]),
+    "half": (pl.Int32(), [None, 0, 5, -(2**31), 2**31 - 1]),
     "single": (pl.Float32(), [None, 0.0, -0.0, math.nan, 1.5]),
     "flag": (pl.Boolean(), [None, False, True]),
     "bytes": (pl.Binary(), [None, b"", b"\0", b"\0\0", b"more than twelve bytes"]),

@@ -86,8 +86,9 @@ def number(values: Ints, valid: Bools, slots: Ints, counts: Ints, begin: int, co
 def number_near(values: Ints, near: Ints, codes: Ints) -> int:
     """Look up codes by the values themselves; return how many values were found.
 
-    ``near`` ``int64[m]``: the code of each value below m, or -1. Writes ``codes`` ``int64[n]`` up
-    to the first value that has none. O(n), several times as fast as by hash.
+    ``values`` ``int64[n]`` or ``int32[n]``; ``near`` ``int64[m]``: the code of each value below m,
+    or -1. Writes ``codes`` ``int64[n]`` up to the first value that has none. O(n), several times as
+    fast as by hash.
     """
     size = np.uint64(len(near))
     for i in range(len(values)):
@@ -221,13 +222,15 @@ class IntTable:
     def number(self, values: Ints, valid: Bools | None = None) -> Ints:
         """Return each value's code; those that are new get the next ones in order of appearance.
 
-        Where ``valid`` is False the value is null, which has a code of its own.
+        Where ``valid`` is False the value is null, which has a code of its own. Values may be int32
+        too.
         """
         values = freeze(values)
         codes = np.empty(len(values), np.int64)
         done = number_near(values, self._near, codes) if valid is None and len(self._near) else 0
         if done == len(values):
             return codes
+        values = freeze(values.astype(np.int64, copy=False))
         valid = _ALL_VALID if valid is None else freeze(valid)
         done = number(values, valid, self._slots, self._counts, done, codes)
         while done < len(values):
