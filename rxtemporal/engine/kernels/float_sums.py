@@ -151,26 +151,27 @@ def write_sums(
     span, keys = len(odd) - 1, np.uint64(odd.shape[1])
     join = counts[0]
     leave = join + 1 if join < span else 1
-    joins, leaves = np.uint64(join) * keys, np.uint64(leave) * keys
+    ring, old = np.uint64(join) * keys, np.uint64(leave) * keys
     running, are_odd = span > 1 or counts[2] > 0, counts[1] > 0
     empty = 0
     for s in range(first, last):
         row = np.uint64(s)
         k = np.uint64(of[row])
-        total = rest = values = 0.0
-        if span > 1:
-            _move(by_place, joins + k, k, 1.0)
+        joins, leaves = ring + k, old + k
+        total = error = values = 0.0
         if running:
-            total, rest, values = by_place[k, 0], by_place[k, 1], by_place[k, 2]
-        if span == 1 and by_place[joins + k, 2] > 0:
-            total += by_place[joins + k, 0]
-            rest += by_place[joins + k, 1]
-            values += by_place[joins + k, 2]
-        total += rest
+            total, error, values = by_place[k, 0], by_place[k, 1], by_place[k, 2]
+        x, more, count = by_place[joins, 0], by_place[joins, 1], by_place[joins, 2]
         if span > 1:
-            _move(by_place, leaves + k, k, -1.0)
+            total, error, values = _combine(total, error, values, x, more, count)
+            x, more, count = by_place[leaves, 0], by_place[leaves, 1], by_place[leaves, 2]
+            lasting = _combine(total, error, values, -x, -more, -count)
+            by_place[k, 0], by_place[k, 1], by_place[k, 2] = lasting
+        else:
+            total, error, values = total + x, error + more, values + count
+        total += error
         for part in range(3):
-            by_place[leaves + k, part] = 0.0
+            by_place[leaves, part] = 0.0
         if are_odd:
             total = _apply_odd(total, join, leave, k, odd, counts)
         out[row] = total / max(values, 1.0) if mean else total
@@ -198,17 +199,15 @@ def _add(sums: Floats, k: Number, sign: int, x: float) -> None:
 
 
 @jit
-def _move(sums: Floats, source: Number, k: Number, sign: float) -> None:
-    """Add one sum to another, or take it away."""
-    values = sums[k, 2] + sign * sums[source, 2]
-    x = sign * sums[source, 0]
-    before = sums[k, 0]
-    total = before + x
-    part = total - before
-    rest = sums[k, 1] + sign * sums[source, 1] + ((before - (total - part)) + (x - part))
-    sums[k, 0] = total if values != 0.0 else 0.0
-    sums[k, 1] = rest if values != 0.0 else 0.0
-    sums[k, 2] = values
+def _combine(
+    total: float, error: float, values: float, x: float, more: float, count: float
+) -> tuple[float, float, float]:
+    """Return a sum, its error and its number of values, with those of another sum added."""
+    values += count
+    after = total + x
+    part = after - total
+    error = error + more + ((total - (after - part)) + (x - part))
+    return after if values != 0.0 else 0.0, error if values != 0.0 else 0.0, values
 
 
 @jit
