@@ -146,7 +146,7 @@ def _hash_values(values: pl.Series) -> Codes:
     return values.to_frame().hash_rows().to_numpy().view(np.int64)
 
 
-def _to_integers(values: npt.NDArray[Any]) -> Codes:
+def _to_integers(values: npt.NDArray[Any]) -> Codes | npt.NDArray[np.int32]:
     """Return integers that are equal exactly if the values are; of floats the bits."""
     if values.dtype == _INT64 or values.dtype == _INT32:
         return values

@@ -263,6 +263,17 @@ def test_rows_of_one_change_leave_by_themselves(name: str, data: st.DataObject) 
             assert found == pytest.approx(expected, rel=0, abs=1e-12 * sum(numbers), nan_ok=True)
 
 
+@pytest.mark.parametrize("span", [0, 1, 3])
+def test_a_state_of_sums_counts_the_running_values(span: int) -> None:
+    """Whoever goes on from it may leave out sums of which there is none."""
+    running, column = FloatSum(), pl.Series([1.0, None, 2.0])
+    key, none = np.zeros(3, np.int64), Samples(np.zeros(0, np.int64), np.zeros(0, np.int64), KEYS)
+    for ends, count in ((0, 2), (ENDS, 0)):
+        what = np.arange(3) << BITS | ends
+        sweep(running, column, Changes(what, key, span), none)
+        assert running._counts.tolist() == [1, 0, count]
+
+
 @pytest.mark.parametrize("name", RUNNING)
 @given(data=st.data())
 def test_adding_and_removing_values_leaves_no_trace(name: str, data: st.DataObject) -> None:

@@ -4,13 +4,13 @@ Every kernel here takes the changes that the sweep for windows takes (``what`` `
 ``what >> 3`` begins, or where ``what & 1`` ends), the rows' ``key`` ``int64[rows]``, ``value`` and
 ``valid`` ``bool[rows]`` (nulls are ignored), and the samples (``at`` ``int64[r]`` rising, ``of``
 ``int64[r]`` keys). It returns for each sample the aggregate over the rows of that key that are
-alive before change number ``at``. State arrays are ``[keys]`` and updated in place.
+alive before change number ``at``. State arrays are updated in place.
 
-``count`` and ``sum_integers`` also take rows that ``span`` windows hold and whose only change is
-that they begin (``what & 4``). So their state arrays are ``[1 + span, keys]``: the running sums,
-and a ring of sums over such rows, one place for each first window. A sum joins the running one at
-the first window that holds its rows, and leaves it after the last one. ``window`` ``int64[r]``:
-another number for each window; a key with rows has a sample in each window. Cost O(n + r).
+Sums and counts also take rows that ``span`` windows hold and whose only change is that they begin
+(``what & 4``). So their state arrays are ``[1 + span, keys]``: the running sums, and a ring of sums
+over such rows, one place for each first window. A sum joins the running one at the first window
+that holds its rows, and leaves it after the last one. ``window`` ``int64[r]``: another number for
+each window; a key with rows has a sample in each window. Cost O(n + r).
 """
 
 from __future__ import annotations

@@ -4,12 +4,10 @@ A sum is a total, its rounding error (Knuth's exact sum of two), so that removal
 drift, and the number of values; total and error are reset when no value is left. NaN and infinities
 are counted: they never enter the total, and so leave no trace.
 
-The state is ``sums`` ``float64[1 + span, keys, 4]``: the running sums, and a ring of sums over rows
-that ``span`` windows hold and whose only change is that they begin, one place for each first
-window. A sum joins the running one at the first window that holds its rows, and leaves it after the
-last one. ``odd`` ``int64[1 + span, keys, 3]``: how many values are NaN, +inf and -inf. ``counts``
-``int64[3]``: the place in the ring of rows that begin now, and over all keys the numbers of odd
-values and of running ones; where one is 0, nothing is looked up. ``by_place`` is ``sums`` as
+The state is ``sums`` ``float64[1 + span, keys, 4]``: the running sums and the ring, as in
+``aggregates``. ``odd`` ``int64[1 + span, keys, 3]``: how many values are NaN, +inf and -inf.
+``counts`` ``int64[3]``: the place in the ring of rows that begin now, and over all keys the numbers
+of odd values and of running ones; where one is 0, nothing is looked up. ``by_place`` is ``sums`` as
 ``float64[…, 4]``, of which an index is faster.
 """
 
@@ -18,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from rxtemporal.engine.kernels.aggregates import find_places
 from rxtemporal.engine.kernels.compiled import jit
 
 Ints = npt.NDArray[np.int64]
@@ -39,13 +38,13 @@ def sum_floats(
     counts: Ints,
     mean: bool,
 ) -> tuple[Floats, Bools, int]:
-    """Return the sums, or the means; the mask of those of any value; and how many are of none.
+    """Return the sums, or the means; the mask of samples with values; and how many have none.
 
     The arguments are as in ``aggregates``, and the state has no ring. The sum of nothing is 0.
     """
     out, there = np.empty(len(at), np.float64), np.empty(len(at), np.bool_)
     by_place = sums.reshape((-1, 4))
-    i = empty = 0
+    i = empty = running = 0
     for s in range(len(at) + 1):
         upto = at[s] if s < len(at) else len(what)
         while i < upto:
@@ -54,6 +53,7 @@ def sum_floats(
                 k = np.uint64(key[row])
                 sign = 1 - 2 * (what[i] & 1)
                 _add(by_place, k, sign, value[row])
+                running += sign
                 if not abs(value[row]) < np.inf:
                     _add_odd(0, k, sign, value[row], odd, counts)
             i += 1
@@ -67,6 +67,7 @@ def sum_floats(
         out[s] = total / max(values, 1.0) if mean else total
         there[s] = values > 0
         empty += int(not values > 0)
+    counts[2] += running
     return out, there, empty
 
 
@@ -146,11 +147,11 @@ def write_sums(
 ) -> int:
     """Write the results of one window, from number ``first`` up to ``last``, and end the window.
 
-    They are those of the keys ``of``; no other key has values. Returns how many are of no value.
+    They are those of the keys ``of``, which have to be all keys with rows. Returns how many have no
+    values.
     """
     span, keys = len(odd) - 1, np.uint64(odd.shape[1])
-    join = counts[0]
-    leave = join + 1 if join < span else 1
+    join, leave = find_places(span, counts[0])
     ring, old = np.uint64(join) * keys, np.uint64(leave) * keys
     running, are_odd = span > 1 or counts[2] > 0, counts[1] > 0
     empty = 0

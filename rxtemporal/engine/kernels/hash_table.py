@@ -18,6 +18,7 @@ import numpy.typing as npt
 from rxtemporal.engine.kernels.compiled import freeze, jit
 
 Ints = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
 FREE = -1
@@ -83,7 +84,7 @@ def number(values: Ints, valid: Bools, slots: Ints, counts: Ints, begin: int, co
 
 
 @jit
-def number_near(values: Ints, near: Ints, codes: Ints) -> int:
+def number_near(values: Ints | Int32s, near: Ints, codes: Ints) -> int:
     """Look up codes by the values themselves; return how many values were found.
 
     ``values`` ``int64[n]`` or ``int32[n]``; ``near`` ``int64[m]``: the code of each value below m,
@@ -219,18 +220,17 @@ class IntTable:
         """Return the number of entries; null has a code but no entry."""
         return int(self._counts[USED])
 
-    def number(self, values: Ints, valid: Bools | None = None) -> Ints:
+    def number(self, values: Ints | Int32s, valid: Bools | None = None) -> Ints:
         """Return each value's code; those that are new get the next ones in order of appearance.
 
-        Where ``valid`` is False the value is null, which has a code of its own. Values may be int32
-        too.
+        Where ``valid`` is False the value is null, which has a code of its own.
         """
-        values = freeze(values)
-        codes = np.empty(len(values), np.int64)
-        done = number_near(values, self._near, codes) if valid is None and len(self._near) else 0
-        if done == len(values):
+        given = freeze(values)
+        codes = np.empty(len(given), np.int64)
+        done = number_near(given, self._near, codes) if valid is None and len(self._near) else 0
+        if done == len(given):
             return codes
-        values = freeze(values.astype(np.int64, copy=False))
+        values = freeze(given.astype(np.int64, copy=False))
         valid = _ALL_VALID if valid is None else freeze(valid)
         done = number(values, valid, self._slots, self._counts, done, codes)
         while done < len(values):

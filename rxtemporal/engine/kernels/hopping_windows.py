@@ -96,7 +96,7 @@ def find_windows(
     ``what & 4``, the first of ``span`` to hold it. ``key`` ``int64[rows]``. Updated in place:
     ``state`` ``int64[keys, 2 + span]``, the number of a key's rows alive, 1 if the key is in the
     ``roster`` of keys with rows (``int64[keys + 2]``, its length first), and by their first window,
-    modulo ``span``, the numbers of rows that ``span`` windows hold. ``value`` to ``mean``: those of
+    modulo ``span``, the numbers of rows that ``span`` windows hold. ``value`` to ``mean`` are as in
     ``float_sums``, for a sum that is computed in the same pass, which is cheaper; with ``counts``
     ``int64[0]`` there is none.
 
@@ -106,8 +106,8 @@ def find_windows(
 
     Begins at change ``i``, result ``r`` and number ``window``. Returns these three where it stops;
     the room needed to continue, which is 0 if all is done, and above ``most`` if there are more
-    results; True if all windows written lie within time; and the number of sums of no value. Cost
-    O(n + r): each key in the roster has a result in the window.
+    results; True if all windows written lie within time; and the number of results without values.
+    Cost O(n + r): each key in the roster has a result in the window.
     """
     span = state.shape[1] - 2
     by_place = sums.reshape((-1, 4))  # an index of one number is faster
@@ -172,7 +172,7 @@ def _list_keys(r: int, window: int, state: Ints, roster: Ints, found: Ints) -> i
 def _apply(
     i: int, window: int, before: int, at: Ints, what: Ints, key: Ints, state: Ints, roster: Ints
 ) -> int:
-    """Apply the changes from number ``i`` on at places ``before``; return the next number."""
+    """Apply the changes from number ``i`` on that are below ``before``; return the next number."""
     listed = roster[0]
     place = np.uint64(2 + window % (state.shape[1] - 2))
     while i < len(at) and at[i] < before:

@@ -20,16 +20,20 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-# the start of it lists the only changes of up to so many points
-_POINTS = np.arange(65_536) << BITS | ONCE | LAST
-
-
 def list_points(n: int) -> Ints:
-    """Return the changes of points that are numbered from 0, if each is a single one.
+    """Return the changes of n points that are numbered from 0, if each is a single change.
 
     Nobody may write them; they are writable since a kernel is compiled again for other arrays.
     """
-    return _POINTS[:n] if n <= len(_POINTS) else np.arange(n) << BITS | ONCE | LAST
+    return _POINTS[:n] if n <= len(_POINTS) else _make_points(n)
+
+
+def _make_points(n: int) -> Ints:
+    return np.arange(n) << BITS | ONCE | LAST
+
+
+# shared by all batches of up to so many points
+_POINTS = _make_points(65_536)
 
 
 @jit

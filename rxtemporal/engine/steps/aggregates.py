@@ -26,9 +26,9 @@ from rxtemporal.errors import SchemaError
 Own = Sequence[Column]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
-# the last six arguments of a kernel of sums
+# value, valid, sums, odd, counts and mean of a kernel in ``float_sums``
 SumInput: TypeAlias = tuple[Column, Column, Column, Column, Column, bool]
-# sums or means, and the mask of those of any value; None: all of them
+# sums or means, and the mask of those that have values; None: all have
 SumResult: TypeAlias = tuple[Floats, Bools | None]
 
 

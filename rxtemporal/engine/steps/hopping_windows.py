@@ -36,8 +36,8 @@ ROOM = 4096
 # arrays to which the kernel writes windows, sums, and which sums there are
 Room: TypeAlias = tuple[Int64s, npt.NDArray[np.float64], npt.NDArray[np.bool_]]
 
-# origin and spacing of places that are the numbers of windows
-_NUMBERS = 0, 1
+# origin and spacing of an axis of the numbers of windows
+_NUMBER_AXIS = 0, 1
 # no sum
 _NO_SUM: SumInput = (
     freeze(np.empty(0)), freeze(np.empty(0, np.bool_)), np.empty((1, 0, 4)),
@@ -60,8 +60,8 @@ class HoppingBounds(Stateful):
             self.span = 1
         self._counts = np.zeros((0, 2 + self.span), np.int64)
         self._roster = np.zeros(2, np.int64)
-        # origin and spacing of starts: a point enters the first window that ends after it
-        self._starts = alignment + duration - period, period
+        # origin and spacing of an axis of times: a point enters the first window that ends after it
+        self._time_axis = alignment + duration - period, period
         self._room = _make_room(ROOM)
         # the edge ids of results, all 0
         self._edges = np.zeros(0, np.int64)
@@ -147,15 +147,16 @@ class HoppingBounds(Stateful):
     def _find_windows(
         self, due: Due, limit: int, sums: SumInput | None
     ) -> tuple[Room, int, bool, int]:
-        """Apply the changes; return the results, and how many there are.
+        """Apply the changes and find the windows.
 
-        After these True if all windows lie within time, and the number of sums of no value.
+        Return arrays of results, the number of these, True if all windows lie within time, and the
+        number of results without values.
         """
         window = -EVERY_WINDOW if self._known is None else self._known
         self._known = limit
         given = (
             freeze(due.at), due.changes.what, due.changes.key,
-            *(self._starts if due.at_starts else _NUMBERS), self._counts, self._roster,
+            *(self._time_axis if due.at_starts else _NUMBER_AXIS), self._counts, self._roster,
             limit, MOST_WINDOWS, self._duration, self._period, self._alignment, *(sums or _NO_SUM),
         )  # fmt: skip
         room = self._room if len(due.at) < ROOM else _make_room(len(due.at))

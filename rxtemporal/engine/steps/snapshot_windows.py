@@ -74,7 +74,7 @@ class SnapshotBounds(Stateful):
         return min([*times, int(begun.min())] if len(begun) else times, default=None)
 
     def cut(self, due: Due, keys: int, cti: int, sums: SumInput | None) -> Windows:
-        """Return the snapshots that the changes open and close."""
+        """Return the snapshots that the changes open and close, without sums."""
         self._state = grow_rows(self._state, keys)
         times, found, self._late, self._next_edge = find_snapshots(
             due.at, due.changes.what, due.changes.key, self._state, self._late, cti,

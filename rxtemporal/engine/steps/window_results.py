@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -112,13 +113,13 @@ class AggregateResults(Stateful):
         self.once = not self.lists and all(running.once for _, running in self._runs)
         self.dtypes = [np.dtype(dtype) for _, running in self._runs for dtype in running.dtypes]
         # the sum of floats that may be computed with the windows, and its place in the values
+        places = accumulate((len(running.dtypes) for _, running in self._runs), initial=0)
+        each = zip((running for _, running in self._runs), places, strict=False)
+        sums = [(running, place) for running, place in each if isinstance(running, FloatSum)]
         self._sum: FloatSum | None = None
         self._sum_at = 0
-        for _, running in self._runs:
-            if isinstance(running, FloatSum):
-                self._sum = running
-                break
-            self._sum_at += len(running.dtypes)
+        if sums:
+            self._sum, self._sum_at = sums[0]
 
     def columns(self, payload: Columns) -> list[Column | bool]:
         """Return the values that the running aggregates read."""

@@ -204,12 +204,10 @@ class WindowStep(Stateful):
         n, first = len(batch), self._rows.height
         key = self._keys.encode_columns(keys) if keys else np.zeros(n, np.int64)
         if not first and self._span and self._bounds.are_due(batch, limit):
-            arrays = make_arrays(values, self._results.dtypes, n)
-            return Due(batch.start, Changes(list_points(n), key, self._span), arrays, True)
+            return self._make_due(batch.start, list_points(n), key, values, at_starts=True)
         begins, ends, in_order = self._bounds.find_changes(batch, first, self._lists, self._span)
         if not first and in_order and not ends.size and begins[0, -1] < limit:
-            arrays = make_arrays(values, self._results.dtypes, n)
-            return Due(begins[0], Changes(begins[1], key, self._span), arrays)
+            return self._make_due(begins[0], begins[1], key, values)
         own: list[Any] = [key]
         if self._lists:
             none = np.full(n, -1, np.int64)
@@ -221,6 +219,18 @@ class WindowStep(Stateful):
         self._begins.push(begins[0], begins[1], in_order=in_order)
         self._ends.push(ends[0], ends[1])
         return None
+
+    def _make_due(
+        self,
+        at: Int64s,
+        what: Int64s,
+        key: Int64s,
+        values: Sequence[Any],
+        *,
+        at_starts: bool = False,
+    ) -> Due:
+        arrays = make_arrays(values, self._results.dtypes, len(key))
+        return Due(at, Changes(what, key, self._span), arrays, at_starts)
 
     def _make_result(self, windows: Windows, due: Due, time: int) -> EventBatch:
         swept = self._results.sweep(windows, due.changes, due.values, len(self._keys))
