@@ -45,6 +45,7 @@ def sum_floats(
     out, there = np.empty(len(at), np.float64), np.empty(len(at), np.bool_)
     by_place = sums.reshape((-1, 4))
     i = empty = running = 0
+    # one loop: there may be a sample for each change, and a call for each costs more than it does
     for s in range(len(at) + 1):
         upto = at[s] if s < len(at) else len(what)
         while i < upto:

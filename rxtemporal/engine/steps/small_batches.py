@@ -83,7 +83,7 @@ def _concat_times(times: Sequence[Times]) -> EventBatch:
 
 
 def _concat_values(columns: Sequence[Any], times: Sequence[Times]) -> Any:
-    """Return values in order, of as many rows as have times."""
+    """Return the values of all rows, in order; ``times`` says how many each batch has."""
     filled = [column is True for column in columns]
     if all(filled):
         return True
