@@ -42,6 +42,9 @@ __all__ = [
 ]
 
 
+_CAST_HINT = ". Hint: cast(…, strict=False) gives null for values that cannot be converted."
+
+
 class RxTemporalWarning(UserWarning):
     """A warning about something that works but deserves the user's attention."""
 
@@ -113,8 +116,16 @@ class JavaError(RxTemporalError):
 def blame(error: Exception, place: str) -> Exception:
     """Add the place where the failing operator was composed to an error, and return the error.
 
-    An ``RxTemporalError`` shows the place in its message; any other exception gets it as a note.
+    An ``RxTemporalError`` shows the place in its message; any other exception gets it as a note. An
+    error of polars becomes a ``SchemaError`` with the error as its cause: programs print errors
+    without their notes, and polars does not know which operator its expression belongs to.
     """
+    if type(error).__module__.partition(".")[0] == "polars":
+        reason, _, _ = str(error).partition("\n")
+        hint = _CAST_HINT if reason.startswith("conversion from") else ""
+        found = SchemaError(f"{reason}{hint}")
+        found.__cause__ = error
+        error = found
     if isinstance(error, RxTemporalError):
         if error.place is None:
             error.place = place

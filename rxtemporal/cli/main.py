@@ -46,7 +46,12 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    options = _parser().parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser = _parser()
+    if not arguments:
+        parser.print_help()
+        return 0
+    options = _parse(parser, arguments)
     _configure_logging(options.verbose)
     try:
         return int(options.run(options))
@@ -63,6 +68,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message = described
     print(f"rxtemporal: {message}", file=sys.stderr)
     return 1
+
+
+def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options; paths may stand before, between and behind the options."""
+    options, rest = parser.parse_known_args(arguments)
+    if rest:
+        # argparse gives a list of paths only those that stand together
+        if not hasattr(options, "paths") or any(each.startswith("-") for each in rest):
+            parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        options.paths += map(type(options.paths[0]), rest)
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:

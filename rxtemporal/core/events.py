@@ -8,6 +8,7 @@ Source of the shapes and constructors: the StreamInsight documents on event shap
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias, final
@@ -82,6 +83,17 @@ class RowEvent:
         """Return this event with another lifetime (in ticks) and the same payload object."""
         raise NotImplementedError
 
+    if not TYPE_CHECKING:  # for a type checker an event has no other attributes and no items
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(_explain_attribute(self, name), name=name, obj=self)
+
+        def __getitem__(self, name: object) -> NoReturn:
+            raise TypeError(
+                f"{type(self).__name__!r} object is not subscriptable. Hint: the fields of an "
+                f"event are in its payload: event.payload[{name!r}]."
+            )
+
     def _key(self) -> tuple[Any, ...]:
         return (self.start, self.end, self.payload)
 
@@ -120,6 +132,26 @@ def _start_ticks(time: Time) -> int:
 
 def _text(time: Time) -> str:
     return time.isoformat().replace("+00:00", "Z") if isinstance(time, datetime) else str(time)
+
+
+_TIME_NAMES: Final = frozenset(("time", "timestamp", "ts", "start_at", "datetime"))
+
+
+def _explain_attribute(event: RowEvent | Cti, name: str) -> str:
+    """Return the message for an attribute that an event does not have."""
+    message = f"{type(event).__name__!r} object has no attribute {name!r}"
+    if name.startswith("_"):
+        return message
+    if name in _TIME_NAMES:
+        return f"{message}. Hint: its time is event.start_time."
+    if isinstance(event, Cti):
+        return message
+    payload = event.payload
+    if isinstance(payload, Mapping):
+        return (
+            f"{message}. Hint: the fields of an event are in its payload: event.payload[{name!r}]."
+        )
+    return f"{message}. Hint: what the event carries is event.payload."
 
 
 def _end_ticks(start_time: Time, start: int, end_time: Time) -> int:
@@ -324,7 +356,7 @@ class Cti:
     if not TYPE_CHECKING:  # for a type checker a CTI has no other attributes
 
         def __getattr__(self, name: str) -> NoReturn:
-            message = f"'Cti' object has no attribute {name!r}"
+            message = _explain_attribute(self, name)
             if name in ("payload", "end", "end_time"):
                 message = (
                     f"{self!r} has no {name}: it is no row, but says that time has advanced. Hint: "

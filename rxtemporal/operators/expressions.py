@@ -50,7 +50,8 @@ def describe(expression: pl.Expr) -> str:
 def check_row_by_row(expression: Any, operator: str) -> pl.Expr:
     """Return the expression; raise if it does not compute each row from that row alone."""
     if not isinstance(expression, pl.Expr):
-        raise ArgumentError(f"{operator} takes polars expressions, got {expression!r}")
+        hint = _hint_expression(expression)
+        raise ArgumentError(f"{operator} takes polars expressions, got {expression!r}. {hint}")
     try:
         tree = json.loads(expression.meta.serialize(format="json"))
     except (pl.exceptions.PolarsError, ValueError) as error:
@@ -66,6 +67,12 @@ def check_row_by_row(expression: Any, operator: str) -> pl.Expr:
             "snapshot_window().aggregate(…)."
         )
     return expression
+
+
+def _hint_expression(given: Any) -> str:
+    if isinstance(given, list | tuple):
+        return "Hint: without the brackets; select(*names) takes a list apart."
+    return "Hint: pl.col('x') is the field x, pl.lit(value) a constant."
 
 
 def _find_culprits(tree: Tree) -> Iterator[str]:
@@ -137,7 +144,9 @@ def infer_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: st
     """Return the schema of the results of expressions over rows of ``schema``."""
     expressions = list(expressions)
     try:
-        result = pl.LazyFrame(schema=dict(schema)).select(expressions).collect_schema()
+        frame = pl.LazyFrame(schema=dict(schema)).select(expressions)
+        result = frame.collect_schema()
+        frame.collect()  # some types are checked only when an expression is computed
     except pl.exceptions.ColumnNotFoundError as error:
         missing = str(error).split("\n")[0].partition(";")[0]
         named = missing.partition('"')[2].partition('"')[0]
@@ -172,7 +181,9 @@ def infer_aggregate_type(expression: pl.Expr, schema: pl.Schema, what: str) -> p
     """Return the type of an expression that reduces rows of ``schema`` to one value."""
     group = pl.LazyFrame(schema=dict(schema)).group_by(pl.lit(0).alias("__group__"))
     try:
-        types = dict(group.agg(expression).collect_schema())
+        frame = group.agg(expression)
+        types = dict(frame.collect_schema())
+        frame.collect()
     except pl.exceptions.PolarsError as error:
         reason = str(error).split("\n")[0]
         raise SchemaError(f"{what}: {reason}; there are {_list_fields(schema)}") from error

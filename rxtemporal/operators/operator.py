@@ -157,7 +157,8 @@ class Operator(_Description):
         try:
             return self.output(schema, keys)
         except Exception as error:
-            raise blame(error, self.place) from error.__cause__
+            blamed = blame(error, self.place)
+            raise blamed from blamed.__cause__
 
     def __call__(
         self, source: Observable[EventBatch], gauge: Gauge | None = None
@@ -212,7 +213,8 @@ class TwoInputs(_Description):
         try:
             return self._output(left, right, keys, others)
         except Exception as error:
-            raise blame(error, self.place) from error.__cause__
+            blamed = blame(error, self.place)
+            raise blamed from blamed.__cause__
 
     def _output(self, left: pl.Schema, right: pl.Schema, keys: Keys, others: Keys) -> pl.Schema:
         if keys != others:

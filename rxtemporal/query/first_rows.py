@@ -18,8 +18,7 @@ from rxtemporal.query.tiny_windows import warn_of_tiny_windows
 
 def collect_head(stream: Stream, n: int, time: TimeForm | None) -> pl.DataFrame:
     """Run a query until its first ``n`` rows are known, stop it, and return them as a frame."""
-    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-        raise ArgumentError(f"n is a number of rows, 0 or more, got {n!r}")
+    _check_count(n)
     run = execute(stream, EventShape.INTERVAL)
     batches: list[EventBatch] = []
     missing = n
@@ -35,4 +34,12 @@ def collect_head(stream: Stream, n: int, time: TimeForm | None) -> pl.DataFrame:
 
 def print_head(stream: Stream, n: int, time: TimeForm | None) -> None:
     """Print the first ``n`` rows of a query as a table that says if there are more."""
+    _check_count(n)
     print(format_frame(collect_head(stream, n + 1, time), n, get_width()))
+
+
+def _check_count(n: int) -> None:
+    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+        raise ArgumentError(
+            f"n is a number of rows, 0 or more, got {n!r}. Hint: select(…) chooses fields."
+        )

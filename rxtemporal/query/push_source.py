@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from reactivex import Observable
 from reactivex.disposable import Disposable
@@ -176,6 +176,14 @@ class PushSource:
     def cti(self) -> Time | None:
         """The stream's CTI, in the form of the source's times; None before the first."""
         return None if self._entry is None else self._entry.cti
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            message = f"'PushSource' object has no attribute {name!r}"
+            if not name.startswith("_") and hasattr(Streamable, name):
+                message += f". Hint: its stream has the operators: source.stream.{name}(…)."
+            raise AttributeError(message, name=name, obj=self)
 
     def __repr__(self) -> str:
         return f"PushSource({self.name!r}, {self._state()})"

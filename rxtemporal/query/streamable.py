@@ -98,7 +98,7 @@ class Streamable(RunnableStream):
             if name.startswith("_"):
                 raise AttributeError(name)
             # imported here: only a mistake needs it
-            from rxtemporal.query.unknown_method import make_unknown_method_error
+            from rxtemporal.query.wrong_calls import make_unknown_method_error
 
             raise make_unknown_method_error(name, dir(self))
 

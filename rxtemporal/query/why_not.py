@@ -19,9 +19,9 @@ from rxtemporal.query.bound_query import Query, Streams, bind_query
 
 def why_not(
     query: Query,
+    where: Mapping[str, Any] | pl.Expr | None = None,
     *,
     at: TimeLike | None = None,
-    where: Mapping[str, Any] | pl.Expr | None = None,
     recording: Streams = None,
 ) -> Absence:
     """Return why a query has no row at a time or with some values: what became of the events.
@@ -57,7 +57,7 @@ def why_not(
     if not isinstance(where, Mapping | pl.Expr | None):
         raise ArgumentError(
             "why_not: where is a mapping from fields to values or a polars predicate, got "
-            f"{where!r}"
+            f"{where!r}. Hint: at=… gives a time."
         )
     bound = bind_query(query, recording)
     if isinstance(where, pl.Expr):

@@ -74,7 +74,8 @@ class Stepwise:
                 return step.on_batch(batch)  # type: ignore[no-any-return]
             return step.on_right(batch) if side else step.on_left(batch)  # type: ignore[no-any-return]
         except Exception as error:
-            raise blame(error, node.operator.place) from error.__cause__
+            blamed = blame(error, node.operator.place)
+            raise blamed from blamed.__cause__
 
     def _brings(self, node: Node, batch: EventBatch) -> bool:
         """Return True if a batch brings rows or time; otherwise it is not passed on."""

@@ -66,3 +66,9 @@ def test_doctor_prints_findings(
     printed = capsys.readouterr().out
     assert "17 at home" in printed
     assert ("install one" in printed) is not ok
+
+
+def test_the_command_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """``rxtemporal`` without arguments lists the commands and is no error."""
+    assert main([]) == 0
+    assert "replay" in capsys.readouterr().out

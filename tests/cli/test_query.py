@@ -149,3 +149,29 @@ def test_other_shells_have_all_commands(shell: str, capsys: pytest.CaptureFixtur
     for name in ("query", "replay", "explain", "rehearse", "inspect", "serve", "completion"):
         assert name in script
     assert "time-zone" in script
+
+
+@pytest.mark.parametrize("position", range(3))
+def test_options_stand_before_between_or_behind_paths(
+    position: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The order of a file, an expression and the options does not matter."""
+    arguments = ["room.csv", "room.where(col('x') > 20)"]
+    arguments[position:position] = ["--unit", "ticks"]
+    assert main(["query", *arguments]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == ["         7         8     30"]
+
+
+def test_an_unknown_option_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only paths may stand behind options."""
+    with pytest.raises(SystemExit):
+        query("room.csv", "--unknown", "room")
+    assert "unrecognized arguments: --unknown" in capsys.readouterr().err
+
+
+def test_an_expression_without_its_stream_is_told_how_to_begin(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An operator belongs to a stream."""
+    assert query("room.csv", "where(col('x') > 20)") == 1
+    assert "Hint: begin with a stream: room.where(…)." in capsys.readouterr().err

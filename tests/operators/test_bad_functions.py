@@ -309,7 +309,7 @@ def test_a_wrong_result_of_a_users_function_names_row_and_place(
 
 
 def test_an_error_of_a_polars_expression_names_the_place() -> None:
-    """An error of polars keeps its type and text, and gets a note."""
+    """An error of polars over rows is a SchemaError with its text, the operator and the line."""
     number = pl.col("s").cast(pl.Int64)
     for compose in (
         lambda st: st.where(number > 1),
@@ -319,9 +319,26 @@ def test_an_error_of_a_polars_expression_names_the_place() -> None:
     ):
         out, [error] = collect(compose(rxt.from_polars(FRAME, start="t")))
         assert out == []
-        assert isinstance(error, pl.exceptions.PolarsError)
+        assert isinstance(error, SchemaError)
+        assert isinstance(error.__cause__, pl.exceptions.PolarsError)
         assert "conversion from `str` to `i64` failed" in str(error)
-        assert f"composed at {__file__}:" in error.__notes__[0]
+        assert "Hint: cast(…, strict=False)" in str(error)
+        assert f"composed at {__file__}:" in str(error)
+
+
+def test_types_that_do_not_fit_are_refused_when_composed() -> None:
+    """polars finds some wrong types only when it computes; the line that composes them raises."""
+    stream = rxt.from_polars(FRAME, start="t")
+    for compose in (
+        lambda: stream.where(pl.col("s") > 3),
+        lambda: stream.with_columns(n=pl.col("x").str.to_uppercase()),
+        lambda: stream.snapshot_window().aggregate(n=agg.sum(pl.col("x").str.len_chars())),
+        lambda: stream.snapshot_window().aggregate(n=agg.expr(pl.col("x").dt.hour().sum())),
+        lambda: stream.join(stream, on="x", suffix="_r", where=pl.col("s") > 3),
+    ):
+        with pytest.raises(SchemaError, match="there are ") as error:
+            compose()
+        assert f"composed at {__file__}:" in str(error.value)
 
 
 def test_a_sum_that_overflows_names_the_place() -> None:

@@ -86,9 +86,15 @@ def evaluate(expression: str, streams: Mapping[str, Streamable]) -> Streamable:
         # the user's own code, as that of python -c
         found = eval(compile(expression, EXPRESSION, "eval"), names | own)
     except (SyntaxError, NameError) as error:
+        if isinstance(error, NameError) and hasattr(Streamable, error.name or ""):
+            hint = f"begin with a stream: {min(own)}.{error.name}(…)."
+        else:
+            hint = (
+                f"the streams are {', '.join(own)}; a path that does not exist counts as an "
+                "expression, too."
+            )
         raise ArgumentError(
-            f"cannot read the expression {expression!r}: {error}. Hint: the streams are "
-            f"{', '.join(own)}; a path that does not exist counts as an expression, too."
+            f"cannot read the expression {expression!r}: {error}. Hint: {hint}"
         ) from error
     if not isinstance(found, Streamable):
         raise BindingError(

@@ -52,7 +52,8 @@ class InputReader:
             batch = EventBatch.of_rows(starts, ends, payload.cast(dict(self.schema)), cti)  # type: ignore[arg-type]
             return batch.check()
         except Exception as error:
-            raise blame(error, f"of {self.name}") from error.__cause__
+            blamed = blame(error, f"of {self.name}")
+            raise blamed from blamed.__cause__
 
 
 @dataclasses.dataclass(frozen=True)

@@ -125,7 +125,8 @@ class StreamRun:
         try:
             batch.check(before)
         except Exception as error:
-            raise blame(error, f"of {reader.name}") from error.__cause__
+            blamed = blame(error, f"of {reader.name}")
+            raise blamed from blamed.__cause__
         self._ctis[reader.number] = batch.cti
         yield from self._plan.push(reader.name, batch)
 

@@ -1,9 +1,12 @@
-"""Errors for methods that a stream does not have, with the method that was probably meant."""
+"""Errors for calls that a stream does not understand, with what was probably meant."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import inspect
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any
 
 _AFTER_WINDOW = (
     "say first over which windows: .tumbling_window('1m'), .hopping_window('5m', '1m') or "
@@ -39,6 +42,7 @@ _HINTS = {
     **dict.fromkeys(("lag", "diff", "shift"), ".scan(…) computes from the rows of a key in order."),
     **dict.fromkeys(("left_join", "outer_join"), ".left_outer_join(other, on=…)."),
     **dict.fromkeys(("asof_join", "join_asof"), ".join(other.to_signal(on='k'), on='k')."),
+    **dict.fromkeys(("why", "why_not"), "rxt.{name}(query, …) is a function."),
     **dict.fromkeys(("debounce", "throttle"), ".session_window('5s') sees bursts of events."),
 }  # fmt: skip
 
@@ -53,3 +57,71 @@ def make_unknown_method_error(name: str, methods: Iterable[str]) -> AttributeErr
     else:
         hint = "docs/algebra.md lists the operators."
     return AttributeError(f"a stream has no {name!r}. Hint: {hint}")
+
+
+# names of parameters in other systems, and in some of them values, and what to write here
+_PARAMETERS = {
+    **dict.fromkeys(("size", "length", "width", "window"), "duration"),
+    **dict.fromkeys(("slide", "step", "hop", "every", "advance"), "period"),
+    **dict.fromkeys(("gap", "inactivity", "idle"), "timeout"),
+    **dict.fromkeys(("offset", "origin", "phase"), "alignment"),
+    **dict.fromkeys(("by", "key", "keys", "left_on", "right_on"), "on"),
+    **dict.fromkeys(("condition", "predicate"), "where"),
+    **dict.fromkeys(("function", "func", "f"), "fn"),
+}
+_JOINS = {
+    **dict.fromkeys(("left", "leftouter", "left_outer"), "left_outer_join"),
+    **dict.fromkeys(("outer", "full", "fullouter", "full_outer"), "full_outer_join"),
+    **dict.fromkeys(("anti", "leftanti", "left_anti"), "left_anti_join"),
+    "cross": "cross_join",
+    "inner": "join",
+}
+
+
+def make_call_error(
+    name: str, signature: inspect.Signature, reason: str, named: Mapping[str, Any]
+) -> TypeError:
+    """Return the error for arguments that do not fit an operator's signature."""
+    shown = signature.replace(
+        parameters=[_shorten(each) for each in signature.parameters.values()],
+        return_annotation=inspect.Signature.empty,
+    )
+    unknown = {each: value for each, value in named.items() if each not in signature.parameters}
+    if unknown:
+        reason = f"does not take {', '.join(f'{each}=' for each in unknown)}"
+    hints = [
+        hint
+        for given, value in unknown.items()
+        if (hint := _hint_argument(given, value, signature))
+    ]
+    if name == "hopping_window" and not named:
+        hints.append("windows that follow each other without overlap are tumbling_window(duration)")
+    hint = f" Hint: {'; '.join(hints)}." if hints else ""
+    return TypeError(f"{name}() {reason}. Its signature is {name}{shown}.{hint}")
+
+
+def _shorten(parameter: inspect.Parameter) -> inspect.Parameter:
+    plain = parameter.replace(annotation=inspect.Parameter.empty)
+    if isinstance(parameter.default, Enum):
+        return plain.replace(default=_Shown(str(parameter.default)))
+    return plain
+
+
+class _Shown(str):
+    """A default value as it is typed."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _hint_argument(given: str, value: Any, signature: inspect.Signature) -> str:
+    if given == "how":
+        method = _JOINS.get(str(value).lower())
+        return f"how={value!r} is the method {method}(…)" if method else ""
+    meant = _PARAMETERS.get(given, "")
+    if given == "every" and "period" not in signature.parameters:
+        meant = "duration"
+    if meant not in signature.parameters:
+        near = difflib.get_close_matches(given, signature.parameters, 1)
+        meant = near[0] if near else ""
+    return f"{given}= is {meant}= here" if meant else ""
