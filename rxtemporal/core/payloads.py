@@ -45,8 +45,6 @@ class PayloadReader:
     def __init__(self, schema: pl.Schema | None = None) -> None:
         self.schema = schema
         self._given = schema is not None
-        # the stream was made with schema=
-        self._declared = self._given
         # the name of each field, and the function that makes its column
         self._converters: Sequence[tuple[str, Convert]] = ()
         # the schema for which they are made
@@ -161,7 +159,7 @@ class PayloadReader:
     def _first_bad(self, payloads: Sequence[Any], schema: pl.Schema) -> BadPayloadError:
         for number, payload in enumerate(payloads):
             try:
-                reason = _explain_misfit(to_fields(payload), schema, self._declared)
+                reason = _explain_misfit(to_fields(payload), schema)
             except _REFUSED as error:
                 reason = _explain_error(payload, error)
             if reason:
@@ -181,7 +179,7 @@ def _explain_error(payload: Any, error: BaseException) -> str:
     return f"payload {brief(payload)} cannot be read: {describe_error(error)}"
 
 
-def _explain_misfit(row: dict[str, Any], schema: pl.Schema, declared: bool) -> str | None:
+def _explain_misfit(row: dict[str, Any], schema: pl.Schema) -> str | None:
     """Return the reason why one row does not fit; None if it does."""
     fields = ", ".join(f"{name}: {dtype}" for name, dtype in schema.items())
     there = f"the stream's fields are {fields}"
@@ -189,7 +187,8 @@ def _explain_misfit(row: dict[str, Any], schema: pl.Schema, declared: bool) -> s
         hint = "Hint: name it in schema="
         return f"field {more[0]!r} appears in mid-stream, in {show(row)}; {there}. {hint}"
     if missing := [name for name in schema if name not in row]:
-        return f"field {missing[0]!r} is missing in {show(row)}; {there}"
+        hint = f"Hint: give each event all fields; None is null: {{{missing[0]!r}: None}}"
+        return f"field {missing[0]!r} is missing in {show(row)}; {there}. {hint}"
     for name, dtype in schema.items():
         try:
             make_values_series(name, dtype, [row[name]])
@@ -197,14 +196,31 @@ def _explain_misfit(row: dict[str, Any], schema: pl.Schema, declared: bool) -> s
             value = row[name]
             return (
                 f"field {name!r} is {dtype} and cannot hold {show(value)} ({type_name(value)}). "
-                f"Hint: {_hint(dtype, declared)}."
+                f"Hint: {_hint(dtype)}."
             )
     return None
 
 
-def _hint(dtype: pl.DataType, declared: bool) -> str:
-    if declared:
-        return "change schema= or convert the value"
+def _hint(dtype: pl.DataType) -> str:
     if dtype == pl.Null:
         return "the field has been null so far, so its type was not known; give schema="
-    return "a field keeps its type; convert it before it enters, or give schema="
+    return "a field keeps its type; convert the value, or give schema= a type that holds it"
+
+
+def infer_fields(payloads: Sequence[Any]) -> pl.Schema | None:
+    """Return the fields of payloads; None if one cannot be read or a field is null in all.
+
+    The first payload names the fields. A field of integers and floats is a float.
+    """
+    reader = PayloadReader()
+    try:
+        reader.learn(payloads)
+    except SchemaError:  # the run says where it is
+        return None
+    if not reader.is_complete:
+        return None
+    types = dict(reader.schema or {})
+    for name in [name for name, dtype in types.items() if dtype == pl.Int64]:
+        if any(isinstance(to_fields(payload).get(name), float) for payload in payloads):
+            types[name] = pl.Float64()
+    return pl.Schema(types)

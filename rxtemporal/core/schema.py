@@ -139,8 +139,14 @@ def infer_type(name: str, value: Any) -> pl.DataType:
             return dtype
     raise SchemaError(
         f"field {name!r} holds {show(value)} ({type_name(value)}); a payload is a flat record "
-        f"whose fields are {_ALLOWED}. Hint: make a field of each part."
+        f"whose fields are {_ALLOWED}. Hint: {_hint_parts(value)}."
     )
+
+
+def _hint_parts(value: Any) -> str:
+    if hasattr(value, "model_dump"):
+        return "the dict of a pydantic model is its model_dump()"
+    return "make a field of each part"
 
 
 def refuse_lists(schema: pl.Schema) -> None:

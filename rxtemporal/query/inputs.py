@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rxtemporal.core.events import Event
+from rxtemporal.core.events import Event, RowEvent
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from rxtemporal.query.file_times import Ambiguous, Nonexistent
 
 BATCH_ROWS = 65_536
+# the events of a list that give its fields when the query is composed
+_MOST_SEEN = 1_000
 
 
 def _stream(source: StreamSource) -> Streamable:
@@ -50,9 +52,11 @@ def from_events(
     """Make a stream from an iterable of events and CTIs, in their order.
 
     Payloads are dicts, dataclasses, NamedTuples or bare scalars (field ``payload``). ``schema`` is
-    a mapping name → type, a dataclass or a NamedTuple type; without it the first event determines
-    the fields. Without ``advance_time`` the CTIs among the events count, an event that breaks one
-    is a ``CtiViolationError``, and the stream ends with a CTI at the end of time.
+    a mapping name → type, a dataclass or a NamedTuple type. Without it the fields of a list are
+    those of its first thousand events, known when the query is composed, and integers beside floats
+    are floats; of anything else the first event determines the fields. Without ``advance_time`` the
+    CTIs among the events count, an event that breaks one is a ``CtiViolationError``, and the stream
+    ends with a CTI at the end of time.
 
     A list (or anything of known length) is processed in batches of at least 1,024 rows; an iterator
     at every CTI, since its next event may take long. Each run iterates anew. Times are datetimes or
@@ -65,8 +69,19 @@ def from_events(
         raise ArgumentError(
             f"from_events takes an iterable of events, got {brief(events)}{hint_events(events)}"
         )
-    fields = None if schema is None else payload_schema(schema)
+    fields = _look_at(events) if schema is None else payload_schema(schema)
     return _stream(EventSource(events, fields, read_advance_time(advance_time), name))
+
+
+def _look_at(events: Iterable[Any]) -> pl.Schema | None:
+    """Return the fields of the first events of a list; None if they cannot be known yet."""
+    if not isinstance(events, (list, tuple)):
+        return None
+    # imported here: only a list without a schema needs it
+    from rxtemporal.core.payloads import infer_fields
+
+    payloads = [each.payload for each in events[:_MOST_SEEN] if isinstance(each, RowEvent)]
+    return infer_fields(payloads) if payloads else None
 
 
 def from_async(

@@ -66,7 +66,7 @@ BAD_EVENTS: dict[str, tuple[list[Any], type[RxTemporalError], str]] = {
     "a field changes its type": (
         [PointEvent(7, {"x": "7"})],
         SchemaError,
-        r"'x' is Int64 and cannot hold '7' \(str\)\. Hint: a field keeps its type; convert it",
+        r"'x' is Int64 and cannot hold '7' \(str\)\. Hint: a field keeps its type; convert the",
     ),
     "a naive datetime in a field of ints": (
         [PointEvent(7, {"x": datetime(2026, 1, 1)})],

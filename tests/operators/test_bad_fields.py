@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from input_ways import FRAME, collect, parametrize_ways, place_pattern
+from input_ways import FRAME, WAITING_WAYS, collect, parametrize_ways, place_pattern
 
 import rxtemporal as rxt
 from rxtemporal import Cti, PointEvent, agg
@@ -280,9 +280,11 @@ def test_wrong_fields_are_an_error_when_composed(
     """The message names the operator, the field, the known fields, and the composing line."""
     with pytest.raises(SchemaError, match=rf"(?s){message}.*{place_pattern(operator, __file__)}"):
         compose(rxt.from_polars(FRAME, start="t"))
+    with pytest.raises(SchemaError, match=rf"(?s){message}.*{place_pattern(operator, __file__)}"):
+        compose(rxt.from_events([PointEvent(1, {"x": 1, "s": "a"})]))
 
 
-@parametrize_ways("compose, operator, message", BAD_FIELDS)
+@parametrize_ways("compose, operator, message", BAD_FIELDS, WAITING_WAYS)
 def test_a_query_over_unknown_fields_is_checked_at_the_first_event(
     stream_of: Callable[..., Stream], compose: Compose, operator: str, message: str
 ) -> None:

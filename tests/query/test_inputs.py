@@ -99,7 +99,31 @@ def test_records_of_each_kind_leave_as_dicts(payload: Any) -> None:
     """A dict, a dataclass and a NamedTuple are the same record on the way out."""
     stream = rxt.from_events([PointEvent(1, payload)])
     assert stream.to_events(POINT) == [PointEvent(1, {"room": "hall", "temp": 20.0})]
-    assert stream.schema is None
+    assert stream.schema == pl.Schema({"room": pl.String, "temp": pl.Float64})
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([20, 20.5, None], pl.Float64),
+        ([None, 20.5, 20], pl.Float64),
+        ([20, None], pl.Int64),
+        ([True, False], pl.Boolean),
+        ([None, None], None),
+        ([1, "x"], pl.Int64),  # the run names the event that does not fit
+        ([20] * 1_000 + [20.5], pl.Int64),
+    ],
+)
+def test_the_events_of_a_list_give_its_fields(values: list[Any], dtype: Any) -> None:
+    """The first thousand events are looked at when the stream is made; a field of nulls waits."""
+    stream = rxt.from_events([rxt.Cti(0), *(PointEvent(1, {"x": each}) for each in values)])
+    assert stream.schema == (None if dtype is None else pl.Schema({"x": dtype}))
+
+
+def test_integers_beside_floats_in_a_list_are_floats() -> None:
+    """The first value of a field does not decide alone."""
+    events = [PointEvent(1, {"x": 20}), PointEvent(2, {"x": 20.5})]
+    assert rxt.from_events(events).to_polars()["x"].to_list() == [20.0, 20.5]
 
 
 @pytest.mark.parametrize("schema", [{"room": str, "temp": float}, Reading, Pair])

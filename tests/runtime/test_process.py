@@ -155,7 +155,7 @@ def test_what_open_raises_keeps_the_query_from_starting() -> None:
 def test_what_open_raises_later_ends_the_process(way: Any) -> None:
     """Where fields are known with the first event only, wait raises; close is not called either."""
     sink = Log(raises="open")
-    process = way(EVENTS)(sink)
+    process = way(iter(EVENTS))(sink)
     with pytest.raises(OSError, match="the disk of open is full"):
         process.wait(SOON)
     assert sink.told == ["open"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -74,24 +75,28 @@ WAYS = [
     from_hand_off,
     from_spilling_hand_off,
 ]
+# the ways whose fields are known with the first event only
+WAITING_WAYS = [way for way in WAYS if way is not from_list]
 ways_in = pytest.mark.parametrize("stream_of", WAYS)
 
 
-def parametrize_ways(names: str, cases: dict[str, tuple[Any, ...]]) -> Any:
+def parametrize_ways(
+    names: str, cases: dict[str, tuple[Any, ...]], ways: Sequence[Any] = WAYS
+) -> Any:
     """Parametrize a test with cases and ways: each case and each way once by default.
 
     `tox -e full` runs every case in every way.
     """
-    pairs = [(number, way) for number in range(len(cases)) for way in range(len(WAYS))]
-    some = [pair for pair in pairs if pair[1] == pair[0] % len(WAYS)]
+    pairs = [(number, way) for number in range(len(cases)) for way in range(len(ways))]
+    some = [pair for pair in pairs if pair[1] == pair[0] % len(ways)]
     named = list(cases.items())
     return pytest.mark.parametrize(
         f"stream_of, {names}",
         [
             pytest.param(
-                WAYS[way],
+                ways[way],
                 *named[number][1],
-                id=f"{named[number][0]}, {WAYS[way].__name__}",
+                id=f"{named[number][0]}, {ways[way].__name__}",
                 marks=[] if (number, way) in some else [pytest.mark.full],
             )
             for number, way in pairs
