@@ -62,8 +62,9 @@ class PartitionRows:
         taken = []
         while self._pieces:
             piece, times = self._pieces[0]
-            end = int(np.searchsorted(times, until, side="right"))
-            begin = min(self._begin, end)
+            begin = self._begin
+            # a limit may be below an earlier one, when a partition goes on that was at its end
+            end = max(int(np.searchsorted(times, until, side="right")), begin)
             if end > begin:
                 taken.append(_Rows(piece.batch.slice(begin, end), times[begin:end]))
                 self.rows -= end - begin
