@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.log import get_logger
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, ticks
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND, describe, ticks
 from rxtemporal.engine.kernels.door_rules import END_EDGE
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ class ClockGuard:
 
     ``now`` returns the wall clock's time and ``ahead`` is how far an item may be ahead, in ticks. A
     row counts by its start, since that is what makes a CTI; an end edge never does. The clock is
-    read only if an item is ahead of the last reading, so a row in time costs one comparison. Not
-    thread-safe: its owner serialises.
+    read for items above all that were in time, but not again within the next second of stream time;
+    so a row in time costs one comparison, and one reading that was wrong lets nothing else pass.
+    Not thread-safe: its owner serialises.
 
     >>> from rxtemporal import Cti, PointEvent
     >>> guard = ClockGuard(10, lambda: 100)
@@ -43,24 +44,31 @@ class ClockGuard:
     (True, False)
     """
 
-    __slots__ = ("_limit", "_now", "ahead")
+    __slots__ = ("_now", "ahead", "limit")
 
     def __init__(self, ahead: int, now: Callable[[], int]) -> None:
         self.ahead = ahead
         self._now = now
-        # a time up to this is not ahead: the last reading of the clock plus ``ahead``
-        self._limit = MIN_TIME
+        # a time up to this is not ahead, or does no more harm than one that was in time
+        self.limit = MIN_TIME
 
     def is_time_ahead(self, time: int) -> bool:
         """Return True if a time is too far ahead; the end of time never is."""
-        return time > self._limit and time < MAX_TIME and time > self._read()
+        if time <= self.limit or time >= MAX_TIME:
+            return False
+        allowed = self._now() + self.ahead
+        if time > allowed:
+            return True
+        # not ``allowed``: the clock may be set back, and what it said then must not count
+        self.limit = min(time + TICKS_PER_SECOND, allowed)
+        return False
 
     def is_ahead(self, event: Any) -> bool:
         """Return True if a row's start, or a CTI, is too far ahead; of other objects, False."""
         if not isinstance(event, RowEvent | Cti):
             return False
         start = event.start
-        if start <= self._limit or not self.is_time_ahead(start):
+        if start <= self.limit or not self.is_time_ahead(start):
             return False
         return not (isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END)
 
@@ -70,41 +78,32 @@ class ClockGuard:
         ``kind`` is that of each item, as the kernels of doors define it; without it or empty, all
         are complete rows.
         """
-        if not len(start) or int(start.max()) <= self._limit:
+        highest = int(start.max()) if len(start) else MIN_TIME
+        if highest < MAX_TIME and not self.is_time_ahead(highest):
             return None
-        ahead: Bools = (start > self._read()) & (start < MAX_TIME)
+        ahead: Bools = (start > self._now() + self.ahead) & (start < MAX_TIME)
         if kind is not None and len(kind):
             ahead &= kind != END_EDGE
         return ahead if ahead.any() else None
 
-    def _read(self) -> int:
-        self._limit = min(self._now() + self.ahead, MAX_TIME)
-        return self._limit
 
-
-class JumpWatch:
+class JumpWatch(ClockGuard):
     """Watch over CTIs of a stream without a guard: logs a jump beyond the wall clock.
 
     A CTI that is more than a day ahead of the clock is logged once for each input. Costs one
     comparison for each CTI.
     """
 
-    __slots__ = ("_inputs", "_now", "_stream", "limit")
+    __slots__ = ("_inputs", "_stream")
 
     def __init__(self, stream: str, now: Callable[[], int]) -> None:
+        super().__init__(DAY, now)
         self._stream = stream
-        self._now = now
         self._inputs: set[str] = set()
-        # a CTI up to this is known to be no jump
-        self.limit = MIN_TIME
 
     def check(self, cti: int, source: str) -> None:
         """Log that an input has advanced the CTI beyond the wall clock, if it has."""
-        if cti <= self.limit or cti >= MAX_TIME:
-            return
-        now = self._now()
-        self.limit = min(now + DAY, MAX_TIME)
-        if cti <= self.limit or source in self._inputs:
+        if not self.is_time_ahead(cti) or source in self._inputs:
             return
         self._inputs.add(source)
         _log.warning(
@@ -113,7 +112,7 @@ class JumpWatch:
             stream=self._stream,
             input=source,
             cti=describe(cti),
-            clock=describe(now),
+            clock=describe(self._now()),
         )
 
 
@@ -139,8 +138,8 @@ class ClockOffset:
 
     def note(self, time: int, now: int) -> None:
         """Note that ``time`` has come in from the input at ``now``."""
-        if now - self._since >= WINDOW:
-            self._before = self._highest if now - self._since < 2 * WINDOW else None
+        if not 0 <= now - self._since < WINDOW:  # a clock may be set back
+            self._before = self._highest if 0 <= now - self._since < 2 * WINDOW else None
             self._highest, self._since = None, now
         offset = time - now
         if self._highest is None or offset > self._highest:

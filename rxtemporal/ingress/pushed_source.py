@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from reactivex import abc
 
-from rxtemporal.core.spans import Span, span
+from rxtemporal.core.spans import SECOND, Span, span
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.input_stats import SourceStats
 from rxtemporal.ingress.rejected import Rejects
@@ -63,11 +63,20 @@ class PushedSource(StreamSource):
         self.min_rows = min_rows
         self.refuses_ahead = refuses_ahead
 
-    def guard(self, ahead: Span) -> None:
-        """Guard against clocks that are further ahead, unless ``ahead=`` says so already."""
-        assert self.settings is not None
-        if self.settings.ahead is None:
-            self.settings = dataclasses.replace(self.settings, ahead=ahead)
+    def guard(self, ahead: int | None) -> None:
+        """Guard against clocks that are further ahead, unless ``ahead=`` says so already.
+
+        None stands for the delay: a row that is further ahead makes punctual rows of others late.
+        It is at least a second, for clocks are never exactly right, and at most a minute.
+        """
+        settings = self.settings
+        assert settings is not None
+        assert settings.generation is not None
+        if settings.ahead is not None:
+            return
+        if ahead is None:
+            ahead = min(max(settings.generation.delay_ticks, SECOND), 60 * SECOND)
+        self.settings = dataclasses.replace(settings, ahead=ahead)
 
     def inputs(self) -> Mapping[str, SourceStats]:
         """Return the counters of the inputs there have been, by name."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
-from rxtemporal.core.spans import Span
+from rxtemporal.core.ticks import TICKS_PER_SECOND
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.pushed_source import PushedSource
 from rxtemporal.ingress.side_source import SideSource
@@ -42,9 +42,12 @@ def _select(sources: Iterable[tuple[str, Any]]) -> dict[str, PushSource]:
     return found
 
 
-def guard_clocks(sources: Mapping[str, PushSource], ahead: Span) -> None:
-    """Guard sources without ``ahead=`` against clocks that run ahead, before their run."""
+def guard_clocks(sources: Mapping[str, PushSource], ahead: float | Literal["delay"]) -> None:
+    """Guard sources without ``ahead=`` against clocks that run ahead, before their run.
+
+    ``ahead`` is in seconds.
+    """
     for source in sources.values():
         entrance = source.stream._node.source
         assert isinstance(entrance, PushedSource)
-        entrance.guard(ahead)
+        entrance.guard(None if ahead == "delay" else round(ahead * TICKS_PER_SECOND))

@@ -22,9 +22,9 @@ _NAMES = {
 }
 
 
-def at_least(least: float, default: Any) -> Any:
-    """Return a field whose value is a number not below ``least``."""
-    return dataclasses.field(default=default, metadata={"least": least})
+def at_least(least: float, default: Any, *, or_word: str | None = None) -> Any:
+    """Return a field whose value is a number not below ``least``, or a word."""
+    return dataclasses.field(default=default, metadata={"least": least, "word": or_word})
 
 
 def secret(default: Any = dataclasses.MISSING) -> Any:
@@ -88,8 +88,8 @@ class Section:
 
 
 def _read_hint(hint: Any) -> tuple[type, bool]:
-    if isinstance(hint, types.UnionType):
-        return next(each for each in hint.__args__ if each is not type(None)), True
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        return typing.get_args(hint)[0], type(None) in typing.get_args(hint)
     return typing.get_origin(hint) or hint, False
 
 
@@ -97,10 +97,14 @@ def _check(where: str, field: dataclasses.Field[Any], kind: tuple[type, bool], v
     wanted, optional = kind
     if optional and (value is None or value == "off"):
         return None
+    word = field.metadata.get("word")
+    if word is not None and value == word:
+        return word
     found = _convert(wanted, value)
     least = field.metadata.get("least")
     if found is None or (least is not None and not least <= found < float("inf")):
         allowed = _NAMES[wanted] + ("" if least is None else f", at least {least:g}")
+        allowed += "" if word is None else f", or {word!r},"
         shown = "another value" if field.metadata.get("secret") else repr(value)
         raise ArgumentError(f"{where} is {allowed}{' or off' if optional else ''}, got {shown}")
     return found

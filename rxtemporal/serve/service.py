@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
-from rxtemporal.core.ticks import TICKS_PER_SECOND
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.runtime.process import Process
@@ -107,7 +106,7 @@ class Service:
     def _guard_clocks(self) -> None:
         ahead = self.settings.limits.ahead
         if self._application is not None and ahead is not None:
-            guard_clocks(self.sources, round(ahead * TICKS_PER_SECOND))
+            guard_clocks(self.sources, ahead)
 
     @property
     def is_durable(self) -> bool:

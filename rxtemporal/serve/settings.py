@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from rxtemporal.brokers.mqtt_settings import MqttSettings
 from rxtemporal.errors import ArgumentError
@@ -79,7 +79,8 @@ class Limits(Section):
     ``rows`` rows, a row ``fields`` fields, a string ``text`` characters. Together all requests that
     wait for their receipts have at most ``waiting_rows`` and ``waiting_bytes``; beyond that a
     sender gets 503, and is asked to retry after ``retry_after`` seconds. ``ahead`` is how many
-    seconds a sender's clock may be ahead, for sources without ``ahead=``; a folder of state can be
+    seconds a sender's clock may be ahead, for sources without ``ahead=``; ``"delay"`` stands for
+    the delay of each source, but at least a second and at most a minute. A folder of state can be
     continued only with the same value.
     """
 
@@ -94,7 +95,7 @@ class Limits(Section):
     waiting_rows: int = at_least(1, 1_000_000)
     waiting_bytes: int = at_least(1, 256 * _MIB)
     retry_after: float = at_least(0, 1.0)
-    ahead: float | None = at_least(0, 60.0)
+    ahead: float | Literal["delay"] | None = at_least(0, "delay", or_word="delay")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,8 +219,8 @@ class Settings:
     """Settings of a service: one attribute for each section of the TOML file.
 
     >>> settings = Settings(server=ServerSettings(port=8123))
-    >>> settings.limits.ahead
-    60.0
+    >>> settings.limits.body_seconds
+    30.0
     >>> settings.describe().splitlines()[:3]
     ['[server]', 'host = "127.0.0.1"', 'port = 8123']
     """

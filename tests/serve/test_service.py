@@ -137,14 +137,22 @@ def test_a_completed_source_ends_the_service() -> None:
 
 
 def test_clocks_are_guarded_unless_a_source_says_otherwise() -> None:
-    """A source without ``ahead=`` gets that of the settings, one with it keeps its own."""
-    for own, setting, expected in [
-        (None, 60, 60_000_000),
-        (timedelta(seconds=5), 60, 5_000_000),
-        (None, "off", None),
+    """A source without ``ahead=`` gets that of the settings, one with it keeps its own.
+
+    Without a setting it follows the delay: a row that is further ahead makes punctual ones late.
+    """
+    second = timedelta(seconds=1)
+    for own, delay, limits, expected in [
+        (None, second, {"ahead": 60}, 60_000_000),
+        (5 * second, second, {"ahead": 60}, 5_000_000),
+        (None, second, {"ahead": "off"}, None),
+        (None, 5 * second, {}, 5_000_000),
+        (None, 0 * second, {}, 1_000_000),
+        (None, 600 * second, {"ahead": "delay"}, 60_000_000),
+        (2 * second, 600 * second, {}, 2_000_000),
     ]:
-        app, source = make_house(ahead=own)
-        service = Service(app, Settings.parse({"limits": {"ahead": setting}}))
+        app, source = make_house(ahead=own, delay=delay)
+        service = Service(app, Settings.parse({"limits": limits}))
         service.start()
         settings = source.stream._node.source.settings  # type: ignore[union-attr]
         assert settings is not None
