@@ -28,6 +28,7 @@ class SourceStats:
     besides, of a subject some CTIs of the source, and of a ``PushSource`` the latest row of a push
     of many and some of the rows that are pushed one by one. None if nothing has been compared since
     the start. ``skipped`` counts messages without a value, which are no rows (Kafka's tombstones).
+    ``unsure`` counts the rows that were taken although their sequence numbers may have come before.
     """
 
     name: str
@@ -43,6 +44,7 @@ class SourceStats:
     rejected: int = 0
     ahead: int = 0
     skipped: int = 0
+    unsure: int = 0
     # it depends on when the events came, and so it is not compared
     clock_offset: int | None = dataclasses.field(default=None, compare=False)
 
@@ -52,7 +54,8 @@ class PushStats:
     """Counters of a ``PushSource``: the sums over its inputs, and each of these.
 
     ``cti`` is in the form of the source's times, None before the first; spans are ticks.
-    ``ignored`` counts the fields that the schema does not have, by name, since the start.
+    ``ignored`` counts the fields that the schema does not have, by name, since the start;
+    ``unsure`` the rows that were taken although their numbers may have come before.
     """
 
     accepted: int
@@ -64,6 +67,7 @@ class PushStats:
     cti: Time | None
     ignored: Mapping[str, int]
     inputs: Mapping[str, SourceStats]
+    unsure: int = 0
 
 
 def check_name(name: Any, what: str = "an input's name") -> str:

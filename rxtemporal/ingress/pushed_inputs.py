@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from rxtemporal.core.batch import Bools, EventBatch
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
+from rxtemporal.core.events import RowEvent
 from rxtemporal.ingress.batch_verdicts import REASONS, Verdicts
 from rxtemporal.ingress.clock_guard import ClockOffset
 from rxtemporal.ingress.input_stats import SourceStats
 from rxtemporal.ingress.lateness import NO_CTI, LateReason
-from rxtemporal.ingress.seen_numbers import SeenNumbers
+from rxtemporal.ingress.seen_numbers import REPEAT, UNSURE, Seen, SeenNumbers
 
 # the input of what is pushed into the source itself
 OWN = "source"
@@ -36,11 +37,12 @@ class PushedInput:
         "reached",
         "rejected",
         "seen",
+        "unsure",
     )
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.accepted = self.duplicates = self.rejected = self.ahead = 0
+        self.accepted = self.duplicates = self.unsure = self.rejected = self.ahead = 0
         self.late: Counter[LateReason] = Counter()
         # the smallest delay with which none of its rows would have been late
         self.largest_lateness = 0
@@ -48,6 +50,22 @@ class PushedInput:
         self.reached = NO_CTI
         self.seen = SeenNumbers()
         self.clock = ClockOffset()
+
+    def judge_number(self, seq: int, event: RowEvent, *, ahead: bool) -> Seen:
+        """Note the number of a row; return and count the answer if it has come before."""
+        found = self.seen.add(seq, event.start, ahead=ahead)
+        if found is UNSURE:
+            self.unsure += 1
+        elif not found:
+            self.duplicates += 1
+        return found
+
+    def judge_numbers(self, seq: Int64s, start: Int64s, ahead: Bools | None) -> Int64s:
+        """Note the numbers of rows; return and count the answers."""
+        found = self.seen.add_all(seq, start, ahead)
+        self.unsure += int((found == UNSURE).sum())
+        self.duplicates += int((found == REPEAT).sum())
+        return found
 
     def count(self, reason: LateReason | None, behind: int) -> None:
         """Count a row; ``behind`` is its distance from the highest time that made a CTI."""
@@ -84,6 +102,7 @@ class PushedInput:
             open_rows=open_rows,
             failed=None,
             duplicates=self.duplicates,
+            unsure=self.unsure,
             rejected=self.rejected,
             ahead=self.ahead,
             clock_offset=self.clock.ticks,
@@ -92,13 +111,13 @@ class PushedInput:
     def save(self) -> list[Any]:
         """Return the state as plain values."""
         late = {reason.value: count for reason, count in self.late.items()}
-        counts = [self.accepted, self.duplicates, self.rejected, self.ahead, late]
+        counts = [self.accepted, self.duplicates, self.unsure, self.rejected, self.ahead, late]
         return [counts, self.largest_lateness, self.reached, self.seen.save()]
 
     def load(self, state: Sequence[Any]) -> None:
         """Continue from the result of ``save``."""
         counts, self.largest_lateness, self.reached, seen = state
-        self.accepted, self.duplicates, self.rejected, self.ahead, late = counts
+        self.accepted, self.duplicates, self.unsure, self.rejected, self.ahead, late = counts
         self.late = Counter({LateReason(value): count for value, count in late.items()})
         self.seen.load(seen)
 

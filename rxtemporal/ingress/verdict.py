@@ -20,6 +20,9 @@ class Verdict:
     the row itself. The four add up to the rows that were pushed; a CTI is no row. ``cti`` is the
     stream's CTI afterwards, in the form of the source's times; None before the first.
 
+    ``unsure`` is the number of accepted and late rows that may be repeats: their sender has begun
+    to count anew, or has left so many gaps in its numbers that the lowest were forgotten.
+
     >>> Verdict(accepted=2).rows
     2
     """
@@ -29,6 +32,7 @@ class Verdict:
     late: tuple[LateEvent, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     cti: Time | None = None
+    unsure: int = 0
 
     @property
     def rows(self) -> int:
@@ -60,5 +64,6 @@ def make_accepted(cti: Time | None) -> Verdict:
     verdict.late = ()
     verdict.rejected = ()
     verdict.cti = cti
+    verdict.unsure = 0
     verdict.__class__ = Verdict
     return verdict  # type: ignore[no-any-return]

@@ -92,6 +92,8 @@ _STREAMS = [
            "Events and CTIs that were ahead of the wall clock"),
     Metric("duplicates", _COUNTER, "{event}", _STREAM,
            "Rows pushed with a sequence number that was there already"),
+    Metric("unsure", _COUNTER, "{event}", _STREAM,
+           "Rows taken although their sequence numbers may have come before"),
     Metric("rejected", _COUNTER, "{event}", _STREAM,
            "Rows pushed that do not fit the schema or cannot be read"),
     Metric("inputs", _GAUGE, "{input}", _STREAM, "Inputs (devices) so far"),

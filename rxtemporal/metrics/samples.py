@@ -97,6 +97,7 @@ def _read_inputs(of: StreamDiagnostics) -> _Read:
     for reason in LateReason:
         yield "late.events", (of.name, reason.value), max(of.late.get(reason, 0), late[reason])
     yield "duplicates", labels, sum(each.duplicates for each in inputs)
+    yield "unsure", labels, sum(each.unsure for each in inputs)
     yield "rejected", labels, sum(each.rejected for each in inputs)
     yield "inputs", labels, len(inputs)
 

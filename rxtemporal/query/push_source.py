@@ -82,7 +82,7 @@ class PushSource:
     >>> hot = rxt.Collect()
     >>> process = readings.stream.where(lambda row: row["temp"] > 20).run(hot)
     >>> readings.push({"ts": 100, "device": "a", "temp": 20.5})
-    Verdict(accepted=1, duplicates=0, late=(), rejected=(), cti=95)
+    Verdict(accepted=1, duplicates=0, late=(), rejected=(), cti=95, unsure=0)
     >>> verdict = readings.push([{"ts": 90, "device": "a", "temp": 21.0}, {"ts": "?"}])
     >>> len(verdict.late), verdict.late[0].by, len(verdict.rejected)
     (1, 5, 1)
@@ -391,6 +391,7 @@ class PushSource:
             cti=self.cti,
             ignored=dict(self._rows.ignored),
             inputs=inputs,
+            unsure=sum(each.unsure for each in states),
         )
 
     def _input_stats(self) -> Mapping[str, SourceStats]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from rxtemporal.ingress.lateness import LateEvent, Lateness
 from rxtemporal.ingress.pushed_inputs import OWN, PushedInput, PushedInputs
 from rxtemporal.ingress.rejected import ReadRows, Rejected
 from rxtemporal.ingress.row_times import NO_SEQ
+from rxtemporal.ingress.seen_numbers import NEW, REPEAT, UNSURE, Seen
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.runtime.input_stream import StreamState
@@ -40,10 +42,10 @@ class Numbered(NamedTuple):
 class _PushCount:
     """Verdict on a push that is being made."""
 
-    __slots__ = ("accepted", "duplicates", "late", "rejected")
+    __slots__ = ("accepted", "duplicates", "late", "rejected", "unsure")
 
     def __init__(self, rejected: Sequence[Rejected]) -> None:
-        self.accepted = self.duplicates = 0
+        self.accepted = self.duplicates = self.unsure = 0
         self.late: list[LateEvent] = []
         self.rejected = list(rejected)
 
@@ -137,15 +139,15 @@ class PushEntry:
     def _judge_plain(self, event: Any, of: PushedInput, seq: int | None) -> Verdict:
         """Accept a complete row of which nobody wants to know more, as ``_judge_one`` does."""
         # this runs once for each row that is pushed
-        if seq is not None and not of.seen.add(seq):
-            of.duplicates += 1
+        found = NEW if seq is None else of.judge_number(seq, event, ahead=False)
+        if not found:
             return Verdict(duplicates=1, cti=self.cti)
         reader, door, start = self._reader, self._door, event.start
         high = door.high
         reader.sender = of.name
         if (late := self._take_plain(event)) is not None:
             of.count(late.reason, high - start)
-            return Verdict(late=(LateEvent(event, reader.name, *late),), cti=self.cti)
+            return self._tell_late(event, late, found)
         if not of.accepted % CLOCK_ROWS:
             of.clock.note(start, reader.clock.now())
         of.accepted += 1
@@ -153,7 +155,15 @@ class PushEntry:
             of.reached = start
         if high - start > of.largest_lateness:
             of.largest_lateness = high - start
-        return self._keeper.tell()
+        return self._tell_in_time(found)
+
+    def _tell_in_time(self, found: Seen) -> Verdict:
+        verdict = self._keeper.tell()
+        return verdict if found is NEW else dataclasses.replace(verdict, unsure=1)
+
+    def _tell_late(self, event: RowEvent | Cti, late: Lateness, found: Seen) -> Verdict:
+        told = LateEvent(event, self._reader.name, *late)  # type: ignore[arg-type]
+        return Verdict(late=(told,), cti=self.cti, unsure=int(found is UNSURE))
 
     def _take_plain(self, event: Any) -> Lateness | None:
         """Accept a row that may be late, or may complete a batch."""
@@ -175,13 +185,11 @@ class PushEntry:
             return Verdict(cti=self.cti)
         if ahead and self._refuses_ahead:
             return Verdict(rejected=(self._reject(0, event, of),), cti=self.cti)
-        if seq is not None and not of.seen.add(seq):
-            of.duplicates += 1
+        found = NEW if seq is None else of.judge_number(seq, event, ahead=ahead)
+        if not found:
             return Verdict(duplicates=1, cti=self.cti)
         late = self._take(event, of, seq, ahead)
-        if late is None:
-            return self._keeper.tell()
-        return Verdict(late=(LateEvent(event, self._reader.name, *late),), cti=self.cti)
+        return self._tell_in_time(found) if late is None else self._tell_late(event, late, found)
 
     def judge(self, rows: ReadRows, name: str) -> Verdict:
         """Accept rows of an input, but those whose numbers have come before."""
@@ -203,7 +211,8 @@ class PushEntry:
                 self._check_taken()
             self._check_failed()
         rejected = sorted(count.rejected, key=lambda each: each.index)
-        return Verdict(count.accepted, count.duplicates, tuple(count.late), tuple(rejected), cti)
+        late = tuple(count.late)
+        return Verdict(count.accepted, count.duplicates, late, tuple(rejected), cti, count.unsure)
 
     def _parts(self, rows: ReadRows) -> Iterator[Numbered]:
         """Yield the rows in parts that fit into the hand-off; batches with edges as events."""
@@ -240,6 +249,7 @@ class PushEntry:
             verdict = self._judge_one(event, of, None if seq == NO_SEQ else seq)
             count.accepted += verdict.accepted
             count.duplicates += verdict.duplicates
+            count.unsure += verdict.unsure
             place = int(part.places[number])
             for late in verdict.late:
                 count.late.append(_with_index(late, place))
@@ -260,9 +270,10 @@ class PushEntry:
                 count.rejected.append(self._reject(place, event, of))
             rows, ahead = rows.select(~ahead), None
         if rows.seq is not None and len(rows.seq):
-            fresh = of.seen.add_all(rows.seq)
+            found = of.judge_numbers(rows.seq, rows.batch.start, ahead)
+            fresh = found != REPEAT
             count.duplicates += len(fresh) - int(fresh.sum())
-            of.duplicates += len(fresh) - int(fresh.sum())
+            count.unsure += int((found == UNSURE).sum())
             rows, ahead = rows.select(fresh), None if ahead is None else ahead[fresh]
         if not len(rows.batch):
             return

@@ -79,8 +79,8 @@ class PushedItems:
 
     def _replay_event(self, sent: Sent) -> None:
         of = self.inputs[sent.input or OWN]
-        if sent.seq is not None:
-            of.seen.add(sent.seq)
+        if sent.seq is not None and not isinstance(sent.event, Cti):
+            of.judge_number(sent.seq, sent.event, ahead=sent.ahead)
         self.take(sent.event, of, sent.seq, sent.ahead)
 
     def _replay_rows(self, sent: SentRows) -> None:
@@ -88,7 +88,7 @@ class PushedItems:
         if not len(batch):
             return
         if sent.seq is not None:
-            of.seen.add_all(np.asarray(sent.seq, np.int64))
+            of.judge_numbers(np.asarray(sent.seq, np.int64), batch.start, sent.ahead)
         self.take_rows(batch.replace(cti=MIN_TIME), of, sent.seq, sent.ahead)
 
 

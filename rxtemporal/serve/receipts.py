@@ -22,7 +22,7 @@ def make_receipt(
 
     ``refused`` are the rows that were not pushed, and ``places`` has the number in the body of each
     that was; None if all were. ``by`` is how late a row came: in seconds, or in ticks if the times
-    of the stream are ticks.
+    of the stream are ticks. ``unsure`` is there if it is not 0.
 
     >>> make_receipt(Verdict(accepted=2, cti=95), durable=True)
     b'{"accepted":2,"late":[],"duplicates":0,"refused":[],"cti":95,"durable":true}'
@@ -35,6 +35,8 @@ def make_receipt(
         "cti": verdict.cti,
         "durable": durable,
     }
+    if verdict.unsure:
+        receipt["unsure"] = verdict.unsure
     if verdict.late:
         unit = TICKS_PER_SECOND if isinstance(verdict.cti, datetime) else 1
         receipt["late"] = [

@@ -185,12 +185,75 @@ def test_numbers_that_have_come_before_are_duplicates(results):
     """A repeat of a number is counted and left out, within its input."""
     source = make_source(delay=100)
     with source.stream.run(results), source.input("one") as one:
-        assert one.push(reading(5), seq=7).accepted == 1
-        assert one.push(reading(5), seq=7) == rxt.Verdict(duplicates=1, cti=-95)
+        assert one.push(reading(7), seq=7).accepted == 1
+        assert one.push(reading(7), seq=7) == rxt.Verdict(duplicates=1, cti=-93)
         assert one.push([reading(n) for n in range(50)], seq=range(50)).duplicates == 1
-        assert source.push(reading(5), seq=7).accepted == 1
+        assert source.push(reading(7), seq=7).accepted == 1
         source.close()
     assert len(starts(results)) == 51
+
+
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_a_device_may_begin_to_count_anew(results, tmp_path, in_batches):
+    """A number that is there, on a row later than all before, is that of another row, and told.
+
+    So it is after a restart from the log and from a checkpoint; repeats stay repeats.
+    """
+    fates = []
+    lives = [range(100), range(100, 160), range(130, 150), range(160, 200)]
+    for life, times in enumerate(lives):
+        source = make_source(delay=100)
+        rows = [reading(time) for time in times]
+        numbers = [time % 100 for time in times]
+        with source.stream.run(results, resume=tmp_path / "state") as process:
+            if in_batches:
+                found = [source.push(rows, seq=numbers, input="device")]
+            else:
+                found = [
+                    source.push(row, seq=number, input="device")
+                    for row, number in zip(rows, numbers, strict=True)
+                ]
+            fates.append(
+                tuple(
+                    sum(getattr(each, name) for each in found)
+                    for name in ("accepted", "duplicates", "unsure")
+                )
+            )
+            assert source.stats().unsure == source.stats().inputs["device"].unsure
+            assert source.stats().unsure == (0 if life == 0 else 1)
+            process.stop()
+    assert fates == [(100, 0, 0), (60, 0, 1), (0, 20, 0), (40, 0, 0)]
+
+
+def test_no_row_is_lost_in_many_gaps(results):
+    """The numbers of rows that come late are new, in however many gaps they were missing."""
+    source = make_source(delay=10**6)
+    odd, even = range(1, 4_000, 2), range(0, 4_000, 2)
+    with source.stream.run(results):
+        assert source.push([reading(n) for n in odd], seq=odd).accepted == len(odd)
+        verdict = source.push([reading(n) for n in even], seq=even)
+        assert (verdict.accepted, verdict.duplicates, verdict.unsure) == (len(even), 0, 0)
+        again = [n for pair in zip(even, odd, strict=True) for n in pair]
+        assert source.push([reading(n) for n in again], seq=again).duplicates == 4_000
+        source.close()
+    assert len(starts(results)) == 4_000
+
+
+def test_a_late_row_that_may_be_a_repeat_is_told(results, monkeypatch):
+    """With more gaps than are remembered, a row in a forgotten one is accepted, late or in time."""
+    monkeypatch.setattr("rxtemporal.ingress.seen_numbers.RANGES", 2)
+    source = make_source(delay=5)
+    with source.stream.run(results):
+        for number in (1, 3, 5, 7):
+            assert source.push(reading(number), seq=number).unsure == 0
+        verdict = source.push(reading(2), seq=2)
+        assert (verdict.accepted, verdict.unsure) == (1, 1)
+        verdict = source.push([reading(0), reading(4)], seq=[0, 4])
+        assert (verdict.accepted, len(verdict.late), verdict.unsure) == (1, 1, 1)
+        verdict = source.push(reading(1), seq=1)
+        assert (len(verdict.late), verdict.unsure) == (1, 1)
+        assert source.stats().unsure == 3
+        source.close()
 
 
 def test_a_field_has_the_number(results):
@@ -388,7 +451,7 @@ def test_event_loops_and_threads_push_at_once(results):
     source = make_source(delay=1_000)
 
     async def push_all(name):
-        pushes = (source.push_async(reading(n), input=name, seq=n % 90) for n in range(100))
+        pushes = (source.push_async(reading(n % 90), input=name, seq=n % 90) for n in range(100))
         return await asyncio.gather(*pushes)
 
     verdicts = []
