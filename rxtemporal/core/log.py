@@ -1,40 +1,25 @@
 """Logging: structlog over the standard library's logging, which the host configures.
 
 structlog, left to itself, prints to standard output. A library must not, so every logger here wraps
-a standard one under ``rxtemporal``. A host that configures no logging sees nothing but critical
-messages, on standard error: a process has ended by an error of which nobody else is told; and the
-notices of a call or a subscription that waits without an end in sight. Only the command line
-configures more.
+a standard one under ``rxtemporal``. A host that configures no logging sees warnings and errors, on
+standard error, by logging's handler of last resort. Only the command line configures more.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import cast
+from collections.abc import MutableMapping
+from typing import Any, cast
 
 import structlog
 
-
-class _LastHandler(logging.Handler):
-    """Handler that writes to standard error if the host has no handler for a message."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        logger: logging.Logger | None = logging.getLogger(record.name)
-        while logger is not None:
-            if any(not isinstance(handler, _LastHandler) for handler in logger.handlers):
-                return
-            logger = logger.parent if logger.propagate else None
-        if logging.lastResort is not None:
-            logging.lastResort.handle(record)
+_write_pairs = structlog.processors.KeyValueRenderer(key_order=["event"], drop_missing=True)
 
 
-logging.getLogger("rxtemporal").addHandler(_LastHandler(logging.CRITICAL))
-
-
-def get_notice_logger(name: str) -> structlog.stdlib.BoundLogger:
-    """Return the logger called ``name``; its warnings are seen if nobody configures logging."""
-    logging.getLogger(name).addHandler(_LastHandler(logging.WARNING))
-    return get_logger(name)
+def _render(logger: Any, name: str, event: MutableMapping[str, Any]) -> tuple[Any, Any]:
+    """Return the arguments of standard logging, which writes a traceback by itself."""
+    failed = event.pop("exc_info", None)
+    return (_write_pairs(logger, name, event),), {"exc_info": failed}
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
@@ -45,8 +30,7 @@ def get_logger(name: str) -> structlog.stdlib.BoundLogger:
             logging.getLogger(name),
             processors=[
                 structlog.stdlib.filter_by_level,
-                structlog.processors.format_exc_info,
-                structlog.processors.KeyValueRenderer(key_order=["event"], drop_missing=True),
+                _render,
             ],
             wrapper_class=structlog.stdlib.BoundLogger,
             context_class=dict,

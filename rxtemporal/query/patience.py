@@ -5,7 +5,7 @@ from __future__ import annotations
 from reactivex import abc
 from reactivex.disposable import Disposable
 
-from rxtemporal.core.log import get_notice_logger
+from rxtemporal.core.log import get_logger
 from rxtemporal.core.spans import Span
 from rxtemporal.errors import BindingError
 from rxtemporal.operators.stream import Stream
@@ -15,7 +15,7 @@ from rxtemporal.runtime.stall_watch import StallWatch
 # seconds after which a call that waits for the end of its sources says so
 PATIENCE = 5.0
 _DELIVER = "subscribe(on_next) or run(sink) deliver results as they come"
-_log = get_notice_logger(__name__)
+_log = get_logger(__name__)
 
 
 def refuse_endless(stream: Stream, call: str) -> None:

@@ -45,8 +45,9 @@ class RunnableStream(Stream):
         If neither rows nor CTIs come out for 30 seconds, the log says which input the query waits
         for and what helps.
 
-        An error of the query goes to ``on_error``. Without ``on_error`` it is raised here if the
-        source is read here, and logged if the source pushes. An error in ``on_next`` is logged.
+        An error of the query goes to ``on_error``, and so does an exception in ``on_next``, which
+        ends the run. Without ``on_error`` it is raised here if the source is read here, and logged
+        if the source pushes; a ``PushSource`` raises it with the next push.
 
         An operator of Rx (``rx.merge`` …) that subscribes to the stream gets a ``BindingError``:
         ``to_observable`` returns what it takes.

@@ -105,7 +105,14 @@ def observe(
             watch.dispose()
             observer.on_completed()
 
-        run.start(emit, fail, complete)
+        def deliver(batch: EventBatch) -> None:
+            try:
+                emit(batch)
+            except Exception as error:  # of whoever gets the results
+                run.dispose(error)
+                fail(error)
+
+        run.start(deliver, fail, complete)
         if may_wait(run) and not run.ended:
             watch.start()
         # scheduled, so that the subscriber can already dispose of it (as take does)
@@ -121,14 +128,17 @@ def subscribe(
     on_error: OnError | None,
     on_completed: OnCompleted | None,
 ) -> abc.DisposableBase:
-    """Subscribe to results; raise an error without a handler, or log it if it comes later."""
+    """Subscribe to results; raise an error without a handler, or log it if it comes later.
+
+    An exception in ``on_next`` ends the run, and is its error.
+    """
     if not (on_next is None or callable(on_next) or hasattr(on_next, "on_next")):
         raise ArgumentError(
             f"on_next is a function of an event, or an observer, got {brief(on_next)}"
         )
     default = RaiseOrLog()
-    observer = Subscriber(lambda: None, on_next, on_error or default, on_completed)
-    subscription = events.subscribe(observer)  # type: ignore[arg-type]
+    guarded = Subscriber(lambda: None, on_next, on_error or default, on_completed)
+    subscription = events.subscribe(guarded.receive, guarded.on_error, guarded.on_completed)
     default.raise_error()
     return subscription
 

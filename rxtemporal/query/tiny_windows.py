@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rxtemporal.core.log import get_notice_logger
+from rxtemporal.core.log import get_logger
 from rxtemporal.core.spans import SECOND, UNITS, describe_span
 from rxtemporal.operators.hopping_windows import HoppingWindows
 from rxtemporal.operators.snap import SnapToWindowIntervals
 from rxtemporal.operators.stream import Stream
 from rxtemporal.runtime.execution import Execution
 
-_log = get_notice_logger(__name__)
+_log = get_logger(__name__)
 
 
 def warn_of_tiny_windows(stream: Stream, run: Execution) -> None:

@@ -133,7 +133,7 @@ class RaiseOrLog:
 
 def log_unhandled(error: Exception) -> None:
     """Log an error that ended a stream and that nobody handles."""
-    _log.error("stream failed and nobody handles it", error=show(error))
+    _log.error("stream failed and nobody handles it", error=show(error), exc_info=error)
 
 
 def log_failure(channel: str) -> None:
