@@ -96,6 +96,7 @@ from .errors import (
 )
 from .errors import (
     SpoolError as SpoolError,
+    StoppedError as StoppedError,
 )
 from .errors import (
     UnboundedWindowError as UnboundedWindowError,

@@ -11,7 +11,8 @@
           ├── UnboundedWindowError                a result that needs infinitely many windows
           ├── AdvanceTimeError (also ValueError)  invalid settings for advancing time
           ├── BindingError                        a query and its streams that do not fit together
-          │    └── ProcessEndedError              a push that no run accepts
+          │    ├── ProcessEndedError              a push that no run accepts
+          │    └── StoppedError                   the end of a run by ``stop``, for its sinks
           ├── SourceError                         an input that cannot be read
           ├── CheckpointError                     saved state that cannot be used
           ├── SpoolError                          a spool that cannot be written or read
@@ -36,6 +37,7 @@ __all__ = [
     "SchemaError",
     "SourceError",
     "SpoolError",
+    "StoppedError",
     "UnboundedWindowError",
     "annotate",
     "blame",
@@ -95,6 +97,10 @@ class ProcessEndedError(BindingError):
 
     ``__cause__`` is the error that ended the run, None if it was stopped or has completed.
     """
+
+
+class StoppedError(BindingError):
+    """The end of a run by ``stop``, as its sinks are told: it has not failed."""
 
 
 class SourceError(RxTemporalError):

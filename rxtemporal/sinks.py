@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import Event, EventShape
-from rxtemporal.errors import ArgumentError, CheckpointError
+from rxtemporal.errors import ArgumentError, CheckpointError, StoppedError
 from rxtemporal.ingress.unpacker import Unpacker
 
 __all__ = ["Collect", "File", "Print", "Sink"]
@@ -56,7 +57,11 @@ class Sink(ABC):
         """Write one batch."""
 
     def close(self, error: BaseException | None) -> None:  # noqa: B027
-        """Finish; ``error`` is None if the query completed, else the error that ended it."""
+        """Finish; ``error`` is None if the query completed, else the error that ended it.
+
+        It is a ``StoppedError`` if the process was stopped: then nothing has failed, and what has
+        been written is to be kept.
+        """
 
     def cancel(self, error: BaseException) -> None:  # noqa: B027
         """Make a ``write`` or ``close`` that waits raise this error; called from any thread."""
@@ -212,9 +217,9 @@ class File(_ReadySink):
     The suffix is ``.parquet``, ``.csv``, or ``.json``, ``.jsonl`` or ``.ndjson`` for JSON lines.
 
     Rows are written into a hidden file beside it (``.NAME.part``) as they come. When the query has
-    completed, the result replaces the file atomically. A run that fails or is stopped leaves the
-    file as it was. In a run with ``resume=`` the hidden file stays, and the next run continues it:
-    each row is in the result once.
+    completed or the process is stopped, the rows so far replace the file atomically. A run that
+    fails leaves the file as it was. In a run with ``resume=`` the hidden file stays until the query
+    has completed, and the next run continues it: each row is in the result once.
 
     ``time`` is as in ``Print``. A Parquet result has to fit into memory at the end.
     """
@@ -268,7 +273,7 @@ class File(_ReadySink):
             self._append(batch.to_polars(self._form()), self._file)
 
     def close(self, error: BaseException | None) -> None:
-        """Replace the file if the query has completed."""
+        """Replace the file if the query has completed or the process was stopped."""
         super().close(error)
         if self._file is None:
             return
@@ -278,6 +283,8 @@ class File(_ReadySink):
             if error is None:
                 self._replace()
                 self._complete = True
+            elif isinstance(error, StoppedError):
+                self._replace(goes_on=self._in_checkpoint)
         finally:
             if self._complete or not self._in_checkpoint:
                 self._part.unlink(missing_ok=True)
@@ -306,14 +313,18 @@ class File(_ReadySink):
         os.fsync(file.fileno())
         return file.tell()
 
-    def _replace(self) -> None:
-        if self._append is not _append_arrow:
+    def _replace(self, *, goes_on: bool = False) -> None:
+        """Replace the file by the rows so far; ``goes_on``: the hidden file is continued."""
+        if self._append is not _append_arrow and not goes_on:
             os.replace(self._part, self.path)
             return
         whole = self._part.with_suffix(".whole")
         try:
-            with self._part.open("rb") as file:
-                pl.concat([*_arrow_frames(file)] or [self._empty()]).write_parquet(whole)
+            if self._append is _append_arrow:
+                with self._part.open("rb") as file:
+                    pl.concat([*_arrow_frames(file)] or [self._empty()]).write_parquet(whole)
+            else:
+                shutil.copyfile(self._part, whole)
             os.replace(whole, self.path)
         finally:
             whole.unlink(missing_ok=True)

@@ -156,6 +156,35 @@ def test_a_query_that_fails_leaves_the_file_as_it_was(tmp_path: Path, suffix: st
     assert [*tmp_path.iterdir()] == [path]
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("resumes", [False, True])
+def test_a_process_that_is_stopped_leaves_its_rows(
+    tmp_path: Path, suffix: str, resumes: bool
+) -> None:
+    """The file has what came out; a run that is resumed goes on, with each row once."""
+    path = tmp_path / f"out{suffix}"
+    path.write_text("old", "utf-8")
+    resume = {"resume": tmp_path / "kept"} if resumes else {}
+    for life in range(3):
+        source = rxt.PushSource("s", schema={"x": int})
+        process = source.stream.run(rxt.File(path), **resume)
+        times = range(10 * life, 10 * life + 10)
+        source.push([{"time": time, "x": time} for time in times])
+        process.stop()
+        # the last row waits for a later one, in the state if there is one
+        first = 0 if resumes else 10 * life
+        found = read(path).sort("start_time").get_column("x").to_list()
+        assert found in (list(range(first, times.stop - 1)), list(range(first, times.stop)))
+        hidden = {each.name for each in tmp_path.iterdir()} - {path.name, "kept"}
+        assert hidden == ({f".{path.name}.part"} if resumes else set())
+    if resumes:
+        source = rxt.PushSource("s", schema={"x": int})
+        with source.stream.run(rxt.File(path), **resume):
+            source.close()
+        assert read(path).get_column("x").to_list() == list(range(30))
+        assert {each.name for each in tmp_path.iterdir()} == {path.name, "kept"}
+
+
 def test_a_suffix_that_is_not_known_is_refused(tmp_path: Path) -> None:
     """Before anything runs."""
     with pytest.raises(ArgumentError, match=r"ends in \.csv, \.parquet.*got '.*out\.txt'"):

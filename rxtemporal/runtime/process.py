@@ -16,7 +16,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
 from rxtemporal.core.spans import Span
-from rxtemporal.errors import BindingError
+from rxtemporal.errors import BindingError, StoppedError
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.runtime.checkpoint import Checkpointer
 from rxtemporal.runtime.diagnostics import Diagnostics, describe_process, diagnose
@@ -227,7 +227,7 @@ class Process:
         elif self._log is not None:
             error = _try(partial(self._log.store.close, complete=True), error)
         self._execution.late.end()
-        self._error = None if isinstance(error, _StoppedError) else error
+        self._error = None if isinstance(error, StoppedError) else error
         self._state = _ENDED
         if not self._listeners.finish() and isinstance(self._error, Exception):
             _log.critical("process ended by an error", process=self.name, error=show(self._error))
@@ -284,7 +284,7 @@ class Process:
         error = error or self._execution.error
         inside = self._in_write() or self._execution.inside
         self._execution.dispose(error)
-        error = error or _StoppedError("the process was stopped")
+        error = error or StoppedError("the process was stopped")
         for outlet in self._outlets:
             outlet.sink.cancel(error)
         self._end(error)
@@ -387,14 +387,10 @@ class Process:
             await asyncio.to_thread(self.stop, error)
 
 
-class _StoppedError(BindingError):
-    """A process was stopped by ``stop``; its sinks are told."""
-
-
 def _try(close: Callable[[], object], error: BaseException | None) -> BaseException | None:
     """Call a function at the end of a process; return the first error that ends it."""
     try:
         close()
     except BaseException as failed:
-        return failed if error is None or isinstance(error, _StoppedError) else error
+        return failed if error is None or isinstance(error, StoppedError) else error
     return error

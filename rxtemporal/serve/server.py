@@ -61,7 +61,7 @@ class Server(uvicorn.Server):
         self._error: BaseException | None = None
 
     def listen(self) -> None:
-        """Serve until a signal comes. An error of the first start, or of the last save, is raised.
+        """Serve until a signal comes. An error of the first start, or of the last run, is raised.
 
         ``ArgumentError``: the address cannot be used, or others reach it though there is no token.
         """
@@ -99,11 +99,8 @@ class Server(uvicorn.Server):
             self._sending.cancel()
         self._app.service.drain()
         await super().shutdown(sockets)
-        process = self._app.service.process
-        was_running = process is not None and process.error is None
         await asyncio.to_thread(self._app.service.stop)
-        if was_running and process is not None:
-            self._error = process.error
+        self._error = self._app.service.error
         self._report("stopped")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -78,7 +78,9 @@ class Service:
         self.counts = Counts()
         self.tokens = Tokens(self.settings.tokens)
         self.state = ServiceState.NEW
+        # the error of the last run that has failed, and the last one that was logged
         self.error: BaseException | None = None
+        self._told: BaseException | None = None
         self.process: Process | None = None
         self._application: Application | None = None
         self._lock = threading.RLock()
@@ -196,6 +198,7 @@ class Service:
     def _restart(self) -> None:
         while True:
             delay = self.restart_delay()
+            self._told = self.error
             _log.error("service.failed", error=show(self.error), restart_after=delay)
             if self._wake.wait(delay):
                 return
@@ -235,7 +238,10 @@ class Service:
             callback()
 
     def stop(self) -> None:
-        """Stop and save the run of an application, not a given process. Idempotent."""
+        """Stop and save the run of an application, not a given process. Idempotent.
+
+        ``error`` is then the error of the run, of which nobody else is told.
+        """
         self._wake.set()
         with self._lock:
             process, self.state = self.process, ServiceState.STOPPED
@@ -244,6 +250,9 @@ class Service:
             self.broker.join(self.settings.server.drain_seconds)
         if self._application is not None and process is not None:
             process.stop()
+            self.error = process.error
+            if self.error is not self._told:
+                _log.error("service.failed", error=show(self.error), exc_info=self.error)
 
     def __repr__(self) -> str:
         streams = ", ".join(self.sources) or "-"

@@ -80,6 +80,7 @@ PUBLIC = [
     "Source",
     "SourceError",
     "SpoolError",
+    "StoppedError",
     "Streamable",
     "TransformSubject",
     "UnboundedWindowError",

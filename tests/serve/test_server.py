@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import itertools
 import signal
@@ -15,11 +16,12 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from served import make_house
+from served import Faulty, make_house, rows
 from service_process import PATIENCE, serve, write_house
 
-from rxtemporal.errors import ArgumentError, BindingError
-from rxtemporal.serve import Settings, app
+from rxtemporal.errors import ArgumentError, BindingError, ProcessEndedError
+from rxtemporal.serve import Settings
+from rxtemporal.serve import app as serve_app
 from rxtemporal.serve import server as server_module
 from rxtemporal.serve.server import Server, check_address, is_loopback, list_warnings
 
@@ -91,7 +93,7 @@ def test_what_was_acknowledged_is_there_after_each_end(tmp_path: Path) -> None:
 def address() -> Iterator[tuple[str, int]]:
     """The address of a server with narrow limits."""
     limits = {"head_bytes": 2048, "head_seconds": 0.3, "max_connections": 3, "port": 0}
-    served = app(make_house()[0], Settings.parse({"server": limits}))
+    served = serve_app(make_house()[0], Settings.parse({"server": limits}))
     said: list[str] = []
     ready = threading.Event()
 
@@ -135,6 +137,33 @@ def test_a_head_is_limited_in_size_and_time(address: tuple[str, int]) -> None:
         assert read_all(slow).startswith(b"HTTP/1.1 408 ")
     with socket.create_connection(address) as silent:
         assert read_all(silent) == b""
+
+
+def test_an_error_of_the_last_run_is_raised() -> None:
+    """A run that fails while the server drains is an error, with which the program ends."""
+    app, source = make_house()
+    sink, ready = Faulty(), threading.Event()
+    served = serve_app(app, Settings.parse({"server": {"port": 0}}), sinks={"totals": sink})
+    raised: list[BaseException] = []
+
+    def listen() -> None:
+        try:
+            server.listen()
+        except OSError as error:
+            raised.append(error)
+
+    server = Server(served, lambda words: ready.set())
+    thread = threading.Thread(target=listen)
+    thread.start()
+    assert ready.wait(PATIENCE)
+    source.push(rows(range(5)))
+    sink.error = OSError("the table is away")
+    served.service.drain()
+    with contextlib.suppress(ProcessEndedError):
+        source.push({"ts": 10, "device": "a", "temp": 1, "n": 10})
+    server.handle_exit(signal.SIGTERM, None)
+    thread.join(PATIENCE)
+    assert raised == [sink.error]
 
 
 def test_a_second_head_is_limited_as_the_first(address: tuple[str, int]) -> None:
@@ -181,7 +210,7 @@ def test_a_wrong_certificate_is_told(tmp_path: Path) -> None:
     (tmp_path / "cert.pem").write_text("no certificate")
     for name in ("cert.pem", "missing.pem"):
         settings = Settings.parse({"server": {"certificate": str(tmp_path / name), "port": 0}})
-        server = Server(app(make_house()[0], settings), lambda words: None)
+        server = Server(serve_app(make_house()[0], settings), lambda words: None)
         with pytest.raises(ArgumentError, match="certificate, key and client_ca cannot be read"):
             server.listen()
 
@@ -197,6 +226,6 @@ def test_a_port_in_use_is_told() -> None:
     """An address that cannot be used is an error with a hint."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = Settings.parse({"server": {"port": taken.getsockname()[1]}})
-        server = Server(app(make_house()[0], settings), lambda words: None)
+        server = Server(serve_app(make_house()[0], settings), lambda words: None)
         with pytest.raises(ArgumentError, match="another service may have the port"):
             server.listen()

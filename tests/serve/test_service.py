@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -134,6 +135,49 @@ def test_a_completed_source_ends_the_service() -> None:
     with pytest.raises(RequestError, match="has ended") as caught:
         service.check_takes()
     assert caught.value.retry_after is None
+
+
+def push_refused(source: rxt.PushSource) -> None:
+    """Push rows that close a window, whose row the sink refuses."""
+    with contextlib.suppress(ProcessEndedError):
+        source.push(rows(range(10, 12)))
+
+
+class FailsAtTheEnd(Faulty):
+    """Sink whose ``close`` fails."""
+
+    def close(self, error: BaseException | None) -> None:
+        """Fail."""
+        raise OSError("the table is away")
+
+
+@pytest.mark.parametrize("way", ["while it drains", "when it is stopped", "at the end", "before"])
+def test_a_run_that_fails_at_the_end_is_told(way: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The service has its error, and logs it once; there is no other run that could mend it."""
+    app, source = make_house(
+        delay=0, hand_off=rxt.HandOff() if way == "when it is stopped" else None
+    )
+    sink = FailsAtTheEnd() if way == "at the end" else Faulty()
+    service = Service(app, Settings.parse({"state": {"restart_after": 1_000}}), {"totals": sink})
+    service.start()
+    source.push(rows(range(5)))
+    process = service.process
+    assert process is not None
+    if way != "at the end":
+        sink.error = OSError("the table is away")
+    if way == "before":
+        push_refused(source)
+        wait_for(service, ServiceState.FAILED)
+        wait_until(lambda: bool(caplog.records))
+    service.drain()
+    if way != "before":
+        push_refused(source)
+    if way == "while it drains":
+        wait_until(lambda: process.ended)
+    service.stop()
+    assert isinstance(service.error, OSError)
+    (record,) = [each for each in caplog.records if "service.failed" in each.getMessage()]
+    assert "the table is away" in record.getMessage()
 
 
 def test_clocks_are_guarded_unless_a_source_says_otherwise() -> None:
