@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import random
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from sink_input import wait_until
 
 import rxtemporal as rxt
 from rxtemporal.brokers import kafka_client, kafka_cursor
+from rxtemporal.runtime import checkpoint
 
 SCHEMA = {"p": int, "n": int}
 # the mock cluster answers a fetch late, and librdkafka tries again late
@@ -78,6 +80,19 @@ def read(stream: rxt.Streamable, least: int, **options: Any) -> list[dict[str, A
     return results.to_dicts(time="ticks")
 
 
+def note_commits(monkeypatch: pytest.MonkeyPatch) -> list[dict[tuple[str, int], int]]:
+    """Return a list to which each saved position of a run with a group is added."""
+    positions: list[dict[tuple[str, int], int]] = []
+    commit = kafka_client.KafkaClient.commit
+
+    def note(client: kafka_client.KafkaClient, offsets: Mapping[tuple[str, int], int]) -> None:
+        positions.append(dict(offsets))
+        commit(client, offsets)
+
+    monkeypatch.setattr(kafka_client.KafkaClient, "commit", note)
+    return positions
+
+
 def fail(stream: rxt.Streamable, **options: Any) -> BaseException:
     """Run a stream until it ends with an error, and return that."""
     process = stream.run(rxt.Collect(), **options)
@@ -126,6 +141,52 @@ def test_partition_that_is_far_behind_holds_the_others_back(
     assert len(found) >= 2_219
     assert len({(row["p"], row["n"]) for row in found}) == len(found)
     assert pauses
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_live_messages_of_lower_times_come_once_beside_a_backlog(
+    cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: int
+) -> None:
+    """One of four partitions is at its end again and again while the others catch up, also after
+    restarts: each offset comes once and in order, and the saved position never goes back.
+    """
+    positions = note_commits(monkeypatch)
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "SHARE", 1e9)
+    monkeypatch.setattr(kafka_cursor, "MOST_MESSAGES", 100)
+    topic, draw, ends = f"topic-{next(_numbers)}", random.Random(seed), [0, 0, 0, 0]
+    cluster.create(topic, 4)
+
+    def send(partition: int, count: int, step: int) -> None:
+        begin, ends[partition] = ends[partition], ends[partition] + count
+        # some rows share a time: they keep the order in which they have come
+        sent = [
+            {"time": n // 4 * step, "p": partition, "n": n} for n in range(begin, begin + count)
+        ]
+        cluster.send(topic, sent, partition)
+
+    # no row is late, whatever comes first
+    stream = make_stream(cluster, topic, delay=1_000_000, group=topic, name="rows")
+    results = Results()
+    for life in range(3):
+        for partition in range(3):
+            send(partition, 2_000, 10)
+        process = stream.run(results, resume=tmp_path)
+        for _ in range(100):
+            send(3, draw.randrange(1, 5), 1)
+            send(draw.randrange(3), draw.randrange(1, 20), 10)
+        if life < 2:
+            process.stop()
+    cluster.send(topic, [{"time": 2_000_000, "p": 0, "n": ends[0]}])
+    wait_until(lambda: results.rows >= sum(ends) or process.ended, 60)
+    process.stop()
+    assert process.error is None
+    numbers = defaultdict(list)
+    for row in results.to_dicts():
+        numbers[row["p"]].append(row["n"])
+    assert [numbers[p] for p in range(4)] == [list(range(end)) for end in ends]
+    for earlier, later in pairwise(positions):
+        assert all(later[place] >= offset for place, offset in earlier.items())
 
 
 def test_run_goes_on_at_its_offsets(cluster: KafkaCluster, topic: str, tmp_path: Path) -> None:
