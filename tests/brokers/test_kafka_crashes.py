@@ -27,7 +27,8 @@ from kafka_run import DELAY
 from needs import need_java
 from sink_input import wait_until
 
-PARTITIONS = 3
+from rxtemporal.brokers import kafka_cursor
+
 ROUNDS = int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "1"))
 TOPIC = "rows"
 # a machine that is busy takes long, and so does Spark
@@ -37,34 +38,46 @@ PATIENCE, SPARK_PATIENCE = 120, 300
 class Sender(threading.Thread):
     """Sends numbered rows into drawn partitions, with one time for all, until it is ended."""
 
-    def __init__(self, cluster: KafkaCluster, seed: int, pause: float = 0.005) -> None:
+    partitions, pause, delay = 3, 0.005, DELAY
+    # the times of the last partition are so much lower
+    lag = 0
+    # so many messages are read at once
+    messages = kafka_cursor.MOST_MESSAGES
+
+    def __init__(self, cluster: KafkaCluster, seed: int) -> None:
         super().__init__()
-        self._cluster, self._draw, self._pause = cluster, random.Random(seed), pause
-        self._ended = threading.Event()
-        self._time = 0
-        self.sent = [0] * PARTITIONS
+        self._cluster, self._draw = cluster, random.Random(seed)
+        self._ended, self._sending = threading.Event(), threading.Lock()
+        self._time = self.lag
+        self.sent = [0] * self.partitions
+        cluster.create(TOPIC, self.partitions)
 
     def run(self) -> None:
         """Send some rows at a time."""
-        while not self._ended.wait(self._pause):
-            for partition in self._draw.sample(range(PARTITIONS), 2):
+        while not self._ended.wait(self.pause):
+            for partition in self._draw.sample(range(self.partitions), 2):
                 self._send(partition, self._draw.randrange(1, 20))
+
+    def prepare(self) -> None:
+        """Send what the next run finds there."""
 
     def end(self) -> None:
         """Send the last rows, behind which all others are due."""
         self._ended.set()
         self.join()
-        self._time += 2 * DELAY
-        for partition in range(PARTITIONS):
+        self._time += 2 * self.delay
+        for partition in range(self.partitions):
             self._send(partition, 1)
 
     def _send(self, partition: int, count: int) -> None:
+        lag = self.lag if partition == self.partitions - 1 else 0
         rows = []
-        for _ in range(count):
-            rows.append({"time": self._time, "p": partition, "n": self.sent[partition]})
-            self.sent[partition] += 1
-            self._time += 1
-        self._cluster.send(TOPIC, rows, partition)
+        with self._sending:
+            for _ in range(count):
+                rows.append({"time": self._time - lag, "p": partition, "n": self.sent[partition]})
+                self.sent[partition] += 1
+                self._time += 1
+            self._cluster.send(TOPIC, rows, partition)
 
     @property
     def due(self) -> Counter[tuple[int, int]]:
@@ -72,11 +85,36 @@ class Sender(threading.Thread):
         return Counter((p, n) for p, sent in enumerate(self.sent) for n in range(sent - 1))
 
 
+class BacklogSender(Sender):
+    """Sends a backlog before each run, into all partitions except the last, which is behind.
+
+    That one gets rows while the run catches up, below the times that are read from the others.
+    """
+
+    partitions, pause, lag, messages = 4, 0.002, 6_000, 20
+    # no row is late: the lag, the backlog, and what is sent meanwhile
+    delay = 30_000
+
+    def run(self) -> None:
+        """Send a few rows at a time into the last partition and another."""
+        while not self._ended.wait(self.pause):
+            for partition in (3, self._draw.randrange(3)):
+                self._send(partition, self._draw.randrange(1, 5))
+
+    def prepare(self) -> None:
+        """Send a backlog; the first one is as long as the delay."""
+        for _ in range(100 if self.sent[0] > 2_000 else 500):
+            for partition in range(3):
+                self._send(partition, 20)
+
+
 @contextmanager
-def start(cluster: KafkaCluster, folder: Path, kind: str) -> Iterator[subprocess.Popen[str]]:
+def start(
+    cluster: KafkaCluster, folder: Path, kind: str, sender: Sender
+) -> Iterator[subprocess.Popen[str]]:
     """Start the run in a process of its own; one that is not stopped tells why, and is ended."""
     command = [sys.executable, "-P", str(HERE / "kafka_run.py")]
-    command += [cluster.servers, TOPIC, str(folder), kind]
+    command += [cluster.servers, TOPIC, str(folder), kind, str(sender.delay), str(sender.messages)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         limit = threading.Timer(SPARK_PATIENCE if kind == "spark" else PATIENCE, end, [process])
         limit.start()
@@ -96,10 +134,10 @@ def end(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGABRT)
 
 
-def run_once(cluster: KafkaCluster, folder: Path, least: int, *, kill: bool) -> int:
+def run_once(cluster: KafkaCluster, folder: Path, sender: Sender, least: int, *, kill: bool) -> int:
     """Run until so many rows have been written, then kill or stop it; return how many."""
     rows = 0
-    with start(cluster, folder, "file") as process:
+    with start(cluster, folder, "file", sender) as process:
         assert process.stdout is not None
         while rows < least and (line := process.stdout.readline()):
             rows += int(line)
@@ -110,20 +148,28 @@ def run_once(cluster: KafkaCluster, folder: Path, least: int, *, kill: bool) -> 
     return rows + (0 if kill else sum(map(int, rest.split())))
 
 
-def run_crashes(folder: Path, kills: int, seed: int) -> None:
+def run_crashes(folder: Path, kills: int, seed: int, make_sender: type[Sender] = Sender) -> None:
     """Kill a run at random while messages come; then check its result."""
     draw = random.Random(seed)
     with KafkaCluster() as cluster:
-        cluster.create(TOPIC, PARTITIONS)
-        sender = Sender(cluster, seed)
+        sender = make_sender(cluster, seed)
         sender.start()
         try:
             for _ in range(kills):
-                run_once(cluster, folder, draw.randrange(1, 3_000), kill=True)
+                sender.prepare()
+                run_once(cluster, folder, sender, draw.randrange(1, 3_000), kill=True)
         finally:
             sender.end()
-        wait_for_all(cluster, folder, sum(sender.due.values()))
+        print(f"{kills} kills, {sum(sender.sent):,} messages")
+        wait_for_all(cluster, folder, sender)
     check(Counter((row["p"], row["n"]) for row in read_rows(folder)), sender)
+
+
+def draw_seed(number: int) -> int:
+    """Return the seed of a round, and print it."""
+    seed = int(os.environ.get("RXTEMPORAL_CRASH_SEED", 0)) or random.SystemRandom().getrandbits(32)
+    print(f"RXTEMPORAL_CRASH_SEED={seed}, round {number}")
+    return seed
 
 
 def check(found: Counter[tuple[int, int]], sender: Sender) -> None:
@@ -132,10 +178,10 @@ def check(found: Counter[tuple[int, int]], sender: Sender) -> None:
     assert Counter({each: n for each, n in found.items() if each not in last}) == sender.due
 
 
-def wait_for_all(cluster: KafkaCluster, folder: Path, rows: int) -> None:
-    """Run until the file has so many rows."""
-    while (left := rows - len(read_rows(folder))) > 0:
-        run_once(cluster, folder, left, kill=False)
+def wait_for_all(cluster: KafkaCluster, folder: Path, sender: Sender) -> None:
+    """Run until the file has as many rows as are due."""
+    while (left := sum(sender.due.values()) - len(read_rows(folder))) > 0:
+        run_once(cluster, folder, sender, left, kill=False)
 
 
 def read_rows(folder: Path) -> list[dict[str, int]]:
@@ -149,13 +195,25 @@ def test_each_message_is_in_the_result_once(tmp_path: Path) -> None:
     run_crashes(tmp_path, 1, 0)
 
 
+def test_each_message_of_a_backlog_is_in_the_result_once(tmp_path: Path) -> None:
+    """Two kills at random while three partitions catch up, and the fourth gets lower times."""
+    run_crashes(tmp_path, 2, 0, BacklogSender)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_each_message_of_a_backlog_is_in_the_result_once_after_many_crashes(
+    tmp_path: Path, number: int
+) -> None:
+    """Thirty kills at random."""
+    run_crashes(tmp_path, 30, draw_seed(number), BacklogSender)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_each_message_is_in_the_result_once_after_many_crashes(tmp_path: Path, number: int) -> None:
     """Twenty kills at random."""
-    seed = int(os.environ.get("RXTEMPORAL_CRASH_SEED", 0)) or random.SystemRandom().getrandbits(32)
-    print(f"RXTEMPORAL_CRASH_SEED={seed}, round {number}")
-    run_crashes(tmp_path, 20, seed)
+    run_crashes(tmp_path, 20, draw_seed(number))
 
 
 def read_spark_table(folder: Path) -> Counter[tuple[int, int]]:
@@ -175,19 +233,19 @@ def test_each_message_is_in_a_table_of_spark_once(tmp_path: Path) -> None:
     need_java()
     draw = random.Random(int(os.environ.get("RXTEMPORAL_CRASH_SEED", 0)))
     with KafkaCluster() as cluster:
-        cluster.create(TOPIC, PARTITIONS)
-        sender = Sender(cluster, 0, pause=0.05)
+        sender = Sender(cluster, 0)
+        sender.pause = 0.05
         sender.start()
         try:
             for _ in range(3):
                 before = len(read_spark_table(tmp_path))
-                with start(cluster, tmp_path, "spark") as process:
+                with start(cluster, tmp_path, "spark", sender) as process:
                     wait_until(lambda n=before: len(read_spark_table(tmp_path)) > n, SPARK_PATIENCE)
                     time.sleep(draw.random())
                     process.kill()
         finally:
             sender.end()
-        with start(cluster, tmp_path, "spark") as process:
+        with start(cluster, tmp_path, "spark", sender) as process:
             wait_until(lambda: len(read_spark_table(tmp_path)) >= len(sender.due), SPARK_PATIENCE)
             process.terminate()
             process.wait()

@@ -1,9 +1,10 @@
 """A run over a topic of Kafka, to be killed: its rows go into a file, or into a table of Spark.
 
-    python kafka_run.py SERVERS TOPIC FOLDER file|spark
+    python kafka_run.py SERVERS TOPIC FOLDER file|spark DELAY MESSAGES
 
-It saves itself after almost every batch, and prints the number of rows that it has written. SIGTERM
-stops it, and an error ends it. SIGUSR1 lets it print how far it is, SIGABRT where its threads are.
+It reads so many messages at once, saves itself after almost every batch, and prints the number of
+rows that it has written. SIGTERM stops it, and an error ends it. SIGUSR1 lets it print how far it
+is, SIGABRT where its threads are.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from pathlib import Path
 
 import rxtemporal as rxt
+from rxtemporal.brokers import kafka_cursor
 from rxtemporal.runtime import checkpoint
 
 # rows of different partitions may come as far out of order; each has its own time
@@ -39,15 +41,16 @@ def make_sink(folder: Path, kind: str) -> rxt.Sink:
     return SparkSink(ParquetTable(folder / "table"), path=folder / "sink", trigger="0 seconds")
 
 
-def main(servers: str, topic: str, folder: Path, kind: str) -> None:
+def main(servers: str, topic: str, folder: Path, kind: str, delay: int, messages: int) -> None:
     """Run until SIGTERM, or until an error of the run, which is raised."""
     faulthandler.enable()
     checkpoint.SECONDS, checkpoint.SHARE = 0.02, 1e9
+    kafka_cursor.MOST_MESSAGES = messages
     # no lock is taken in a signal's handler, for the interrupted call may hold it
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
     rows = rxt.from_kafka(
-        servers, topic, schema={"p": int, "n": int}, delay=DELAY, group="run", name="rows"
+        servers, topic, schema={"p": int, "n": int}, delay=delay, group="run", name="rows"
     )
     process = rows.run(make_sink(folder, kind), resume=folder / "state")
     signal.signal(signal.SIGUSR1, lambda *_: print(process.diagnostics(), file=sys.stderr))
@@ -59,4 +62,5 @@ def main(servers: str, topic: str, folder: Path, kind: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4])
+    at, name, place, what, *numbers = sys.argv[1:]
+    main(at, name, Path(place), what, *map(int, numbers))
