@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from rxtemporal.brokers.kafka_client import KafkaClient, check_config, load_kafka
 from rxtemporal.brokers.kafka_cursor import KafkaCursor
 from rxtemporal.brokers.kafka_messages import TIMESTAMP, KafkaReader
-from rxtemporal.core.safe_text import brief
+from rxtemporal.core.safe_text import brief, hide_user
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import parse_time
@@ -26,6 +27,17 @@ from rxtemporal.ingress.settings import (
 from rxtemporal.ingress.source import StreamSource
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.streamable import Streamable
+
+# an entry of a list of brokers, with the protocols that librdkafka knows
+_SERVER = re.compile(
+    r"(?:(?:sasl_)?(?:plaintext|ssl)://)?"
+    r"(?:\[[0-9a-f:.%]+\]|[^\s:;/@\[\]]+)"
+    r"(?::(?P<port>[0-9]{1,5}))?",
+    re.IGNORECASE,
+)
+_LAST_PORT = 65_535
+# a name that a broker takes
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class KafkaSource(StreamSource):
@@ -113,6 +125,9 @@ def from_kafka(
     ['device', 'temp']
     """
     load_kafka()
+    _check_servers(servers)
+    if group is not None:
+        check_name(group, "group")
     settings = _make_settings(delay, advance_time)
     names = _check_topics(topics)
     title = check_name(", ".join(names) if name is None else name, "a stream's name")
@@ -125,7 +140,7 @@ def from_kafka(
         raise ArgumentError(f"on_reject is a function of one argument, got {brief(on_reject)}")
 
     def make_client() -> KafkaClient:
-        return KafkaClient(check_name(servers, "servers"), group, further)
+        return KafkaClient(servers, group, further)
 
     def make_reader() -> KafkaReader:
         return KafkaReader(title, fields, start, end, others, policy, on_reject)
@@ -155,11 +170,28 @@ def _make_settings(delay: Span | None, advance_time: AdvanceTime | None) -> Adva
     return settings
 
 
+def _check_servers(servers: Any) -> None:
+    entries = servers.split(",") if isinstance(servers, str) else [""]
+    for entry in entries:
+        match = _SERVER.fullmatch(entry.strip())
+        if match is None or not 1 <= int(match["port"] or 1) <= _LAST_PORT:
+            raise ArgumentError(
+                "servers is a text of brokers, host:port,host:port, with ports from 1 to 65535, "
+                f'got {hide_user(servers)}. Hint: from_kafka("localhost:9092", …)'
+            )
+
+
 def _check_topics(topics: Any) -> list[str]:
-    names = [topics] if isinstance(topics, str) else list(topics)
+    names = list(topics) if isinstance(topics, Iterable) and type(topics) is not str else [topics]
     if not names or len(set(names)) < len(names):
         raise ArgumentError(f"topics are different names, at least one, got {brief(topics)}")
-    return [check_name(each, "a topic") for each in names]
+    for each in names:
+        if not isinstance(each, str) or not _TOPIC.fullmatch(each):
+            raise ArgumentError(
+                "the name of a topic has letters (A to Z), digits, '.', '_' and '-', and is no "
+                f'pattern, got {brief(each)}. Hint: a list names several topics: ["rooms", "doors"]'
+            )
+    return names
 
 
 def _check_partitions(partitions: Any, topics: Sequence[str]) -> Mapping[str, Sequence[int]] | None:
@@ -172,7 +204,8 @@ def _check_partitions(partitions: Any, topics: Sequence[str]) -> Mapping[str, Se
         is_fit = isinstance(numbers, Sequence) and all(type(each) is int for each in numbers)
         if topic not in topics or not is_fit or min(numbers, default=-1) < 0:
             raise ArgumentError(
-                f"partitions are numbers, or topic → numbers, got {brief(partitions)}"
+                f"partitions are numbers, or topic → numbers, got {brief(partitions)}. Hint: "
+                f'partitions=[0, 1], or partitions={{"{topics[0]}": [0, 1]}}'
             )
     return {topic: sorted(set(numbers)) for topic, numbers in given.items()}
 
@@ -188,5 +221,5 @@ def _check_begin(begin: Any) -> str | datetime:
         return time
     raise ArgumentError(
         "begin is 'earliest', 'latest', an aware datetime or an ISO 8601 text with an offset, got "
-        f"{brief(begin)}"
+        f'{brief(begin)}. Hint: begin="earliest"'
     )

@@ -72,8 +72,10 @@ class KafkaClient:
         try:
             self._consumer: Consumer = kafka.Consumer(settings, logger=_librdkafka)
         except (kafka.KafkaException, TypeError, ValueError) as error:
+            found = error.args[0] if error.args else error
+            reason = found.str() if isinstance(found, kafka.KafkaError) else str(error)
             raise ArgumentError(
-                f"librdkafka refuses the settings: {_hide(str(error), config)}. "
+                f"librdkafka refuses the settings: {_hide(reason, config)}. "
                 "Hint: config= has settings of librdkafka by their names there."
             ) from None
 

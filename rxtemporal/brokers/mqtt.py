@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,9 +80,14 @@ def from_mqtt(
     >>> readings.where(lambda row: row["temp"] > 20).schema
     Schema([('temp', Float64)])
     """
+    if unknown := sorted(options.keys() - signature(PushSource).parameters.keys()):
+        raise TypeError(
+            f"from_mqtt() got an unexpected keyword argument {unknown[0]!r}. Hint: url= has host "
+            "and port; further arguments are those of PushSource."
+        )
     settings = MqttSettings(
         url,
-        (topics,) if isinstance(topics, str) else tuple(topics),
+        (topics,) if isinstance(topics, str) or not isinstance(topics, Iterable) else tuple(topics),
         input=input,
         client_id=client_id,
         qos=qos,

@@ -158,12 +158,23 @@ class MqttConnection:
             )
         except Exception as error:  # of the network, of TLS, of a file
             raise SourceError(
-                f"there is no connection to the broker at {settings.address}: {error}"
+                f"there is no connection to the broker at {settings.address}: {error}. "
+                f"Hint: {self._find_hint()}"
             ) from error
         self._check("refuses the connection", "username=, password= and client_id=")
         if subscribes or not self.had_session:
             self._subscribe()
             self._check("refuses the subscription", "topics= and what the broker allows this user")
+
+    def _find_hint(self) -> str:
+        """Return what to look at after a connection that has failed."""
+        settings = self._settings
+        for name in ("ca", "certificate", "key", "password_file"):
+            path = getattr(settings, name)
+            if path is not None and not path.is_file():
+                return f"{name}= is the path of a file, and {str(path)!r} is none."
+        tls = "mqtts:// means TLS" if settings.tls else "mqtt:// means no TLS"
+        return f"url= is where a broker listens, and {tls}."
 
     def _options(self) -> dict[str, Any]:
         settings = self._settings

@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from rxtemporal.core.safe_text import brief
+from rxtemporal.core.safe_text import brief, hide_user, type_name
 from rxtemporal.errors import ArgumentError
 
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
 _INPUT = "{input}"
 # as many messages as an identifier of 16 bits can number
 _MOST_INFLIGHT = 65_535
+# the host of a url
+_HOST = re.compile(r"[^\s,;]+")
+# schemes of other clients that mean TLS
+_TLS = {"mqtts", "ssl", "tls", "https", "wss"}
 # what a broker takes as "never"
 _LONGEST_SESSION = 2**32 - 1
 # so many topics are remembered with their inputs
@@ -66,27 +70,22 @@ class MqttSettings:
     inflight: int = 2_000
 
     def __post_init__(self) -> None:
-        _check_url(self._parts)
+        _check_url(self.url)
         _check_topics(self.topics)
         TopicInputs(self.input)
+        for name in ("client_id", "username", "password"):
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                raise ArgumentError(f'{name} is a text, got {type_name(value)}. Hint: {name}="…"')
         _check(self.qos in (0, 1, 2), "qos is 0, 1 or 2", self.qos)
         _check(self.version in (3, 5), "version is 5, or 3 for MQTT 3.1.1", self.version)
-        _check(1 <= self.inflight <= _MOST_INFLIGHT, "inflight is 1 to 65535", self.inflight)
-        _check(5 <= self.keepalive <= _MOST_INFLIGHT, "keepalive is 5 to 65535", self.keepalive)
-        _check(
-            0 <= self.session_seconds <= _LONGEST_SESSION,
-            "session_seconds is 0 to 2**32 - 1",
-            self.session_seconds,
-        )
+        _check_number("inflight", self.inflight, 1, _MOST_INFLIGHT)
+        _check_number("keepalive", self.keepalive, 5, _MOST_INFLIGHT)
+        _check_number("session_seconds", self.session_seconds, 0, _LONGEST_SESSION)
 
     @property
     def _parts(self) -> SplitResult:
-        try:
-            parts = urlsplit(self.url)
-            _ = parts.port
-        except (ValueError, AttributeError, TypeError):
-            raise ArgumentError("url cannot be read. Hint: mqtt://host:1883") from None
-        return parts
+        return urlsplit(self.url)
 
     @property
     def host(self) -> str:
@@ -181,18 +180,54 @@ def _check(is_valid: bool, rule: str, value: Any) -> None:
         raise ArgumentError(f"{rule}, got {value!r}")
 
 
-def _check_url(parts: SplitResult) -> None:
-    # the url may have a password: it is not repeated
-    if parts.scheme not in _PORTS or not parts.hostname:
-        raise ArgumentError("url is mqtt://host:port, or mqtts:// for TLS, got something else")
-    if parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise ArgumentError("url has nothing behind the port. Hint: topics= names the topics.")
+def _check_number(name: str, value: Any, least: int, most: int) -> None:
+    _check(type(value) is int and least <= value <= most, f"{name} is {least} to {most}", value)
+
+
+def _check_url(url: Any) -> None:
+    if _is_broker(url):
+        parts = urlsplit(url)
+        if parts.path in ("", "/") and not parts.query and not parts.fragment:
+            return
+        raise ArgumentError(
+            f"url has nothing behind the port, got {hide_user(url)}. "
+            "Hint: topics= names the topics."
+        )
+    raise ArgumentError(
+        "url is mqtt://host:port, or mqtts:// for TLS, with a port from 1 to 65535, got "
+        f'{hide_user(url)}. Hint: from_mqtt("{_suggest(url)}", …)'
+    )
+
+
+def _is_broker(url: Any) -> bool:
+    """Return True if a url names a broker; there may be something behind its port."""
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in _PORTS and _HOST.fullmatch(parts.hostname) is not None
+            and parts.port != 0
+        )  # fmt: skip
+    except (ValueError, AttributeError, TypeError):
+        return False
+
+
+def _suggest(url: Any) -> str:
+    """Return what was probably meant, without a user."""
+    scheme, _, rest = url.rpartition("://") if isinstance(url, str) else ("", "", "")
+    host = rest.rpartition("@")[2].partition("/")[0]
+    meant = f"{'mqtts' if scheme.lower() in _TLS else 'mqtt'}://{host}"
+    return meant if _is_broker(meant) else "mqtt://localhost:1883"
 
 
 def _check_topics(topics: Any) -> None:
     if not isinstance(topics, tuple) or not topics:
         raise ArgumentError(f'topics are one filter or several, got {topics!r}. Hint: "sensors/#"')
     for topic in topics:
+        if isinstance(topic, str) and _INPUT in topic:
+            raise ArgumentError(
+                f"topic {topic!r} has {_INPUT}, which belongs to input=. "
+                f'Hint: topics="{topic.replace(_INPUT, "+")}", input="{topic}"'
+            )
         is_filter = isinstance(topic, str) and topic and "\0" not in topic
         levels = topic.split("/") if is_filter else []
         wild = [level for level in levels if "#" in level or "+" in level]

@@ -52,6 +52,15 @@ def brief(value: Any) -> str:
         return f"<{type_name(value)}>"
 
 
+def hide_user(url: Any) -> str:
+    """Return the brief text of a url that may be none, without user and password.
+
+    >>> hide_user("mqtt://bob:secret@house:1883"), hide_user(None)
+    ("'…@house:1883'", 'None')
+    """
+    return brief(f"…@{url.rpartition('@')[2]}" if isinstance(url, str) and "@" in url else url)
+
+
 def show(value: Any) -> str:
     """Return the whole ``repr`` of any value; its ``brief`` text if it has none."""
     try:

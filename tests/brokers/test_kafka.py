@@ -433,10 +433,22 @@ def test_topic_that_is_missing_is_an_error(cluster: KafkaCluster) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"servers": ["localhost:9092"]}, r'Hint: from_kafka\("localhost:9092", …\)'),
+        ({"servers": "kafka://localhost:9092"}, r"host:port,host:port, .* got 'kafka://local"),
+        ({"servers": "localhost:nine"}, "with ports from 1 to 65535, got 'localhost:nine'"),
+        ({"servers": "localhost:0"}, "with ports from 1 to 65535"),
+        ({"servers": "localhost 9092"}, "servers is a text of brokers"),
+        ({"servers": "a:1,,b:2"}, "servers is a text of brokers"),
+        ({"servers": "bob:secret@localhost"}, "got '…@localhost'"),
         ({"topics": []}, "topics are different names"),
+        ({"topics": None}, "the name of a topic has letters .* got None"),
+        ({"topics": "rooms,doors"}, r'a list names several topics: \["rooms", "doors"\]'),
+        ({"topics": "^rooms.*"}, "is no pattern"),
+        ({"group": 3}, "group is a non-empty str"),
         ({"begin": "now"}, "begin is 'earliest'"),
         ({"begin": datetime(2026, 1, 1)}, "begin is 'earliest'"),
         ({"partitions": [-1]}, "partitions are numbers"),
+        ({"partitions": 3}, r"Hint: partitions=\[0, 1\]"),
         ({"config": {"group.id": "x"}}, "config has 'group.id'"),
         ({"delay": 1, "advance_time": rxt.INCREASING_START_TIME}, "cannot be combined"),
         ({"on_reject": 1}, "on_reject is a function"),
@@ -449,6 +461,14 @@ def test_wrong_arguments_are_errors(arguments: dict[str, Any], message: str) -> 
         rxt.from_kafka(**{**given, **arguments})
 
 
+@pytest.mark.parametrize(
+    "servers", ["localhost", "a:1, b:65535", "SASL_SSL://house.example:9092", "[::1]:9092"]
+)
+def test_lists_of_brokers_are_those_of_librdkafka(servers: str) -> None:
+    """With or without port, protocol and blanks, by name or by address."""
+    assert rxt.from_kafka(servers, "t", schema=SCHEMA).schema is not None
+
+
 def test_secrets_of_settings_are_in_no_error() -> None:
     """librdkafka repeats the value of a setting that it refuses."""
     stream = rxt.from_kafka(
@@ -457,3 +477,4 @@ def test_secrets_of_settings_are_in_no_error() -> None:
     with pytest.raises(rxt.ArgumentError) as caught:
         stream.run(rxt.Collect())
     assert "hunter2" not in str(caught.value)
+    assert 'Invalid value for configuration property "socket.timeout.ms". Hint' in str(caught.value)

@@ -287,6 +287,52 @@ class TestSession:
 class TestErrors:
     """Runs that cannot begin."""
 
+    @pytest.mark.parametrize(
+        ("url", "message"),
+        [
+            ("localhost", r"""got 'localhost'. Hint: from_mqtt\("mqtt://localhost", …\)"""),
+            ("localhost:1883", r'Hint: from_mqtt\("mqtt://localhost:1883", …\)'),
+            ("tcp://house:1884", r'Hint: from_mqtt\("mqtt://house:1884", …\)'),
+            ("ssl://house:8883/x", r'Hint: from_mqtt\("mqtts://house:8883", …\)'),
+            ("bob:secret@house", r"""got '…@house'. Hint: from_mqtt\("mqtt://house", …\)"""),
+            ("mqtt://localhost:nine", "with a port from 1 to 65535"),
+            ("mqtt://localhost:0", "with a port from 1 to 65535"),
+            ("mqtt://local host", r'Hint: from_mqtt\("mqtt://localhost:1883", …\)'),
+            ("mqtt://localhost/rooms", "nothing behind the port, got .*Hint: topics="),
+            (None, r'got None. Hint: from_mqtt\("mqtt://localhost:1883", …\)'),
+        ],
+    )
+    def test_a_url_that_names_no_broker_is_an_error(self, url: Any, message: str) -> None:
+        """The error says which url was probably meant, without user and password."""
+        with pytest.raises(ArgumentError, match=message) as caught:
+            rxt.from_mqtt(url, "t", schema={"x": int})
+        assert "secret" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "message"),
+        [
+            ({"topics": None}, ArgumentError, "topic None is no filter. Hint: sensors"),
+            ({"topics": "a/{input}"}, ArgumentError, r'Hint: topics="a/\+", input="a/{input}"'),
+            ({"client_id": 7}, ArgumentError, "client_id is a text, got int"),
+            ({"inflight": "1"}, ArgumentError, "inflight is 1 to 65535, got '1'"),
+            ({"port": 1883}, TypeError, r"from_mqtt\(\) .* 'port'. Hint: url= has host and port"),
+        ],
+    )
+    def test_wrong_arguments_are_errors(
+        self, arguments: dict[str, Any], error: type[Exception], message: str
+    ) -> None:
+        """Each argument is checked when the stream is made."""
+        with pytest.raises(error, match=message):
+            rxt.from_mqtt(
+                **{"url": "mqtt://localhost", "topics": "t", "schema": {"x": int}, **arguments}
+            )
+
+    def test_a_file_that_is_missing_is_named(self) -> None:
+        """The error of TLS names no file."""
+        stream = rxt.from_mqtt("mqtts://127.0.0.1:9", "t", schema={"x": int}, ca="/nowhere/ca.pem")
+        with pytest.raises(SourceError, match=r"Hint: ca= is the path .* '/nowhere/ca.pem'"):
+            stream.run(rxt.Collect())
+
     def test_a_broker_that_is_not_there_fails_the_run(self) -> None:
         """The error names the broker, without user and password."""
         stream = rxt.from_mqtt("mqtt://bob:secret@127.0.0.1:9", "t", schema={"x": int})
