@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rxtemporal.errors import JavaError
+from rxtemporal.spark.jvm.java import Java
 from rxtemporal.spark.jvm.memory import driver_memory, usable_memory
 from rxtemporal.spark.jvm.session import session
 
@@ -73,21 +76,22 @@ def test_a_system_without_control_groups_has_what_it_has(tmp_path: Path) -> None
 def started_with(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> str:
     """The memory with which a session's Java process would be started."""
     pyspark = pytest.importorskip("pyspark")
-    seen: list[Any] = []
+    seen: list[str] = []
 
-    def start(conf: Any) -> None:
-        seen.append(conf)
+    def launch(conf: Any, _: Any) -> None:
+        # as Spark's launcher looks for it
+        seen.append(conf.get("spark.driver.memory") or os.environ["SPARK_DRIVER_MEMORY"])
         raise LookupError("far enough")
 
     monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", None)
-    monkeypatch.setattr(pyspark.SparkContext, "_jvm", None)
+    monkeypatch.setattr(pyspark.SparkContext, "_gateway", None)
+    monkeypatch.setattr("pyspark.java_gateway.launch_gateway", launch)
     # by its module, whose name in the package is that of the function
     module = sys.modules[session.__module__]
-    monkeypatch.setattr(module, "_reset_dead_gateway", lambda: None)
-    monkeypatch.setattr(module, "_start", start)
-    with pytest.raises(LookupError):
+    monkeypatch.setattr(module, "find_java", lambda: Java(Path("/java"), "21", "given"))
+    with pytest.raises(JavaError, match="far enough"):
         session(**settings)
-    return str(seen[0].get("spark.driver.memory"))
+    return seen[0]
 
 
 def test_a_session_starts_with_it_unless_somebody_says_otherwise(

@@ -224,11 +224,10 @@ def test_an_error_at_the_start_waits_for_write_or_close(
 ) -> None:
     """``open`` does not wait for Spark; what kept it from starting is raised after the append."""
 
-    def no_java(**settings: Any) -> None:
+    def no_java(_: Any) -> None:
         raise JavaError("none works")
 
-    monkeypatch.setattr("rxtemporal.spark.sink.runner.session", no_java)
-    monkeypatch.setattr("rxtemporal.spark.sink.runner.require_pyspark", lambda: None)
+    monkeypatch.setattr("rxtemporal.spark.sink.runner.open_session", no_java)
     sink = SparkSink(print, path=tmp_path)
     sink.open("q", SCHEMA)
     wait_until(lambda: sink._delivery is not None and sink._delivery.progress.failure is not None)

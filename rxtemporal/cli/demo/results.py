@@ -47,15 +47,17 @@ class SparkTable(ResultTable):
     def sink(self) -> Sink:
         """Return a Spark sink."""
         from rxtemporal.spark import ParquetTable, SparkSink
+        from rxtemporal.spark.jvm.settings import SHORT_RUN
 
         target = ParquetTable(str(self._table), partition_by="start_time")
-        return SparkSink(target, path=str(self._work), trigger="0 seconds")
+        return SparkSink(target, path=str(self._work), trigger="0 seconds", session=SHORT_RUN)
 
     def read(self) -> pl.DataFrame:
         """Return the table as Spark reads it."""
         from rxtemporal.spark import session
+        from rxtemporal.spark.jvm.settings import SHORT_RUN
 
-        frame = session().read.parquet(str(self._table))
+        frame = session(**SHORT_RUN).read.parquet(str(self._table))
         arrow = frame.select(
             "start_time", "end_time", "origin", "departures", "mean_delay"
         ).toArrow()

@@ -8,54 +8,99 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from pathlib import Path
+import weakref
+from collections.abc import Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.errors import BindingError, JavaError
 from rxtemporal.spark.jvm.java import Java, find_java
-from rxtemporal.spark.jvm.memory import driver_memory
+from rxtemporal.spark.jvm.settings import is_local, launch_variables, merge_settings
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 log = get_logger(__name__)
 
-# More cores than this do not make small micro-batches faster, and each one costs Python workers.
-MOST_CORES = 8
+# by this variable a program knows the Java process that spark-submit has started it from
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _starting = threading.RLock()
+# the contexts that sinks have started for themselves
+_of_sinks: weakref.WeakSet[SparkContext] = weakref.WeakSet()
 
 
 def session(**settings: Any) -> SparkSession:
     """Return the running Spark session, or start one in this process.
 
-    ``settings`` are Spark's own and override the defaults here: ``session(**{"spark.master":
-    "local[1]"})``. If a session is running, the settings that can still change are applied to it;
-    a session whose Java process has died is replaced. Starting takes 3 to 6 seconds. The Java
-    process's error output goes to the logger ``rxtemporal.spark.jvm``. Its memory is a quarter of
-    what this process may use, at least 1 GB and at most 4 GB, and is fixed at the start; set
-    ``session(**{"spark.driver.memory": "8g"})`` or ``SPARK_DRIVER_MEMORY`` for another size.
-    ``PYSPARK_PYTHON`` and ``PYSPARK_DRIVER_PYTHON`` become this Python unless they are set.
+    A running session is returned as it is; the ``settings``, which are Spark's own, are applied to
+    it if they can still change, and a warning names the others. Under ``spark-submit`` the session
+    runs in its Java process, otherwise in a new one. As everywhere in Spark, ``settings`` win over
+    those of ``spark-submit`` or ``PYSPARK_SUBMIT_ARGS``, and those over ``spark-defaults.conf``. If
+    nobody names a master the session is local. A session whose Java process has died is replaced.
+
+    Starting takes 3 to 6 seconds. The Java process's error output goes to the logger
+    ``rxtemporal.spark.jvm``. Its memory is a quarter of what this process may use, at least 1 GB
+    and at most 4 GB, and is fixed at the start; set ``session(**{"spark.driver.memory": "8g"})`` or
+    ``SPARK_DRIVER_MEMORY`` for another size. In a local session ``PYSPARK_PYTHON`` becomes this
+    Python unless it is set.
 
     ``BindingError`` if pyspark is not installed or is a Spark Connect client, ``JavaError`` if no
     Java runtime works or Spark does not start in it.
     """
     require_pyspark()
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     given = {name: _to_text(value) for name, value in settings.items()}
     with _starting:
         _reset_dead_gateway()
         if SparkContext._active_spark_context is None:
-            conf = SparkConf(loadDefaults=False)
-            conf.setAll(list({**_defaults(), **given}.items()))
-            _start(conf)
-        builder = SparkSession.builder
-        for name, value in given.items():
-            builder = builder.config(name, value)
-        return builder.getOrCreate()
+            _start(given)
+        running = SparkSession.builder.getOrCreate()
+        _change_settings(running, given)
+    return running
+
+
+def is_session(given: Any) -> bool:
+    """Return True for a session, False for None and for settings of one that is to be started."""
+    return not (given is None or isinstance(given, Mapping))
+
+
+def open_session(given: Any) -> SparkSession:
+    """Return the session that a sink was given, or start one for it."""
+    if is_session(given):
+        return given
+    require_pyspark()
+    from pyspark import SparkContext
+
+    with _starting:
+        before = SparkContext._active_spark_context
+        running = session(**(given or {}))
+        if running.sparkContext is not before:
+            _of_sinks.add(running.sparkContext)
+    return running
+
+
+def adopt_session(given: Any) -> Any:
+    """Return the session that a sink has to use, or ``given`` if the sink may start its own.
+
+    The program's session is where its other work runs, perhaps on a cluster, and there is one for
+    a Java process of ``spark-submit``. A sink's own one would run elsewhere.
+    """
+    if is_session(given):
+        return given
+    if _SUBMITTED in os.environ:
+        return session(**(given or {}))
+    if given is None and "pyspark" in sys.modules:
+        from pyspark import SparkContext
+
+        with _starting:
+            _reset_dead_gateway()
+            running = SparkContext._active_spark_context
+            if running is not None and running not in _of_sinks:
+                return session()
+    return given
 
 
 def require_pyspark() -> None:
@@ -78,48 +123,6 @@ def _to_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _defaults() -> dict[str, str]:
-    cores = min(_cores(), MOST_CORES)
-    # Workers find this package where this process found it. What is installed they find anyway,
-    # and site-packages on the path would confuse another Python.
-    package = Path(__file__).resolve().parents[3]
-    checkout = [] if package.name in ("site-packages", "dist-packages") else [str(package)]
-    path = os.pathsep.join([*checkout, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {
-        "spark.app.name": "rxtemporal",
-        "spark.master": f"local[{cores}]",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        # Spark's own default is 1 GB on every machine; the variable is Spark's, too
-        "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY") or driver_memory(),
-        "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
-        "spark.executorEnv.PYTHONPATH": path,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(cores),
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        # Spark's default runs the program readlink each time it renames a file on a disk, which
-        # costs 100 ms and more a micro-batch. This renames at once, as atomically as the file
-        # system does: on disks and HDFS wholly.
-        "spark.sql.streaming.checkpointFileManagerClass": (
-            "org.apache.spark.sql.execution.streaming.checkpointing"
-            ".FileSystemBasedCheckpointFileManager"
-        ),
-    }
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _reset_dead_gateway() -> None:
     """Clear pyspark's references to a Java process that has died; pyspark never does so itself."""
     from pyspark import SparkContext
@@ -136,21 +139,20 @@ def _reset_dead_gateway() -> None:
     SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
-def _start(conf: Any) -> None:
-    """Start a Java process and a context in it, unless there is a process already."""
+def _start(given: Mapping[str, str]) -> None:
+    """Start a context, in the Java process that is there or in a new one."""
     from pyspark import SparkContext
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if SparkContext._gateway is not None:
-        SparkContext(conf=conf)
+    if SparkContext._gateway is not None or _SUBMITTED in os.environ:
+        SparkContext._ensure_initialized()
+        _start_context(given)
         return
     java = find_java()
     errors = _ErrorOutput()
     try:
-        with _environment(java):
-            gateway = _launch(conf, errors)
-            SparkContext(conf=conf, gateway=gateway)
+        SparkContext._ensure_initialized(gateway=_launch(given, java, errors))
+        _start_context(given)
     except Exception as error:
         _reset_dead_gateway()
         said = errors.tail()
@@ -159,25 +161,77 @@ def _start(conf: Any) -> None:
             f"{str(error).strip() or type(error).__name__}. It said: {said or 'nothing'} "
             "Hint: choose another Java with RXTEMPORAL_JAVA (packaged, system or a Java home)."
         ) from error
-    log.info("spark.started", java=java.version, kind=java.kind, master=conf.get("spark.master"))
 
 
-def _launch(conf: Any, errors: _ErrorOutput) -> Any:
+def _start_context(given: Mapping[str, str]) -> None:
+    """Start a context with the settings of its Java process, of the program, and defaults."""
+    from pyspark import SparkConf, SparkContext
+
+    conf = SparkConf(_jvm=SparkContext._jvm)
+    settings = merge_settings(dict(conf.getAll()), given)
+    conf.setAll(list(settings.items()))
+    master = settings["spark.master"]
+    if is_local(master):  # on a cluster, paths of this machine mean nothing
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    SparkContext(conf=conf)
+    log.info("spark.started", master=master)
+
+
+def _change_settings(running: SparkSession, given: Mapping[str, str]) -> None:
+    """Apply settings to a session; warn about those that can no longer change."""
+    from pyspark.errors import AnalysisException
+
+    fixed = []
+    for name, value in given.items():
+        if running.conf.get(name, None) != value:
+            try:
+                running.conf.set(name, value)
+            except AnalysisException:
+                fixed.append(name)
+    if fixed:
+        log.warning(
+            "spark.settings_ignored",
+            settings=fixed,
+            hint="they are fixed when Spark starts: give them to spark-submit with --conf, or "
+            "write them into spark-defaults.conf",
+        )
+
+
+def _launch(given: Mapping[str, str], java: Java, errors: _ErrorOutput) -> Any:
+    """Launch a Java process: on the loopback device, unless Spark was given a cluster."""
+    from pyspark import SparkConf
+
+    variables = {**_find_unset(launch_variables()), "JAVA_HOME": str(java.home)}
+    loopback = _find_unset({"SPARK_LOCAL_IP": "127.0.0.1"})
+    gateway = _launch_with(given, {**variables, **loopback}, errors)
+    if not loopback or is_local(SparkConf(_jvm=gateway.jvm).get("spark.master")):
+        return gateway
+    # only now the master is known; executors on other machines have to reach this process
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    return _launch_with(given, variables, errors)
+
+
+def _find_unset(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in variables.items() if not os.environ.get(name)}
+
+
+def _launch_with(
+    given: Mapping[str, str], variables: Mapping[str, str], errors: _ErrorOutput
+) -> Any:
+    from pyspark import SparkConf
     from pyspark.java_gateway import launch_gateway
 
-    with errors.pipe() as handle:
+    conf = SparkConf(loadDefaults=False).setAll(list(given.items()))
+    with _environment(variables), errors.pipe() as handle:
         return launch_gateway(conf, {"stderr": handle})
 
 
 @contextlib.contextmanager
-def _environment(java: Java) -> Iterator[None]:
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     """Set variables that the Java process inherits, and restore them afterwards."""
-    changes = {
-        "JAVA_HOME": str(java.home),
-        "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
-    }
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:

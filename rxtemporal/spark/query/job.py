@@ -56,7 +56,7 @@ class Job:
         split = find_partition(plan)
         if buckets is None:
             session = next(iter(inputs.values())).frame.sparkSession
-            buckets = int(session.conf.get("spark.sql.shuffle.partitions", "2") or 2)
+            buckets = int(session.conf.get("spark.sql.shuffle.partitions"))
         if isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 1:
             raise ArgumentError(f"buckets is a positive int, got {buckets!r}")
         buckets = 1 if split.reason is not None else buckets

@@ -14,6 +14,7 @@ from rxtemporal.errors import AdvanceTimeError, BindingError
 from rxtemporal.operators.fingerprint import Fingerprints
 from rxtemporal.operators.operator import Keys
 from rxtemporal.runtime.stepper import Stepwise
+from rxtemporal.spark.jvm.settings import STATE_STORE
 from rxtemporal.spark.query.bounded_bucket import InputReader
 from rxtemporal.spark.query.columns import assign_buckets
 from rxtemporal.spark.query.cti_column import MicroBatchCti
@@ -26,8 +27,6 @@ from rxtemporal.spark.schema import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_STORE = "spark.sql.streaming.stateStore.providerClass"
 
 
 def run_streaming(job: Job) -> DataFrame:
@@ -120,11 +119,13 @@ def _check_time(name: str, given: DataFrameInput) -> None:
 
 def check_session(frame: DataFrame) -> None:
     """Raise if a session lacks what streaming queries need; it would fail later in a task."""
-    session = frame.sparkSession
-    if "RocksDB" not in (session.conf.get(_STORE, "") or ""):
+    name, wanted = STATE_STORE
+    found = frame.sparkSession.conf.get(name)
+    if "RocksDB" not in found:
         raise BindingError(
-            f"a query over streaming DataFrames keeps its state in RocksDB, and {_STORE} is "
-            f"{session.conf.get(_STORE, 'unset')}. Hint: rxtemporal.spark.session() sets it."
+            f"a query over streaming DataFrames keeps its state in RocksDB, and this session has "
+            f"{name} = {found}. Hint: call spark.conf.set({name!r}, {wanted!r}) first; or add the "
+            f"line '{name} {wanted}' to spark-defaults.conf."
         )
     try:
         import google.protobuf  # noqa: F401

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.batch import END, START, EventBatch
@@ -16,7 +15,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark.jvm.liveness import report_java_exit
-from rxtemporal.spark.jvm.session import require_pyspark, session
+from rxtemporal.spark.jvm.session import open_session
 from rxtemporal.spark.schema import arrow_schema
 from rxtemporal.spark.sink.worker import SinkJob
 from rxtemporal.spark.targets.target import DIRECT, EDGE, STATE, Origin, Writer, writer_for
@@ -136,7 +135,7 @@ class DirectDelivery:
 
     def _drive(self) -> None:
         began = time.monotonic()
-        spark = self._session()
+        spark = open_session(self._job.session)
         job = self._job
         writer = writer_for(job.target, Origin(job.query, DIRECT, job.schema, 0, job.path))
         self.start_seconds = time.monotonic() - began
@@ -145,11 +144,6 @@ class DirectDelivery:
                 self._deliver(spark, writer, batch)
         finally:
             writer.close()
-
-    def _session(self) -> SparkSession:
-        require_pyspark()
-        given = self._job.session
-        return session(**(given or {})) if given is None or isinstance(given, Mapping) else given
 
     def _wait_for_batch(self) -> EventBatch | None:
         """Return all waiting rows as one batch; None at the end."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import RxTemporalError, SpoolError
 from rxtemporal.spark.jvm.liveness import explain_java_exit
-from rxtemporal.spark.jvm.session import require_pyspark, session
+from rxtemporal.spark.jvm.session import open_session
 from rxtemporal.spark.sink.checkpoint import committed_segment, last_segment
 from rxtemporal.spark.sink.pid_file import claim, leave, note
 from rxtemporal.spark.sink.retry import retry_after
@@ -90,7 +89,7 @@ class Runner:
 
     def _drive(self) -> None:
         began = time.monotonic()
-        spark = self._session()
+        spark = open_session(self._job.session)
         self._claim_checkpoint()
         self._writer = writer_for(self._job.target, self._job.origin())
         try:
@@ -105,13 +104,6 @@ class Runner:
                 self._changed.wait_for(lambda: self._caller is None)
             self._writer.close()
             leave(self._job.path)
-
-    def _session(self) -> SparkSession:
-        require_pyspark()
-        given = self._job.session
-        if given is None or isinstance(given, Mapping):
-            return session(**(given or {}))
-        return given
 
     def _start_query(self, spark: SparkSession) -> Any:
         """Start the query, unless the sink was closed meanwhile."""

@@ -70,10 +70,10 @@ class SparkSink(Sink):
     when the CTI has passed its start, and its end when the CTI has passed its end.
 
     ``mode="spooled"`` writes to a spool on disk first: exactly once. A worker runs Spark: a child
-    process, or this process for a function, a ``Console`` and a ``session`` that you give. If Spark
-    dies it is restarted after a growing pause, and rows wait in the spool. ``mode="direct"`` passes
-    rows on in memory, for the lowest latency: it is neither durable nor supervised, and an error of
-    Spark ends the query.
+    process, or this process for a function, a ``Console`` and a session of yours. If Spark dies it
+    is restarted after a growing pause, unless the session is yours, and rows wait in the spool.
+    ``mode="direct"`` passes rows on in memory, for the lowest latency: it is neither durable nor
+    supervised, and an error of Spark ends the query.
 
     ``path`` is a folder that belongs to this query alone, for its spool and Spark's checkpoint.
     After a crash, run the same query over the same source with the same ``path``: rows that have
@@ -84,9 +84,11 @@ class SparkSink(Sink):
 
     ``trigger`` is the pause between micro-batches (``"0 seconds"``: none), and their size is
     ``max_segments_per_batch``. ``session`` is a running Spark session, or settings for a session
-    that the sink starts. ``spool_limit`` is how many bytes may wait for Spark; it may be exceeded
-    by one segment. When it is reached, or the disk is full, ``write`` waits (``when_full="block"``)
-    or raises a ``SpoolError``, which ends the query (``"refuse"``).
+    that the sink starts; without it, the session that runs in this process or that
+    ``spark-submit`` gives is used, and if there is none the sink starts its own. ``spool_limit`` is
+    how many bytes may wait for Spark; it may be exceeded by one segment. When it is reached, or the
+    disk is full, ``write`` waits (``when_full="block"``) or raises a ``SpoolError``, which ends the
+    query (``"refuse"``).
 
     >>> sink = SparkSink(print, path="late_flights")
     >>> sink.stats().rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import time
@@ -13,6 +14,7 @@ from rxtemporal.core.events import EventShape
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, SpoolError
+from rxtemporal.spark.jvm.session import adopt_session
 from rxtemporal.spark.sink.checkpoint import committed_segment, last_segment
 from rxtemporal.spark.sink.child import Child, serialize_job
 from rxtemporal.spark.sink.runner import Runner
@@ -44,7 +46,8 @@ class SpooledDelivery:
         limit: int | None,
         when_full: Literal["block", "refuse"],
     ) -> None:
-        self._job, self._limit, self._when_full = job, limit, when_full
+        self._job = job = dataclasses.replace(job, session=adopt_session(job.session))
+        self._limit, self._when_full = limit, when_full
         numbered = EDGE if EDGE in job.schema else None
         self._spool = Spool.open(job.path / "spool", job.query, job.schema, numbered=numbered)
         try:

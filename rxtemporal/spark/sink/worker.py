@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import polars as pl
 
 from rxtemporal.errors import SpoolError
+from rxtemporal.spark.jvm.session import is_session
 from rxtemporal.spark.sink.checkpoint import committed_segment
 from rxtemporal.spark.sink.retry import Retry
 from rxtemporal.spark.targets.target import Origin
@@ -53,7 +54,7 @@ class SinkJob:
     @property
     def owns_session(self) -> bool:
         """True if the sink starts its Spark session itself; False if the user gave one."""
-        return self.session is None or isinstance(self.session, Mapping)
+        return not is_session(self.session)
 
     def origin(self) -> Origin:
         """Return the origin of the rows, with the last segment committed so far."""
