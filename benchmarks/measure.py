@@ -47,6 +47,17 @@ def use_one_core() -> None:
     keep_memory()
 
 
+def check_compilers(spark: Any) -> None:
+    """End the program if Spark's Java process uses its quick compiler alone.
+
+    Spark's own operators then run at half their speed, and every ratio to them would be wrong.
+    """
+    beans = spark.sparkContext._jvm.java.lang.management.ManagementFactory
+    limited = [each for each in beans.getRuntimeMXBean().getInputArguments() if "Tiered" in each]
+    if limited:
+        raise SystemExit(f"{limited[0]} slows Spark down. Hint: unset SPARK_SUBMIT_OPTS.")
+
+
 def rounds(
     contenders: Mapping[str, Callable[[], Any]],
     count: int,

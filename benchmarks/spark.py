@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import measure
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -286,6 +287,7 @@ def main() -> None:
                 spool(folder / str(rows), rows, 10)
             return
         spark = session(**{"spark.driver.memory": "4g"})
+        measure.check_compilers(spark)
         if given.what == "latency":
             latency(spark, folder, given.rounds, given.times)
         else:

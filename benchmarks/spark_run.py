@@ -173,6 +173,7 @@ def main() -> None:
     asked.add_argument("--streaming", action="store_true", help="only micro-batches")
     options = asked.parse_args()
     spark = session(**{"spark.master": "local[2]"})
+    measure.check_compilers(spark)
     work = workloads.w2(options.events)
     with tempfile.TemporaryDirectory() as name:
         if not options.streaming:
