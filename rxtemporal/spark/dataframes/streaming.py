@@ -21,6 +21,7 @@ from rxtemporal.ingress.positions import Position, PositionedSource, Subscriptio
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.ingress.source import Cursor
 from rxtemporal.runtime.run_state import ANEW
+from rxtemporal.spark.jvm.callbacks import write_batches
 from rxtemporal.spark.jvm.liveness import explain_java_exit
 from rxtemporal.spark.query.inputs import DataFrameInput
 from rxtemporal.spark.schema import quote_name
@@ -163,7 +164,7 @@ class _Query(Subscription):
         pause: dict[str, Any] = {"processingTime": source.trigger}
         if source.trigger == AVAILABLE:
             pause = {"availableNow": True}
-        writer = source.given.frame.writeStream.foreachBatch(self._on_batch)
+        writer = write_batches(source.given.frame, self._on_batch)
         place = f"file://{self._folder / 'checkpoint'}"
         return writer.option("checkpointLocation", place).trigger(**pause).start()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import RxTemporalError, SpoolError
+from rxtemporal.spark.jvm.callbacks import write_batches
 from rxtemporal.spark.jvm.liveness import explain_java_exit
 from rxtemporal.spark.jvm.session import open_session
 from rxtemporal.spark.sink.checkpoint import committed_segment, last_segment
@@ -120,8 +121,7 @@ class Runner:
             .load()
         )
         writer = (
-            add_timestamps(rows)
-            .writeStream.foreachBatch(self._on_batch)
+            write_batches(add_timestamps(rows), self._on_batch)
             .option("checkpointLocation", f"file://{job.checkpoint}")
             .trigger(processingTime=job.trigger)
         )
