@@ -17,15 +17,15 @@ from rxtemporal.storage.files import publish, remove, report_errors
 _FILE = "spark.pid"
 
 
-def claim(path: Path, checkpoint: Path) -> int | None:
+def claim(path: Path, checkpoint: Path) -> int:
     """Wait until an earlier run's Java process has ended; return the id of ours.
 
     ``SpoolError`` if it does not end in time; it may end later.
     """
     from pyspark import SparkContext
 
-    process = getattr(SparkContext._gateway, "proc", None)
-    own: int | None = process.pid if process is not None else None
+    # the process itself knows it, whoever has started it
+    own: int = SparkContext._jvm.java.lang.ProcessHandle.current().pid()
     file = path / _FILE
     before = int(file.read_text(encoding="utf-8")) if file.exists() else None
     deadline = time.monotonic() + PATIENCE
@@ -39,12 +39,11 @@ def claim(path: Path, checkpoint: Path) -> int | None:
     return own
 
 
-def note(path: Path, own: int | None) -> None:
+def note(path: Path, own: int) -> None:
     """Write the id of our Java process."""
-    if own is not None:
-        file = path / _FILE
-        with report_errors(f"cannot write {file}"):
-            publish(file, str(own).encode())
+    file = path / _FILE
+    with report_errors(f"cannot write {file}"):
+        publish(file, str(own).encode())
 
 
 def leave(path: Path) -> None:
