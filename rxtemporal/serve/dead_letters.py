@@ -16,6 +16,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import encodable
 from rxtemporal.serve.responses import dumps
 from rxtemporal.serve.settings import DeadLetterSettings
+from rxtemporal.storage.files import make_folder, open_private
 
 _log = get_logger(__name__)
 
@@ -127,10 +128,10 @@ class DeadLetters:
 
     def _open_file(self) -> None:
         self._close_file()
-        self._path().parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._path().parent)
         self._number += 1
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        self._file = os.open(self._path(), flags, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        self._file = open_private(self._path(), flags)
         self._drop_oldest()
 
     def _path(self) -> Path:

@@ -1,4 +1,4 @@
-"""Files that are written atomically, a lock against a second writer, errors with hints."""
+"""Private files that are written atomically, a lock against a second writer, errors with hints."""
 
 from __future__ import annotations
 
@@ -45,14 +45,23 @@ def make_error(what: str, error: OSError) -> SpoolError:
     return SpoolError(f"{what}: {error.strerror or error}{where}. Hint: {hint}.")
 
 
+def open_private(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file; a new one can be read and written by this user alone, whatever the umask is.
+
+    State has the rows of the run, which may be of people, and nothing but the run has to read it.
+    An existing file stays as it is. This is an ``opener`` for ``open``, too.
+    """
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
 def publish(path: Path, data: bytes) -> None:
-    """Write a file atomically: write aside, sync, rename; on failure leave nothing behind.
+    """Write a private file atomically: write aside, sync, rename; on failure leave nothing behind.
 
     The name itself is durable after ``sync_folder``.
     """
     aside = path.with_name(f".{path.name}.part")
     try:
-        with open(aside, "wb") as file:
+        with open(aside, "wb", opener=open_private) as file:
             file.write(data)
             file.flush()
             sync(file.fileno())
@@ -82,13 +91,17 @@ def sync_folder(path: Path) -> None:
         os.close(handle)
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and its parents if they do not exist; sync their names to disk."""
+def make_folder(path: Path, *, private: bool = True) -> None:
+    """Make a folder and its parents if they do not exist; sync their names to disk.
+
+    ``private``: those that are made are for this user alone; else as the umask says.
+    """
     missing = [each for each in (path, *path.parents) if not each.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for made in missing:
+    for made in reversed(missing):
+        made.mkdir(0o700 if private else 0o777, exist_ok=True)
         # without its name in the parent, everything in the folder would be lost
         sync_folder(made.parent)
+    path.mkdir(exist_ok=True)  # an error if it is a file
 
 
 class WriterLock:
@@ -99,7 +112,7 @@ class WriterLock:
     """
 
     def __init__(self, path: Path) -> None:
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._handle = open_private(path, os.O_RDWR | os.O_CREAT)
         try:
             # flock, not lockf: it also keeps out a second writer in the same process
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

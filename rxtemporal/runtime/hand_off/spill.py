@@ -18,7 +18,7 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.errors import SpoolError
-from rxtemporal.storage.files import remove, report_errors
+from rxtemporal.storage.files import make_folder, open_private, remove, report_errors
 
 TIMES = ("start", "end", "edge")
 # in front of a field's name, so that none is that of a time
@@ -74,7 +74,8 @@ class SpillFiles:
         with report_errors(f"cannot spill rows to {self._path or tempfile.gettempdir()}"):
             path = self._make_folder() / f"{next(self._numbers)}.arrow"
             try:
-                path.write_bytes(data.getbuffer())
+                with open(path, "wb", opener=open_private) as file:
+                    file.write(data.getbuffer())
             except BaseException:
                 remove(path)
                 raise
@@ -86,7 +87,7 @@ class SpillFiles:
     def _make_folder(self) -> Path:
         if self._folder is None:
             if self._path is not None:
-                Path(self._path).mkdir(parents=True, exist_ok=True)
+                make_folder(Path(self._path))
             self._folder = Path(tempfile.mkdtemp(prefix="rxtemporal-", dir=self._path))
             weakref.finalize(self, _delete, self._folder, self._process)
         return self._folder

@@ -99,6 +99,7 @@ class _ParquetWriter:
         self._ledger = aside / f"{self._query}.json"
         self._stage = aside / f"{self._query}.stage"
         with report_errors(f"cannot open the table {table.path}"):
+            make_folder(table.path.parent, private=False)
             make_folder(aside)
             # two spools may have a query of this name; before the first ledger only the lock tells
             self._lock = WriterLock(aside / f"{self._query}.lock")
@@ -106,7 +107,8 @@ class _ParquetWriter:
             with report_errors(f"cannot open the table {table.path}"):
                 self.last = self._read_ledger()
                 self._check_layout(aside / LAYOUT)
-                make_folder(table.path)
+                # others may read the table, as the umask says
+                make_folder(table.path, private=False)
                 self._undo()
         except BaseException:
             self.close()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rxtemporal.storage.event_log.database import ExplainedErrors, damage_error
+from rxtemporal.storage.files import open_private
 
 _CONTENT = struct.Struct("<32sqqI")
 
@@ -71,8 +72,7 @@ class CountFile:
     def __init__(self, file: Path, name: str) -> None:
         self._writing = ExplainedErrors(f"cannot write beside {file}", file)
         self._id = name.encode()
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        self._handle = os.open(count_path(file), flags, 0o644)
+        self._handle = open_private(count_path(file), os.O_RDWR | os.O_CREAT)
 
     def write(self, saves: int, records: int) -> None:
         """Write how many checkpoints and records are durable."""

@@ -50,6 +50,7 @@ from rxtemporal.storage.event_log.wal import is_damaged
 from rxtemporal.storage.files import (
     WriterLock,
     make_folder,
+    open_private,
     remove,
     report_errors,
     sync,
@@ -160,6 +161,8 @@ class RunStore(StoredLog):
         header = {"format": FORMAT, "id": uuid.uuid4().hex, "name": self.name}
         header |= {"resume": self._resume, "open": False, "complete": False}
         header |= {"merged": 0, "records": 0, "saves": 0}
+        # SQLite gives the WAL and its index the rights of the file
+        os.close(open_private(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL))
         with closing(sqlite3.connect(aside)) as connection:
             # the file is invisible until it is complete, so it needs no journal
             connection.execute("PRAGMA journal_mode = OFF")
