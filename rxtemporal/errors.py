@@ -14,7 +14,7 @@
           │    ├── ProcessEndedError              a push that no run accepts
           │    └── StoppedError                   the end of a run by ``stop``, for its sinks
           ├── SourceError                         an input that cannot be read
-          ├── CheckpointError                     saved state that cannot be used
+          ├── CheckpointError                     saved state of another query, source or version
           ├── SpoolError                          a spool that cannot be written or read
           └── JavaError                           no usable Java runtime for Spark
 """
@@ -108,7 +108,7 @@ class SourceError(RxTemporalError):
 
 
 class CheckpointError(RxTemporalError):
-    """Saved state that belongs to another query, version or layout."""
+    """Saved state or an event log of another query, source or version, or a damaged state."""
 
 
 class SpoolError(RxTemporalError):

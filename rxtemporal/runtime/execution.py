@@ -174,7 +174,7 @@ class Execution:
     def attach_log(self, log: EventLog, readers: Sequence[Reader]) -> None:
         """Log the events that these readers accept; ``start`` first replays the log.
 
-        ``SpoolError``: the log is not for these streams, is in use, or cannot be read or written.
+        ``CheckpointError``: the log is not for these streams. ``SpoolError``: it is damaged.
         """
         match_log(log, readers)
         self.event_log, self.logged = log, readers

@@ -520,7 +520,7 @@ def test_a_log_of_something_else_is_refused(
     """Other streams, settings, fields, another way in: no sink is opened, the log stays."""
     Run(folder, advance_time=settings(1)).push(PointEvent(1, 1)).process.dispose()
     sink = Log()
-    with pytest.raises(SpoolError, match=says) as refused:
+    with pytest.raises(CheckpointError, match=says) as refused:
         stream().run(sink, log=folder)
     assert "Hint" in str(refused.value)
     assert sink.told == []
@@ -912,10 +912,10 @@ def test_a_folder_of_an_earlier_version_is_refused(folder: Path) -> None:
 def test_log_and_resume_have_folders_of_their_own(folder: Path) -> None:
     """A checkpoint would delete what a log keeps."""
     Run(folder).push(PointEvent(1, 1)).process.dispose()
-    with pytest.raises(SpoolError, match=r"of a run with log=, but this one has resume=.*Hint"):
+    with pytest.raises(CheckpointError, match=r"run with log=, but this one has resume=.*Hint"):
         another()().run(Log(), resume=folder)
     another()().run(Log(), resume=folder / "kept").dispose()
-    with pytest.raises(SpoolError, match=r"of a run with resume=, but this one has log=.*Hint"):
+    with pytest.raises(CheckpointError, match=r"run with resume=, but this one has log=.*Hint"):
         another()().run(Log(), log=folder / "kept")
     with pytest.raises(SpoolError, match=r"is of a run with resume=.*Hint: run\(…, log=folder\)"):
         rxt.replay(folder / "kept")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rxtemporal.errors import BindingError, SchemaError, SpoolError
+from rxtemporal.errors import BindingError, CheckpointError, SchemaError, SpoolError
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.storage.event_log.columns import Item
 from rxtemporal.storage.event_log.layout import HEADER, StreamFacts, load_header
@@ -55,7 +55,7 @@ class EventLog(Log):
     def match(self, streams: Sequence[LoggedStream]) -> None:
         """Make a tape for each stream, on which its accepted events are noted.
 
-        ``SpoolError``: the log is of other streams, fields or settings.
+        ``CheckpointError``: the log is of other streams, fields or settings.
         """
         store = self.store
         numbers: Sequence[int] = range(len(streams))
@@ -146,7 +146,7 @@ def _match(store: RunStore, streams: Sequence[LoggedStream]) -> list[int]:
     have = _number_names(facts.name for facts in store.streams)
     want = _number_names(each.name for each in streams)
     if set(have) != set(want):
-        raise SpoolError(
+        raise CheckpointError(
             f"the event log {store.path} is of {_names(store.streams)}, but this run reads "
             f"{_names(streams)}. Hint: {_OTHER}."
         )
@@ -156,7 +156,7 @@ def _match(store: RunStore, streams: Sequence[LoggedStream]) -> list[int]:
         given = StreamFacts(each.name, each.columns, each.settings).to_dict()
         for key, what in ("columns", "rows in frames"), ("settings", "settings"):
             if logged[key] != given[key]:
-                raise SpoolError(
+                raise CheckpointError(
                     f"stream {each.name!r} of the event log {store.path} has {what}: "
                     f"{logged[key]}, but in this run {given[key]}. Hint: {_OTHER}."
                 )
@@ -165,7 +165,7 @@ def _match(store: RunStore, streams: Sequence[LoggedStream]) -> list[int]:
 
 def _check_schema(path: Path, stream: LoggedStream, logged: pl.Schema | None) -> None:
     if logged is not None and stream.schema is not None and logged != stream.schema:
-        raise SpoolError(
+        raise CheckpointError(
             f"stream {stream.name!r} of the event log {path} has the fields "
             f"{dict(logged)}, but in this run {dict(stream.schema)}. Hint: {_OTHER}."
         )

@@ -129,7 +129,10 @@ class RunStore(StoredLog):
     # Opening and closing --------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Open the file, or make it. ``SpoolError``: it is in use, damaged or not writable.
+        """Open the file, or make it.
+
+        ``SpoolError``: it is in use, damaged or not writable. ``CheckpointError``: it is of a run
+        with the other of ``log=`` and ``resume=``, or of another version.
 
         Call ``begin`` before anything is written.
         """
@@ -202,7 +205,7 @@ class RunStore(StoredLog):
         self.streams = self._header.pop("streams")
         if self._resume not in (None, self._header["resume"]):
             ways = ("log=", "resume=") if self._resume else ("resume=", "log=")
-            raise SpoolError(
+            raise CheckpointError(
                 f"{self.file} is of a run with {ways[0]}, but this one has {ways[1]}. "
                 "Hint: give each its own folder."
             )

@@ -45,7 +45,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.engine.codec import load_frame
-from rxtemporal.errors import SpoolError
+from rxtemporal.errors import CheckpointError
 from rxtemporal.storage.event_log.database import Database, damage_error
 from rxtemporal.storage.event_log.layout import ORDER_FIELDS, StreamFacts
 from rxtemporal.storage.event_log.plain_records import load_records
@@ -85,10 +85,13 @@ class StoredLog:
         self._seed: bytes | None = None
 
     def header(self) -> dict[str, Any]:
-        """Return the header of the file; ``streams`` as ``StreamFacts``."""
+        """Return the header of the file; ``streams`` as ``StreamFacts``.
+
+        ``CheckpointError``: the file is of another version.
+        """
         header = json.loads(self.fact("header") or b"{}")
         if header.get("format") not in FORMATS:
-            raise SpoolError(
+            raise CheckpointError(
                 f"{self.file} has the format {header.get('format')!r}, but this version reads "
                 f"{FORMAT}. Hint: use the version that wrote it, or begin with a new folder."
             )

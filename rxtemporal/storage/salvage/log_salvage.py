@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from rxtemporal.errors import SpoolError
+from rxtemporal.errors import CheckpointError, SpoolError
 from rxtemporal.storage.event_log.database import Database, damage_error
 from rxtemporal.storage.event_log.layout import StreamFacts
 from rxtemporal.storage.event_log.record_count import load_count
@@ -42,7 +42,7 @@ class LogSalvage(StoredLog):
         self._database = Database(copy, "read")
         try:
             self.facts = self.header()
-        except (SpoolError, ValueError, KeyError) as error:
+        except (CheckpointError, SpoolError, ValueError, KeyError) as error:
             self.close()
             raise damage_error(
                 self.file,
