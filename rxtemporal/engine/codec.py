@@ -11,6 +11,9 @@ bytes  type       content
 
 Numbers are little-endian. Frames are Arrow IPC streams; arrays are their elements in C order, those
 of bools as bits. Nothing in a state is code, and loading one executes nothing.
+
+A run is saved while it goes on: to make a ``Captured`` copies what may change, which is short;
+encoding it is long.
 """
 
 from __future__ import annotations
@@ -41,21 +44,43 @@ _LENGTH = struct.Struct("<Q")
 _START_AGAIN = "or start without it"
 
 Default = Callable[[Any], Any]
+Chunk = bytes | memoryview
+
+
+class Captured:
+    """A value as it was when this was made, to be encoded later, by any thread.
+
+    ``value`` is a tree of None, bools, numbers, strings, bytes, times, lists, tuples, dicts, sets,
+    arrays, frames, batches, key coders and captured values, which are encoded as bytes. ``default``
+    returns such a tree for any other object. What may be changed in place is copied, at the cost of
+    its memory; frames are shared. ``CheckpointError`` for an object of no such type.
+    """
+
+    __slots__ = ("_kind", "_value")
+
+    def __init__(self, kind: str, value: Any, default: Default | None = None) -> None:
+        self._kind, self._value = kind, _capture(value, default)
+
+    def list_chunks(self) -> list[Chunk]:
+        """Return the bytes, with kind, version and checksum, in chunks that are not joined."""
+        encoder = _Encoder()
+        tree = json.dumps([self._kind, encoder.encode(self._value)], separators=(",", ":"))
+        chunks: list[Chunk] = []
+        for part in ([tree.encode()], *encoder.parts):
+            chunks += [_LENGTH.pack(sum(map(len, part))), *part]
+        checksum = 0
+        for chunk in chunks:
+            checksum = zlib.crc32(chunk, checksum)
+        return [_HEAD.pack(MAGIC, VERSION, checksum), *chunks]
+
+    def dumps(self) -> bytes:
+        """Return the bytes, with kind, version and checksum."""
+        return b"".join(self.list_chunks())
 
 
 def dumps(kind: str, value: Any, default: Default | None = None) -> bytes:
-    """Return a value as bytes, with its kind, a version and a checksum.
-
-    ``value`` is a tree of None, bools, numbers, strings, bytes, times, lists, tuples, dicts, sets,
-    arrays, frames, batches and key coders. ``default`` returns such a tree for any other object.
-    """
-    encoder = _Encoder(default)
-    tree = json.dumps([kind, encoder.encode(value)], separators=(",", ":")).encode()
-    chunks = [chunk for part in (tree, *encoder.parts) for chunk in (_LENGTH.pack(len(part)), part)]
-    checksum = 0
-    for chunk in chunks:
-        checksum = zlib.crc32(chunk, checksum)
-    return b"".join([_HEAD.pack(MAGIC, VERSION, checksum), *chunks])
+    """Return a value as bytes; see ``Captured``."""
+    return Captured(kind, value, default).dumps()
 
 
 def loads(
@@ -124,17 +149,73 @@ def _split(data: memoryview) -> list[memoryview]:
     return parts
 
 
+# Capturing ----------------------------------------------------------------------------------------
+
+
+class _Keys(NamedTuple):
+    """The keys of a coder."""
+
+    state: pl.DataFrame
+
+
+def _capture(value: Any, default: Default | None) -> Any:
+    """Return a value of the types of ``_FORMS`` that no change of the given one changes."""
+    kind = type(value)
+    if kind in _UNCHANGING:
+        return value
+    # exact types only: a subclass would come back as its base class
+    copy = _COPIES.get(kind)
+    if copy is not None:
+        return copy(value, default)
+    if isinstance(value, np.generic):
+        return value.item()
+    made = None if default is None else default(value)
+    if made is None:
+        raise CheckpointError(
+            f"a state that holds {value!r} ({kind.__name__}) cannot be saved. Hint: a user's "
+            "state is made of numbers, strings, times, lists, tuples, dicts and sets of those."
+        )
+    return _capture(made, default)
+
+
+def _copy_array(array: Any, default: Default | None) -> Any:
+    copied = array.copy()
+    if copied.dtype == object:
+        elements = copied.reshape(-1)
+        for number, each in enumerate(elements):
+            elements[number] = _capture(each, default)
+    return copied
+
+
+def _copy_batch(batch: EventBatch, default: Default | None) -> EventBatch:
+    # the payload is never modified; a step may still set the ends of its rows
+    times = batch.start.copy(), batch.end.copy(), batch.edge.copy()
+    return EventBatch(*times, batch.columns, batch.cti, batch.keys)
+
+
+def _copy_items(items: Any, default: Default | None) -> Any:
+    if _NATIVE.issuperset(map(type, items)):  # many numbers are copied at once
+        return type(items)(items)
+    return type(items)([_capture(each, default) for each in items])
+
+
+def _copy_dict(items: dict[Any, Any], default: Default | None) -> dict[Any, Any]:
+    keys = _copy_items([*items], default)
+    return dict(zip(keys, _copy_items([*items.values()], default), strict=True))
+
+
+# Encoding -----------------------------------------------------------------------------------------
+
 Parts = Sequence[memoryview]
 
 
 class _Encoder:
-    """Collects the parts of one value while its tree is made."""
+    """Collects the parts of one captured value while its tree is made."""
 
-    __slots__ = ("default", "parts")
+    __slots__ = ("parts",)
 
-    def __init__(self, default: Default | None) -> None:
-        self.parts: list[bytes] = []
-        self.default = default
+    def __init__(self) -> None:
+        self.parts: list[Sequence[Chunk]] = []
 
     def encode(self, value: Any) -> Any:
         """Return a JSON tree: plain scalars and lists as they are, others as ``{tag: …}``."""
@@ -143,28 +224,13 @@ class _Encoder:
             return value
         if kind is list:
             return [self.encode(each) for each in value]
-        # exact types only: a subclass would come back as its base class
-        form = _FORMS.get(kind)
-        if form is not None:
-            return {form.tag: form.encode(value, self)}
-        return self._encode_other(value)
+        form = _FORMS[kind]
+        return {form.tag: form.encode(value, self)}
 
-    def add(self, part: bytes) -> int:
-        """Add a part and return its number."""
+    def add(self, *part: Chunk) -> int:
+        """Add a part, given in chunks, and return its number."""
         self.parts.append(part)
         return len(self.parts) - 1
-
-    def _encode_other(self, value: Any) -> Any:
-        if isinstance(value, np.generic):
-            return self.encode(value.item())
-        made = None if self.default is None else self.default(value)
-        if made is None:
-            raise CheckpointError(
-                f"a state that holds {value!r} ({type(value).__name__}) cannot be saved. Hint: a "
-                "user's state is made of numbers, strings, times, lists, tuples, dicts and sets of "
-                "those."
-            )
-        return self.encode(made)
 
 
 def _decode(tree: Any, parts: Parts) -> Any:
@@ -189,7 +255,8 @@ def _encode_array(array: Any, encoder: _Encoder) -> Any:
     if array.dtype == object:
         return [encoder.encode(each) for each in array.ravel().tolist()], "O", array.shape
     elements = np.packbits(array) if array.dtype == np.bool_ else array
-    return encoder.add(elements.tobytes()), array.dtype.str, array.shape
+    content = elements.reshape(-1).view(np.uint8).data
+    return encoder.add(content), array.dtype.str, array.shape
 
 
 def _decode_array(encoded: Any, parts: Parts) -> np.ndarray[Any, Any]:
@@ -202,6 +269,10 @@ def _decode_array(encoded: Any, parts: Parts) -> np.ndarray[Any, Any]:
         bits = np.frombuffer(parts[content], np.uint8)
         return np.unpackbits(bits, count=math.prod(shape)).view(np.bool_).reshape(shape)
     return np.frombuffer(parts[content], dtype).reshape(shape).copy()
+
+
+def _decode_bytes(number: Any, parts: Parts) -> bytes:
+    return bytes(parts[number])
 
 
 def _encode_frame(frame: pl.DataFrame, encoder: _Encoder) -> Any:
@@ -262,7 +333,7 @@ _FORMS: dict[type, _Form] = {
     set: _make_collection("set", set),
     frozenset: _make_collection("frozenset", frozenset),
     dict: _Form("dict", _encode_dict, _decode_dict),
-    bytes: _Form("bytes", lambda v, encoder: encoder.add(v), lambda n, parts: bytes(parts[n])),
+    bytes: _Form("bytes", lambda v, encoder: encoder.add(v), _decode_bytes),
     datetime: _Form("datetime", _encode_datetime, _decode_datetime),
     date: _Form("date", lambda v, _: v.isoformat(), lambda v, _: date.fromisoformat(v)),
     timedelta: _Form(
@@ -279,10 +350,19 @@ _FORMS: dict[type, _Form] = {
         lambda encoded, parts: Columns.from_frame(_decode_frame(encoded, parts)),
     ),
     EventBatch: _Form("batch", _encode_batch, _decode_batch),
-    KeyCoder: _Form(
+    _Keys: _Form(
         "keys",
-        lambda coder, encoder: _encode_frame(coder.state(), encoder),
+        lambda keys, encoder: _encode_frame(keys.state, encoder),
         lambda encoded, parts: KeyCoder.restore(_decode_frame(encoded, parts)),
     ),
+    Captured: _Form("bytes", lambda v, encoder: encoder.add(*v.list_chunks()), _decode_bytes),
 }
+_COPIES: dict[type, Callable[[Any, Default | None], Any]] = {
+    **dict.fromkeys((list, tuple, set, frozenset), _copy_items),
+    dict: _copy_dict,
+    np.ndarray: _copy_array,
+    EventBatch: _copy_batch,
+    KeyCoder: lambda coder, _: _Keys(coder.state()),
+}
+_UNCHANGING = (_NATIVE | _FORMS.keys()) - _COPIES.keys()
 _DECODERS = {form.tag: form.decode for form in _FORMS.values()}

@@ -9,7 +9,7 @@ from reactivex import Observable, abc
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.codec import dumps, loads
+from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.engine.steps.step import Step, find_earliest_due
 from rxtemporal.errors import BindingError, blame
 from rxtemporal.reactive.direct_subject import DirectSubject
@@ -165,9 +165,9 @@ class _StepObserver(abc.ObserverBase[EventBatch]):
         self._step, self._first = self._make(first), first.none(MIN_TIME)
         return self._step
 
-    def save(self) -> bytes:
-        step = None if self._step is None else self._step.save()
-        return dumps("operator", [self._cti, self._first, step])
+    def capture(self) -> Captured:
+        step = None if self._step is None else self._step.capture()
+        return Captured("operator", [self._cti, self._first, step])
 
     def load(self, data: bytes) -> None:
         self._cti, first, step = loads("operator", data)

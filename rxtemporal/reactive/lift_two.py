@@ -9,7 +9,7 @@ from reactivex.disposable import CompositeDisposable
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.engine.codec import dumps, loads
+from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.engine.steps.step import TwoInputStep, find_earliest_due
 from rxtemporal.errors import blame
 from rxtemporal.reactive.lift import BatchOperator, Lifted, attach, make_batch_error
@@ -111,10 +111,10 @@ class _MergingObserver:
             return None
         return 0 if left is None else 1
 
-    def save(self) -> bytes:
+    def capture(self) -> Captured:
         seen = [None if batch is None else batch.none(MIN_TIME) for batch in self._seen]
-        step = None if self._step is None else self._step.save()
-        return dumps("operator", [self._cti, seen, self._waiting, step])
+        step = None if self._step is None else self._step.capture()
+        return Captured("operator", [self._cti, seen, self._waiting, step])
 
     def load(self, data: bytes) -> None:
         self._cti, self._seen, self._waiting, step = loads("operator", data)

@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.engine.codec import Captured
 
 Tap: TypeAlias = Callable[[EventBatch], object]
 
@@ -30,11 +31,11 @@ class RunningStep(RowHolder, Protocol):
     def missing(self) -> int | None:
         """The input (0 or 1) whose fields have to be known before it can begin; None for none."""
 
-    def save(self) -> bytes:
-        """Return the state as bytes."""
+    def capture(self) -> Captured:
+        """Return the state as it is now, to be encoded later."""
 
     def load(self, data: bytes) -> None:
-        """Resume from what ``save`` of the same operator's step returned."""
+        """Resume from the bytes of what ``capture`` of the same operator's step returned."""
 
     def watch(self, tap: Tap | None) -> None:
         """Call ``tap`` with each batch that leaves the operator; None: nobody looks any more."""

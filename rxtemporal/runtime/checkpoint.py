@@ -191,7 +191,7 @@ class Checkpointer:
         began = time.monotonic()
         sinks = [outlet.save() for outlet in self._outlets]
         counts = [[each.name, each.rows, each.batches, each.cti] for each in self._outlets]
-        run = self._execution.state().save()
+        run = self._execution.state().capture()
         self._log.save(dumps("checkpoint", [self.name, counts, run, sinks]))
         self._logged = self._log.noted
         self._saved = time.monotonic()

@@ -187,7 +187,8 @@ class Execution:
         replayed recording, or users' objects.
         """
         with self.pause():
-            return self.state().save()
+            state = self.state().capture()
+        return state.dumps()
 
     @contextmanager
     def pause(self, patience: float = -1) -> Iterator[bool]:

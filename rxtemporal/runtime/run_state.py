@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rxtemporal.engine.codec import dumps, loads
+from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import CheckpointError
 from rxtemporal.operators.fingerprint import Fingerprints, refuse_changes
 from rxtemporal.operators.plan import Node
@@ -34,7 +34,7 @@ class RunState:
         self._steps = found.lines
         self._outputs = [f"an output of {found.place(node)}" for node, _ in leaving]
 
-    def save(self) -> bytes:
+    def capture(self) -> Captured:
         """Return the state. The caller holds the run's lock, and nothing is on its way."""
         for reader in self._readers:
             refuse_unsavable(reader)
@@ -44,9 +44,9 @@ class RunState:
             "inputs": {each.name: _description(each) for each in self._readers},
             "readers": {each.name: each.save() for each in self._readers},
             "meters": [_meters(gauge) for gauge in self._gauges],
-            "held": [None if each.step is None else each.step.save() for each in self._gauges],
+            "held": [None if each.step is None else each.step.capture() for each in self._gauges],
         }
-        return dumps("run", state)
+        return Captured("run", state)
 
     def load(self, data: bytes, begun: str = "it was saved") -> None:
         """Resume from a state: after the operators are connected, before a source is read.

@@ -6,6 +6,7 @@ from typing import Any
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.engine.codec import Captured
 from rxtemporal.errors import ArgumentError, CheckpointError, blame
 from rxtemporal.operators.fingerprint import Fingerprints
 from rxtemporal.operators.operator import TwoInputs
@@ -84,9 +85,13 @@ class Stepwise:
         self._ctis[id(node)] = batch.cti
         return True
 
+    def capture(self) -> list[Captured]:
+        """Return the state of each step, in the order of the plan, to be encoded later."""
+        return [step.capture() for step in self._steps.values()]
+
     def save(self) -> list[bytes]:
         """Return the state of each step, in the order of the plan."""
-        return [step.save() for step in self._steps.values()]
+        return [state.dumps() for state in self.capture()]
 
     def load(self, saved: list[bytes]) -> None:
         """Resume from the result of ``save`` of the steps of the same plan."""

@@ -16,7 +16,8 @@ import pytest
 
 from rxtemporal import CheckpointError, EventBatch
 from rxtemporal.core.columns import Columns
-from rxtemporal.engine.codec import VERSION, dumps, loads
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.engine.codec import VERSION, Captured, dumps, loads
 from rxtemporal.engine.keys import KeyCoder
 
 
@@ -104,6 +105,39 @@ def test_a_default_writes_other_objects() -> None:
     assert loads("test", saved) == [{"a": 1, "b": 2}, {"p": ({"a": 3, "b": 4},)}]
     with pytest.raises(CheckpointError, match="cannot be saved"):
         dumps("test", [object()], lambda each: None)
+
+
+def test_what_is_captured_does_not_change() -> None:
+    """Whatever happens to the value afterwards, the bytes are those of the moment."""
+    coder = KeyCoder({"k": pl.String()})
+    coder.encode(Columns.from_frame(pl.DataFrame({"k": ["a"]})))
+    batch = EventBatch(
+        np.array([1]), np.array([5]), np.array([1]), pl.DataFrame({"x": [1]}), MIN_TIME
+    )
+    objects, array = np.array([[1], None], object), np.arange(3)
+    value: dict[Any, Any] = {
+        "list": [1, [2, {3}]], "dict": {"a": {"b": [1]}}, "array": array, "objects": objects,
+        "tuple": ([1],), "keys": coder, "batch": batch, "bools": np.ones(3, bool),
+        "nested": Captured("inner", {"own": array}),
+    }  # fmt: skip
+    captured, before = Captured("test", value), dumps("test", value)
+    value["list"][1][1].add(4)
+    value["dict"]["a"]["b"].append(2)
+    value["tuple"][0].clear()
+    value["bools"][1] = False
+    array[:] = 7
+    objects[0].append(2)
+    coder.encode(Columns.from_frame(pl.DataFrame({"k": ["b"]})))
+    batch.end[0], batch.edge[0] = 3, 0
+    value["new"] = 1
+    assert captured.dumps() == before
+    assert b"".join(captured.list_chunks()) == before
+
+
+def test_a_captured_state_inside_another_is_bytes() -> None:
+    """It comes back as what ``dumps`` returns of it."""
+    inner = Captured("inner", [1, np.arange(2)])
+    assert restored([inner, None]) == [inner.dumps(), None]
 
 
 @pytest.mark.parametrize("place", [0, 3, 5, 7, 10, 14, 20, 60, -1])

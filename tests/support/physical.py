@@ -13,6 +13,7 @@ from oracle import MAX_TIME, MIN_TIME, Row
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch
+from rxtemporal.engine.codec import Captured
 from rxtemporal.engine.steps.group import GroupStep
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.operators.wiring import Wiring
@@ -142,18 +143,22 @@ def stepped(
 ) -> Iterator[list[EventBatch]]:
     """Yield what comes out for each batch.
 
-    Wherever `restarts` says so, what the steps hold is saved and new ones go on with it.
+    Wherever `restarts` says so, what the steps hold is captured and new ones go on with it. It is
+    encoded after the old ones have gone on, which must not change it.
     """
     stepper, cti = Stepper(plan), MIN_TIME
+    captured: list[Captured] | None = None
     for side, batch in made:
+        if captured is not None:
+            stepper.push(SIDES[side], batch)
+            stepper = Stepper(plan)
+            stepper.load([state.dumps() for state in captured])
         out = stepper.push(SIDES[side], batch)
         for each in out:
             each.check(cti)
             cti = each.cti
         yield out
-        if restarts():
-            saved, stepper = stepper.save(), Stepper(plan)
-            stepper.load(saved)
+        captured = stepper.capture() if restarts() else None
 
 
 def _checked(out: list[EventBatch]) -> list[EventBatch]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from rxtemporal.engine.codec import dumps, loads
+from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import CheckpointError
 
 
@@ -19,9 +19,13 @@ class Stateful:
     made_for: str = ""
     """The operator and fields that its owner made it for; the state of any other is refused."""
 
+    def capture(self) -> Captured:
+        """Return the state; an equal object that ``load``s its bytes continues from here."""
+        return Captured("step", {"for": self.made_for, "state": self}, _state_of)
+
     def save(self) -> bytes:
-        """Return the state; an equal object that ``load``s it continues from here."""
-        return dumps("step", {"for": self.made_for, "state": self}, _state_of)
+        """Return the state as bytes."""
+        return self.capture().dumps()
 
     def load(self, data: bytes) -> None:
         """Continue from a saved state; a state that does not fit changes nothing."""

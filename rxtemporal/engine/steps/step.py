@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.engine.codec import Captured
 from rxtemporal.engine.steps.state import Stateful
 
 
@@ -16,6 +17,9 @@ class StepState(Protocol):
     @property
     def rows(self) -> int:
         """The number of rows held."""
+
+    def capture(self) -> Captured:
+        """Return the state as it is now, to be encoded later."""
 
     def save(self) -> bytes:
         """Return the state as bytes; see ``rxtemporal.engine.codec``."""

@@ -11,6 +11,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Column, Columns
 from rxtemporal.core.ticks import TICK
+from rxtemporal.engine.codec import Captured
 from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.kernels.order import merge
 from rxtemporal.engine.kernels.window_changes import BITS, ENDS, LAST, list_points, release_done
@@ -128,10 +129,10 @@ class WindowStep(Stateful):
         values = [freeze(column) for column in columns[self._own :]]
         return Due(at, Changes(what, columns[KEY], self._span), values)
 
-    def save(self) -> bytes:
+    def capture(self) -> Captured:
         """Return the state, in which no row waits to be taken up."""
         self._take_up()
-        return super().save()
+        return super().capture()
 
     def load(self, data: bytes) -> None:
         """Continue from a saved state."""
