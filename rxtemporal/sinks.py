@@ -8,6 +8,8 @@ import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -70,8 +72,12 @@ class Sink(ABC):
         """Return True if this thread is running user code that the sink called."""
         return False
 
-    def save(self) -> bytes:
-        """Return the sink's part of a checkpoint: the state that ``load`` needs to resume."""
+    def save(self) -> bytes | Callable[[], bytes]:
+        """Return the sink's part of a checkpoint: the state that ``load`` needs to resume.
+
+        The query waits meanwhile. What takes long, such as a sync to disk, is left to a function:
+        another thread calls it once, while ``write`` may go on, and it returns the state.
+        """
         return b""
 
     def load(self, state: bytes) -> None:
@@ -289,13 +295,15 @@ class File(_ReadySink):
             if self._complete or not self._in_checkpoint:
                 self._part.unlink(missing_ok=True)
 
-    def save(self) -> bytes:
-        """Write the rows to disk and return the hidden file's length."""
+    def save(self) -> bytes | Callable[[], bytes]:
+        """Return a function that writes the rows to disk and returns the hidden file's length."""
         self._in_checkpoint = True
         if self._complete:
             return b"complete"
         if self._file is not None and not self._file.closed:
-            self._end = self._flush(self._file)
+            self._file.flush()
+            self._end = self._file.tell()
+            return partial(_sync_up_to, self._file, self._end)
         return b"" if self._end is None else str(self._end).encode()
 
     def load(self, state: bytes) -> None:
@@ -328,6 +336,12 @@ class File(_ReadySink):
             os.replace(whole, self.path)
         finally:
             whole.unlink(missing_ok=True)
+
+
+def _sync_up_to(file: BinaryIO, end: int) -> bytes:
+    with suppress(ValueError):  # closed since then: it was synced before
+        os.fsync(file.fileno())
+    return str(end).encode()
 
 
 def _append_csv(frame: pl.DataFrame, file: BinaryIO) -> None:

@@ -97,13 +97,14 @@ class KafkaCursor(Cursor):
         self.time_form = self._reader.time
         return [] if rows is None else [rows]
 
-    def note_saved(self) -> None:
+    def note_saved(self, position: dict[str, dict[int, int]] | None) -> None:
         """Show the broker the saved position, for people to look at."""
-        self._use(
-            lambda: self._client.commit(
-                {place: rows.position for place, rows in self._merge.partitions.items()}
-            )
-        )
+        offsets = {
+            (topic, partition): offset
+            for topic, partitions in (position or {}).items()
+            for partition, offset in partitions.items()
+        }
+        self._use(lambda: self._client.commit(offsets))
 
     def close(self) -> None:
         """Leave the cluster; a thread that waits for messages returns at once."""

@@ -1,8 +1,10 @@
-"""Turns at a lock that many threads of Python take for a moment each."""
+"""Turns at a lock that several threads of Python take for a moment each."""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
 # so often a thread lets the others run before it blocks
@@ -29,3 +31,45 @@ def take_turn(acquire: Callable[[bool], bool]) -> None:
         if acquire(False):
             return
     acquire(True)
+
+
+class FairLock:
+    """Lock that threads get in the order in which they ask for it; a context manager.
+
+    A thread that releases other locks and asks again at once gets them before one that waits. With
+    this one a long piece of work, cut into short ones, delays another thread by one of them. Not
+    re-entrant.
+    """
+
+    __slots__ = ("_guard", "_is_held", "_waiting")
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._is_held = False
+        # a lock for each thread that waits, which is released when it is its turn
+        self._waiting: deque[threading.Lock] = deque()
+
+    def __enter__(self) -> None:
+        with self._guard:
+            if not self._is_held:
+                self._is_held = True
+                return
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        try:
+            turn.acquire()
+        except BaseException:  # Ctrl-C: nobody may wait for this thread
+            with self._guard:
+                if turn in self._waiting:
+                    self._waiting.remove(turn)
+                    raise
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        with self._guard:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._is_held = False

@@ -155,8 +155,8 @@ class Cursor:
         if close is not None and not isinstance(self._items, Generator):
             close()
 
-    def note_saved(self) -> None:
-        """Note that a checkpoint of the run has the current position."""
+    def note_saved(self, position: Any) -> None:
+        """Note that a checkpoint of the run has this position; called by any thread."""
 
     def connect(self, observer: abc.ObserverBase[Any]) -> abc.DisposableBase:
         """Push items to an observer until the result is disposed, if the source pushes."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from rxtemporal.core.log import get_logger
-from rxtemporal.engine.codec import dumps, loads
+from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, CheckpointError
+from rxtemporal.ingress.source import Cursor
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.reader import Reader
@@ -33,6 +34,19 @@ RELEASE_PATIENCE = 60.0
 _releasing: dict[Path, threading.Event] = {}
 
 
+class _CapturedRun(NamedTuple):
+    """State of a run at one instant: when capturing began, and how many records it covers."""
+
+    began: float
+    records: int
+    counts: Sequence[Sequence[Any]]
+    run: Captured
+    # functions that return the states of the sinks
+    sinks: Sequence[Callable[[], bytes]]
+    # of each source that is read
+    positions: Sequence[tuple[Cursor, Any]]
+
+
 class Checkpointer:
     """Saves the state of one run in a folder, and resumes a run of the same query from it.
 
@@ -51,7 +65,11 @@ class Checkpointer:
 
     Threads: ``gate`` is held while a source is read, and while a piece of a source that pushes
     pieces is accepted and saved; the run's lock while anything else that is pushed is processed. So
-    nothing is on its way when a state is saved. A thread that needs both takes the gate first.
+    nothing is on its way when a state is captured. A thread that needs both takes the gate first.
+
+    Under these locks a state is only captured, which copies it. A checkpoint that is due is encoded
+    and written by a thread of its own, while sources are read and pushed into. The last one, and
+    that of a source that waits for it, is written by the caller.
     """
 
     def __init__(self, path: str | os.PathLike[str], name: str) -> None:
@@ -66,14 +84,24 @@ class Checkpointer:
         self._logged = 0
         self._stopping = False
         self._saved, self._took = time.monotonic(), 0.0
+        # set unless a thread is writing a checkpoint
+        self._written = threading.Event()
+        self._written.set()
 
-    def begin(self, execution: Execution, outlets: Sequence[Outlet]) -> EventLog:
+    def begin(
+        self,
+        execution: Execution,
+        outlets: Sequence[Outlet],
+        fail: Callable[[BaseException], object],
+    ) -> EventLog:
         """Open the folder, load its checkpoint and return the event log.
+
+        ``fail`` ends the run with an error in writing a checkpoint.
 
         ``CheckpointError``: the query, a source or a setting has changed, or the state is damaged.
         ``SpoolError``: the folder is in use, damaged or not writable.
         """
-        self._execution, self._outlets = execution, outlets
+        self._execution, self._outlets, self._fail = execution, outlets, fail
         _refuse_same_names(execution.readers)
         for reader in execution.readers:
             refuse_unsavable(reader)
@@ -102,29 +130,61 @@ class Checkpointer:
         """Advance the execution and save it if due; return False when it has to stop."""
         with self.gate:
             more = self._execution.advance()
-            if more and (self._stopping or self._due):
+            if more and self._stopping:
                 self._save_unless_ended()
+            elif more:
+                self._save_aside_if_due()
         return more and not self._stopping
 
     @property
     def _due(self) -> bool:
-        return time.monotonic() - self._saved >= max(SECONDS, self._took / SHARE)
+        pause = max(SECONDS, self._took / SHARE)
+        return self._written.is_set() and time.monotonic() - self._saved >= pause
 
     def _save_if_due(self) -> None:
         """Save the run if due; called by the thread that has pushed."""
         # not inside a batch, and without waiting for a source that may never answer
         if self._due and not self._execution.inside and self.gate.acquire(blocking=False):
             try:
-                self._save_unless_ended()
+                self._save_aside_if_due()
             finally:
                 self.gate.release()
 
     def _save_unless_ended(self) -> None:
+        """Save the run; return when it is saved."""
+        self._written.wait()
+        if (captured := self._capture_unless_ended()) is not None:
+            self._save(captured)
+
+    def _save_aside_if_due(self) -> None:
+        if self._due and (captured := self._capture_unless_ended()) is not None:
+            self._save_aside(captured)
+
+    def _save_aside(self, captured: _CapturedRun) -> None:
+        """Save a state in a thread of its own."""
+        self._written.clear()
+        thread = threading.Thread(
+            target=self._write, args=(captured,), name=f"rxtemporal {self.name} saves", daemon=True
+        )
+        thread.start()
+
+    def _write(self, captured: _CapturedRun) -> None:
+        failed = None
+        try:
+            self._save(captured)
+        except BaseException as error:
+            failed = error
+        # before the run ends, which waits for it
+        self._written.set()
+        if failed is not None:
+            self._fail(failed)
+
+    def _capture_unless_ended(self) -> _CapturedRun | None:
         with self._execution.pause(PATIENCE) as paused:
             if paused and not self._execution.ended:
-                self._save()
-            else:  # put off
-                self._saved = time.monotonic()
+                return self._capture()
+        self._saved = time.monotonic()  # put off
+        return None
 
     def stop(self) -> None:
         """Make ``advance`` save the run after the current batch and return False."""
@@ -143,6 +203,7 @@ class Checkpointer:
         if not self.gate.acquire(timeout=patience):
             return None
         try:
+            self._written.wait()
             # a subject in front may have had late events, which are in no log
             fronted = any(each.front is not None for each in self._execution.readers)
             if fronted or self._log.noted > self._logged:
@@ -156,10 +217,12 @@ class Checkpointer:
 
     def end(self, error: BaseException | None) -> None:
         """Save a run that has completed, once its sinks are closed, and release the folder."""
+        self._written.wait()
         try:
             if error is None and self._store.is_open:
                 with self.gate, self._execution.pause():
-                    self._save()
+                    captured = self._capture()
+                self._save(captured)
         finally:
             self._release()
 
@@ -180,25 +243,36 @@ class Checkpointer:
         threading.Thread(target=release, name=f"rxtemporal {self.name} ends", daemon=True).start()
 
     def _save_piece(self) -> None:
+        self._written.wait()
         with self._execution.pause() as paused:
             # another source may have failed whose error has not ended the run yet
             if self._execution.ended or not paused:
                 raise CheckpointError(f"run {self.name!r} has been stopped before this was saved")
-            self._save()
+            captured = self._capture()
+        self._save(captured)
 
-    def _save(self) -> None:
-        """Save sinks and operators; the gate is held, and nothing is on its way."""
+    def _capture(self) -> _CapturedRun:
+        """Capture sinks and operators; the gate is held, and nothing is on its way."""
         began = time.monotonic()
         sinks = [outlet.save() for outlet in self._outlets]
         counts = [[each.name, each.rows, each.batches, each.cti] for each in self._outlets]
         run = self._execution.state().capture()
-        self._log.save(dumps("checkpoint", [self.name, counts, run, sinks]))
-        self._logged = self._log.noted
+        pulled = [each for each in self._execution.readers if each.pulls]
+        positions = [
+            (each.cursor, each.saved_position) for each in pulled if each.cursor is not None
+        ]
+        return _CapturedRun(began, self._log.cut(), counts, run, sinks, positions)
+
+    def _save(self, captured: _CapturedRun) -> None:
+        """Encode and write a state; no lock need be held."""
+        sinks = [finish() for finish in captured.sinks]
+        state = Captured("checkpoint", [self.name, captured.counts, captured.run, sinks])
+        self._log.save(state.list_chunks(), captured.records)
+        self._logged = captured.records
         self._saved = time.monotonic()
-        self._took = self._saved - began
-        for reader in self._execution.readers:
-            if reader.pulls and reader.cursor is not None:
-                reader.cursor.note_saved()
+        self._took = self._saved - captured.began
+        for cursor, position in captured.positions:
+            cursor.note_saved(position)
 
     def _load(self) -> None:
         data = self._store.load()

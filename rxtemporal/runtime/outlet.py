@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import polars as pl
 
@@ -52,16 +54,20 @@ class Outlet:
         self.batches += 1
         self.cti = batch.cti
 
-    def save(self) -> bytes:
-        """Return the state of the sink for a checkpoint; refuse one that is not bytes."""
+    def save(self) -> Callable[[], bytes]:
+        """Return a function that returns the state of the sink as it is now, for a checkpoint.
+
+        The function may take long, and any thread may call it.
+        """
         with self._name_errors():
             state = self.sink.save()
-            if not isinstance(state, bytes):
-                raise CheckpointError(
-                    f"save() returned {type(state).__name__}, not bytes. Hint: return "
-                    'json.dumps(state).encode() for example, or b"" if there is nothing to save.'
-                )
-        return state
+            if not callable(state):
+                _check_state(state)
+        return partial(self._finish, state)
+
+    def _finish(self, state: bytes | Callable[[], bytes]) -> bytes:
+        with self._name_errors():
+            return _check_state(state() if callable(state) else state)
 
     def load(self, state: bytes) -> None:
         """Have the sink resume from what ``save`` returned."""
@@ -89,3 +95,12 @@ class Outlet:
         # its text is all that a log or a command line shows, and names at most a file
         if isinstance(error, OSError) and error.strerror and place not in error.strerror:
             error.strerror = f"{error.strerror}, {place}"
+
+
+def _check_state(state: Any) -> bytes:
+    if not isinstance(state, bytes):
+        raise CheckpointError(
+            f"save() returned {type(state).__name__}, not bytes. Hint: return "
+            'json.dumps(state).encode() for example, or b"" if there is nothing to save.'
+        )
+    return state

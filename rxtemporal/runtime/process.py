@@ -136,7 +136,7 @@ class Process:
         self._state = _RUNNING
         try:
             if self._checkpointer is not None:
-                self._log = self._checkpointer.begin(self._execution, self._outlets)
+                self._log = self._checkpointer.begin(self._execution, self._outlets, self._fail)
             elif self._log is not None:
                 refuse_unlogged(self._execution.readers)
                 self._log.open()

@@ -63,6 +63,11 @@ class Reader(PushedStream):
         self._saved_position: Any = None
 
     @property
+    def saved_position(self) -> Any:
+        """The position of a source that is read, as it is saved."""
+        return self._saved_position
+
+    @property
     def unread(self) -> bool:
         """True if the source is read and may have more items."""
         return self.pulls and self.state is not StreamState.ENDED

@@ -114,9 +114,10 @@ class SinkPair(Sink):
         """Return True if this thread is running user code that a sink called."""
         return any(sink.in_callback() for sink in self._sinks)
 
-    def save(self) -> bytes:
-        """Return the states of both."""
-        return dumps("sinks", [sink.save() for sink in self._sinks])
+    def save(self) -> Callable[[], bytes]:
+        """Return a function that returns the states of both."""
+        states = [sink.save() for sink in self._sinks]
+        return lambda: dumps("sinks", [each() if callable(each) else each for each in states])
 
     def load(self, state: bytes) -> None:
         """Resume both from their states."""

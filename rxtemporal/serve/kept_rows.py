@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
+from collections.abc import Callable
 
 import numpy as np
 
@@ -126,11 +127,16 @@ class KeptRows:
 
     # Checkpoints ----------------------------------------------------------------------------------
 
-    def save(self, ended: bool) -> bytes:
-        """Return the rows as bytes."""
+    def save(self, ended: bool) -> Callable[[], bytes]:
+        """Return a function that returns the rows, as they are now, as bytes."""
         with self._lock:
-            rows = EventBatch.concat(self._batches) if self._batches else None
-            return dumps("results", [self.oldest, self.cti, ended, rows])
+            batches, reached = [*self._batches], [self.oldest, self.cti, ended]
+
+        def finish() -> bytes:
+            rows = EventBatch.concat(batches) if batches else None
+            return dumps("results", [*reached, rows])
+
+        return finish
 
     def load(self, state: bytes) -> bool:
         """Keep the rows of a state; return True if the stream had ended."""

@@ -126,8 +126,8 @@ class ResultFeed(Sink):
             self.ended = True
             self.bell.ring()
 
-    def save(self) -> bytes:
-        """Return the kept rows."""
+    def save(self) -> Callable[[], bytes]:
+        """Return a function that returns the kept rows."""
         return self._kept.save(self.ended)
 
     def load(self, state: bytes) -> None:

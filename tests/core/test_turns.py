@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
 import rxtemporal as rxt
-from rxtemporal.core.turns import take_turn
+from rxtemporal.core.turns import FairLock, take_turn
 
 
 class _Lock:
@@ -35,6 +36,36 @@ def test_a_lock_that_stays_taken_is_waited_for() -> None:
     assert lock.blocked[-1]
     assert not any(lock.blocked[:-1])
     assert len(lock.blocked) < 100
+
+
+def test_a_fair_lock_is_given_in_the_order_of_asking() -> None:
+    """Also before the thread that releases it and asks again at once."""
+    lock, got = FairLock(), list[int]()
+
+    def take(number: int) -> None:
+        with lock:
+            got.append(number)
+
+    with lock:
+        threads = [threading.Thread(target=take, args=(number,)) for number in range(5)]
+        for number, thread in enumerate(threads):
+            thread.start()
+            while len(lock._waiting) <= number:
+                time.sleep(0)
+    take(5)
+    for thread in threads:
+        thread.join(10)
+    assert got == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_fair_lock_is_released_by_an_error() -> None:
+    """An exception inside leaves it free."""
+    lock = FairLock()
+    with pytest.raises(KeyError), lock:
+        raise KeyError
+    with lock:
+        assert lock._is_held
+    assert not lock._is_held
 
 
 @pytest.mark.parametrize("blocks", [False, True])

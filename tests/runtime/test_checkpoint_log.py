@@ -7,7 +7,7 @@ import dataclasses
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,13 @@ import polars as pl
 import pytest
 from child_process import environment
 from reactivex.subject import Subject
-from resumed_runs import Table
+from resumed_runs import Table, save_at_once
 from row_file import RowFile
 from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventShape, PointEvent
+from rxtemporal.engine.codec import Chunk
 from rxtemporal.errors import ArgumentError, CheckpointError, SpoolError
 from rxtemporal.ingress.positions import PositionedSource, Subscription
 from rxtemporal.operators.plan import Node
@@ -36,8 +37,7 @@ from rxtemporal.testing import assert_same_history
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Save after each push."""
-    monkeypatch.setattr(resuming, "SECONDS", 0.0)
-    monkeypatch.setattr(resuming, "SHARE", 1e9)
+    save_at_once(monkeypatch)
 
 
 class Run:
@@ -214,8 +214,8 @@ def test_a_list_goes_on_from_any_of_its_states(
     events = [PointEvent(1, {"x": 1}), Cti(2), PointEvent(3, {"x": 3})]
     got, left, save = list[rxt.EventBatch](), [saves], resuming.Checkpointer._save
 
-    def breaking(checkpointer: resuming.Checkpointer, **options: Any) -> None:
-        save(checkpointer, **options)
+    def breaking(checkpointer: resuming.Checkpointer, captured: Any) -> None:
+        save(checkpointer, captured)
         left[0] -= 1
         if not left[0]:
             raise OSError("the power is gone")
@@ -258,9 +258,9 @@ def test_producers_go_on_while_it_is_saved(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(database, "SYNCHRONOUS", "OFF")
     saved, save = list[bytes](), RunStore.save
 
-    def note(store: RunStore, state: bytes) -> None:
-        save(store, state)
-        saved.append(state)
+    def note(store: RunStore, state: Sequence[Chunk], records: int) -> None:
+        save(store, state, records)
+        saved.append(b"".join(state))
 
     monkeypatch.setattr(RunStore, "save", note)
     subjects = [Subject[Any]() for _ in range(3)]
@@ -436,14 +436,14 @@ def test_a_full_disk_ends_the_run_and_loses_nothing(
     """Where the state cannot be saved the run ends; the state before and the log are there."""
     got: list[rxt.EventBatch] = []
     run = Run(tmp_path, got).push(PointEvent(1, {"x": 1}), Cti(2))
-    monkeypatch.setattr(resuming, "SECONDS", 0.0)
+    save_at_once(monkeypatch)
     save = RunStore.save
 
-    def save_on_full_disk(store: RunStore, state: bytes) -> None:
+    def save_on_full_disk(store: RunStore, state: Sequence[Chunk], records: int) -> None:
         (pages,) = store._connection.row("PRAGMA page_count")
         store._connection.row(f"PRAGMA max_page_count = {pages}")
         try:
-            save(store, state * 9)
+            save(store, [*state] * 9, records)
         finally:
             store._connection.row(f"PRAGMA max_page_count = {10**9}")
 

@@ -136,7 +136,7 @@ def test_the_end_of_the_stream_is_told_and_kept() -> None:
     feed.close(None)
     assert client.read(feed).kinds == ["rows", "end"]
     again = ResultFeed()
-    again.load(feed.save())
+    again.load(feed.save()())
     again.open("hot", SCHEMA)
     assert Client().read(again).kinds == ["rows", "end"]
 
@@ -211,12 +211,12 @@ def test_a_feed_is_saved_and_loaded() -> None:
     feed.write(batch(list(range(20)), 20))
     again = ResultFeed(rows=8)
     again.set_time_form(lambda: "ticks")
-    again.load(feed.save())
+    again.load(feed.save()())
     again.open("hot", SCHEMA)
     assert (again.oldest, again.cti, again.count) == (feed.oldest, 20, feed.count)
     assert Client(feed.oldest).read(again).rows == Client(feed.oldest).read(feed).rows
     smaller = ResultFeed(rows=2)
-    smaller.load(feed.save())
+    smaller.load(feed.save()())
     assert (smaller.oldest, smaller.count) == (18, 2)
 
 

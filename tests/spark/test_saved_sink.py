@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 from no_spark import Nothing, closed, table
-from resumed_runs import SOON
+from resumed_runs import SOON, save_at_once
 
 import rxtemporal as rxt
 from rxtemporal import EventShape, agg
@@ -40,8 +40,7 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start no Spark, and save after each batch."""
     monkeypatch.setattr("rxtemporal.spark.sink.spooled.Supervisor", Nothing)
     monkeypatch.setattr("rxtemporal.spark.sink.spooled.SpooledDelivery.close", closed)
-    monkeypatch.setattr(resuming, "SECONDS", 0.0)
-    monkeypatch.setattr(resuming, "SHARE", 1e9)
+    save_at_once(monkeypatch)
 
 
 def run(path: Path, shape: EventShape, query: str, size: int) -> rxt.Process:
@@ -58,10 +57,10 @@ def broken(monkeypatch: pytest.MonkeyPatch, at: int, *, saved: bool) -> Any:
     left = [at]
     save = resuming.Checkpointer._save
 
-    def breaking(self: resuming.Checkpointer, **how: Any) -> None:
+    def breaking(self: resuming.Checkpointer, captured: Any) -> None:
         left[0] -= 1
         if left[0] or saved:
-            save(self, **how)
+            save(self, captured)
         if not left[0]:
             raise OSError("the power is gone")
 

@@ -62,6 +62,22 @@ def in_threads(*works: Callable[[], Any]) -> list[threading.Thread]:
     return threads
 
 
+def test_a_cut_keeps_records_apart() -> None:
+    """What was noted before it and after it is written apart, and durable together."""
+    log = Disk()
+    written = list[set[int]]()
+    log.before = lambda starts: written.append(set(starts))
+    assert log.cut() == 0
+    log.tape.events([point(1), point(2)])
+    assert log.cut() == 2
+    assert log.cut() == 2
+    log.tape.event(point(3))
+    assert written == []
+    log.flush()
+    assert written == [{1, 2}, {3}]
+    assert log.durable == log.noted == 3
+
+
 def has_ended(threads: list[threading.Thread]) -> bool:
     """Return True if all of them end soon."""
     for thread in threads:

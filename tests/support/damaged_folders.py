@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from reactivex.subject import Subject
+from resumed_runs import save_at_once
 from runs import SOON
 
 import rxtemporal as rxt
@@ -81,6 +82,7 @@ def _make_folders(base: Path, way: str, patch: pytest.MonkeyPatch) -> Folders:
             run.process._recorder.flush()  # or a file that is being written vanishes meanwhile
         return shutil.copytree(base / source, base / name)
 
+    save_at_once(patch)
     patch.setattr(checkpoint, "SECONDS", 1e9)
     run = Run(base / "folder", way).push(0, 4)
     older.append(copy(run, "early"))

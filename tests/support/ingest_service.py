@@ -29,8 +29,10 @@ from kill_points import kill_at, list_points
 import rxtemporal as rxt
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.runtime import checkpoint
+from rxtemporal.runtime.checkpoint import Checkpointer
 from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.push_entry import PushEntry
+from rxtemporal.storage.event_log.database import Database
 from rxtemporal.storage.event_log.log import Log
 from rxtemporal.storage.event_log.store import RunStore
 
@@ -45,7 +47,11 @@ STEPS: dict[str, tuple[type, str]] = {
     "settle": (PushEntry, "settle"),
     "deliver to the sink": (Outlet, "write"),
     "save the sink": (Outlet, "save"),
+    "capture the run": (Checkpointer, "_capture"),
     "write a checkpoint": (RunStore, "save"),
+    "write a piece of it": (Database, "write"),
+    "delete what it covers": (RunStore, "_delete_covered"),
+    "delete entries": (RunStore, "_delete_entries"),
 }
 POINTS = list_points(STEPS)
 # rows of every third push on a thread come in a list

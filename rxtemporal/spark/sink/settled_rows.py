@@ -15,7 +15,7 @@ import polars as pl
 from rxtemporal.core.batch import END, START, EventBatch, Int64s
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
-from rxtemporal.engine.codec import dumps, loads
+from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.engine.steps.shape import IntervalStep
 from rxtemporal.errors import CheckpointError, EventError
 from rxtemporal.spark.targets.target import EDGE
@@ -30,11 +30,11 @@ class SettledRows(Protocol):
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the new settled rows, with the batch's CTI."""
 
-    def save(self) -> bytes:
-        """Return the held rows as bytes, for a run that resumes."""
+    def capture(self) -> Captured:
+        """Return the held rows, for a run that resumes."""
 
     def load(self, state: bytes) -> None:
-        """Continue from a saved state; rows that were written after it are still skipped."""
+        """Continue from a captured state; rows written after it are still skipped."""
 
 
 def make_settled_rows(
@@ -76,13 +76,13 @@ class _CompleteRows:
         self.known += len(batch) - len(fresh)
         return fresh
 
-    def save(self) -> bytes:
+    def capture(self) -> Captured:
         """Return the CTI and the held points."""
-        held = None if self._held is None else self._held.save()
-        return dumps("sink's rows", [self._promised, held])
+        held = None if self._held is None else self._held.capture()
+        return Captured("sink's rows", [self._promised, held])
 
     def load(self, state: bytes) -> None:
-        """Go on from what ``save`` returned."""
+        """Go on from the bytes of what ``capture`` returned."""
         self._promised, held = loads("sink's rows", state)
         if self._held is not None:
             self._held.load(held)
@@ -127,14 +127,14 @@ class _EdgeRows:
             coming = closing = EventBatch.empty(self.schema, MIN_TIME)
         return self._advance(coming, closing, self._promised)
 
-    def save(self) -> bytes:
+    def capture(self) -> Captured:
         """Return the CTI, the rows to come and to end, and the numbers of open ones."""
         numbers = [self._count, self._ends, self._open, self._equal.several]
-        rows = [self._starting.save(), self._ending.save()]
-        return dumps("sink's edges", [self._promised, *numbers, *rows])
+        rows = [self._starting.capture(), self._ending.capture()]
+        return Captured("sink's edges", [self._promised, *numbers, *rows])
 
     def load(self, state: bytes) -> None:
-        """Go on from what ``save`` returned."""
+        """Go on from the bytes of what ``capture`` returned."""
         self._promised, *numbers, starting, ending = loads("sink's edges", state)
         self._count, self._ends, self._open, self._equal.several = numbers
         self._starting.load(starting)

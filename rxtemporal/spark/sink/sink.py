@@ -14,7 +14,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME, describe
-from rxtemporal.engine.codec import dumps, loads
+from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, BindingError, CheckpointError, SpoolError
 from rxtemporal.sinks import Sink
 from rxtemporal.spark.sink.direct import DirectDelivery
@@ -187,11 +187,11 @@ class SparkSink(Sink):
         stats = dataclasses.asdict(self.stats())
         log.info("spark_sink.closed", error=error and repr(error), **stats)
 
-    def save(self) -> bytes:
+    def save(self) -> bytes | Callable[[], bytes]:
         """Return the rows that are not settled yet, for a checkpoint of the run."""
         if self._delivery is None or self._settled is None:
             return b""
-        return dumps("sink", [self._delivery.reached, self._settled.save()])
+        return Captured("sink", [self._delivery.reached, self._settled.capture()]).dumps
 
     def load(self, state: bytes) -> None:
         """Let ``open`` continue from a saved state; rows that were written later are skipped."""

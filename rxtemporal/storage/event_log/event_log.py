@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
+from rxtemporal.engine.codec import Chunk
 from rxtemporal.errors import BindingError, CheckpointError, SchemaError, SpoolError
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.storage.event_log.columns import Item
@@ -37,8 +38,8 @@ class EventLog(Log):
     """Event log of a run, appended to the events of earlier runs.
 
     ``match`` gives each stream its tape, ``begin`` prepares the log for writing, ``flush`` makes
-    all noted records durable, ``save`` replaces them by a state. The caller opens and closes the
-    store.
+    all noted records durable, ``save`` replaces those before a ``cut`` by a state. The caller opens
+    and closes the store.
     """
 
     def __init__(self, store: RunStore) -> None:
@@ -79,13 +80,22 @@ class EventLog(Log):
         """Return the events of earlier runs."""
         return Recording(self.store.path, self.store)
 
-    def save(self, state: bytes) -> None:
-        """Write the state of the run, which covers all noted records; nothing is noted meanwhile.
+    def cut(self) -> int:
+        """Let a state that is captured now cover all noted records; return their number.
 
-        ``SpoolError`` if it cannot be written: the previous state and the log are unchanged.
+        Nothing is noted meanwhile.
+        """
+        self.store.cut = super().cut()
+        return self.store.cut
+
+    def save(self, state: Sequence[Chunk], records: int) -> None:
+        """Write the state of the run, in chunks, captured at the cut that returned ``records``.
+
+        Others may note and flush meanwhile. ``SpoolError`` if the state cannot be written: the
+        previous one is valid, and the log has all records since then.
         """
         self.flush()
-        self.store.save(state)
+        self.store.save(state, records)
 
     def close(self) -> None:
         """Accept nothing more, and write the waiting records."""

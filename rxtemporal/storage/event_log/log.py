@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -24,6 +24,8 @@ from rxtemporal.storage.event_log.senders import get_event
 
 # an entry of so many records is compressed
 COMPRESSED_ROWS = 1_024
+# runs of records, pairs of a stream and a number of records, and the items of each stream
+Noted: TypeAlias = "tuple[list[list[int]], dict[Tape, list[Item]]]"
 
 
 class Log:
@@ -41,6 +43,8 @@ class Log:
         self._forks = FORKS.count
         self._changed = threading.Condition(threading.Lock())
         self._runs: list[list[int]] = []
+        # the records before each cut that are not written: their runs and their items
+        self._cut_off: list[Noted] = []
         # how many records have been written
         self._durable = 0
         self._writing = self._closed = False
@@ -70,10 +74,11 @@ class Log:
                 if not self._must_lead(self.noted):
                     return
                 leads = self._writing = True
-                runs, self._runs = self._runs, []
-                items = {tape: tape.take() for tape in self.tapes if tape.items}
+                entries, self._cut_off = [*self._cut_off, self._take()], []
                 noted = self.noted
-            self._write(runs, items)
+            for runs, items in entries:
+                if runs:
+                    self._write(runs, items)
             self._durable = noted
         except BaseException as error:
             if leads:
@@ -85,6 +90,18 @@ class Log:
                 with self._changed:
                     self._writing = False
                     self._changed.notify_all()
+
+    def cut(self) -> int:
+        """Write no record noted so far together with a later one; return the number of the next."""
+        with self._changed:
+            if self._runs:
+                self._cut_off.append(self._take())
+            return self.noted
+
+    def _take(self) -> Noted:
+        """Take the records that have been noted; called with the lock held."""
+        runs, self._runs = self._runs, []
+        return runs, {tape: tape.take() for tape in self.tapes if tape.items}
 
     def _must_lead(self, upto: int) -> bool:
         """Wait while another thread writes; return True if this one has to write the rest.

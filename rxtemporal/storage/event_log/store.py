@@ -7,14 +7,15 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from rxtemporal.engine.codec import dump_frame
+from rxtemporal.core.turns import FairLock
+from rxtemporal.engine.codec import Chunk, dump_frame
 from rxtemporal.errors import CheckpointError, SpoolError
 from rxtemporal.storage.event_log.database import (
     Database,
@@ -64,10 +65,15 @@ MOST_ENTRIES = 16_384
 LARGE_ENTRY = 2**16
 # a run with so many entries is worth a WAL of its full size
 LASTING_ENTRIES = 64
-# SQLite takes no content beyond a gigabyte
-MOST_PIECE = 2**28
+# bytes of a piece of a state, and how many of them, or of entries, are deleted at once: a new entry
+# may have to wait for one such transaction
+MOST_PIECE = 2**20
+PIECES_DELETED, ENTRIES_DELETED = 8, 32
 
 _PUT_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)"
+_DELETE_FACT = "DELETE FROM facts WHERE name = ?"
+_OLDEST_PARTS = "SELECT id, first FROM parts ORDER BY id LIMIT ?"
+_LAST_PART = "SELECT ifnull(max(id), 0) FROM parts"
 _PUT_PART = "INSERT INTO parts (stream, first, records, crc, content) VALUES (?, ?, ?, ?, ?)"
 # an entry of so many parts is one statement, and needs no other to begin or commit it
 MOST_ROWS = 32
@@ -84,9 +90,11 @@ class Part(NamedTuple):
 class RunStore(StoredLog):
     """The file, held by one run: ``open`` opens or makes it, ``close`` releases it.
 
-    ``records`` is the number of the next record, ``streams`` are those that the log knows.
+    ``records`` is the number of the next record, ``streams`` are those that the log knows. Entries
+    are not merged over ``cut``, the number of records that the next checkpoint covers.
 
-    Threads: one at a time.
+    Threads: one may ``append`` while another one calls ``save``, which is many short transactions;
+    otherwise one at a time.
     """
 
     def __init__(self, path: Path, name: str, *, resume: bool | None = None) -> None:
@@ -94,8 +102,10 @@ class RunStore(StoredLog):
         self.name = name
         # True if checkpoints delete entries; None: as the existing file
         self._resume = resume
-        self.records = 0
+        self.records = self.cut = 0
         self.streams: list[StreamFacts] = []
+        # held during a transaction
+        self._turns = FairLock()
         self._lock: WriterLock | None = None
         self._database: Database | None = None
         self._count: CountFile | None = None
@@ -215,7 +225,12 @@ class RunStore(StoredLog):
     ) -> None:
         """Begin writing; ``schemas`` are the declared fields of some of the log's streams."""
         self.streams = [*streams]
+        checkpoint = self.find_checkpoint()
+        self.cut = checkpoint.records
         with self._connection.transaction() as connection:
+            # what a save has left that was not finished, or had not deleted all
+            connection.execute("DELETE FROM parts WHERE first < ?", (self.cut,))
+            connection.executemany(_DELETE_FACT, self._list_pieces(but=checkpoint.pieces))
             self._merge(connection)
             self._put_header(connection, open=True, complete=False)
             for stream, schema in (schemas or {}).items():
@@ -278,6 +293,10 @@ class RunStore(StoredLog):
 
         Costs one sync. ``SpoolError`` if they cannot be written: the file is unchanged.
         """
+        with self._turns:
+            self._append(runs, parts)
+
+    def _append(self, runs: Sequence[Sequence[int]], parts: Mapping[int, Part]) -> None:
         records = sum(run[1] for run in runs)
         rows = self._make_rows(self.records, records, runs, parts)
         merges = self._small >= MOST_BYTES or self._entries >= MOST_ENTRIES
@@ -312,7 +331,10 @@ class RunStore(StoredLog):
         ]
 
     def _merge(self, connection: sqlite3.Connection) -> None:
-        """Merge the small entries into one: it is a twentieth of their size, and faster to read."""
+        """Merge the small entries into one: it is a twentieth of their size, and faster to read.
+
+        Those before the cut are left, since they are deleted soon.
+        """
         are_large = self._entries > 0 and self._small > self._entries * LARGE_ENTRY
         rows = [] if are_large else self._list_small()
         if sum(row[1] == ORDER_PART for row in rows) > 1:
@@ -323,41 +345,75 @@ class RunStore(StoredLog):
                     runs.append(load_runs(self.content(row)))
                 else:
                     contents.setdefault(row[1], []).append(self.content(row))
-            connection.execute("DELETE FROM parts WHERE id > ?", (self._header["merged"],))
+            connection.execute("DELETE FROM parts WHERE id >= ?", (rows[0][0],))
             frames = {stream: load_records(each) for stream, each in contents.items()}
             merged = {each: Part(of.height, dump_frame(of)) for each, of in frames.items()}
             order = pl.concat(runs)
             records = int(order.get_column("records").sum())
             entry = self._make_rows(rows[0][2], records, order.to_numpy(), merged)
             connection.executemany(_PUT_PART, entry)
-        (last,) = self._connection.row("SELECT ifnull(max(id), 0) FROM parts")
+        (last,) = self._connection.row(_LAST_PART)
         self._put_header(connection, merged=last, records=self.records)
         self._small = self._entries = 0
 
     def _list_small(self) -> list[Any]:
-        return self._connection.rows(f"{PARTS} WHERE id > ? ORDER BY id", self._header["merged"])
+        return self._connection.rows(
+            f"{PARTS} WHERE id > ? AND first >= ? ORDER BY id", self._header["merged"], self.cut
+        )
 
     # Checkpoint -----------------------------------------------------------------------------------
 
-    def save(self, state: bytes) -> None:
-        """Replace the state of the run, and delete the entries, in one transaction.
+    def save(self, state: Sequence[Chunk], records: int) -> None:
+        """Replace the state of the run, and delete the entries that it covers.
 
-        The state covers all records so far. ``SpoolError`` if it cannot be written: state and
-        entries are unchanged.
+        ``state`` is given in chunks, and covers ``records`` records, up to a cut. It is written in
+        pieces, becomes valid in one transaction, and then the entries and the state before it are
+        deleted, some at a time. ``SpoolError`` if it cannot be written: the previous state is
+        valid, and no entry is deleted.
         """
-        pieces, save = range(0, len(state), MOST_PIECE), self._header["saves"] + 1
-        checkpoint = {"records": self.records, "pieces": len(pieces), "save": save}
-        facts = {"checkpoint": _json(checkpoint)}
-        for number, at in enumerate(pieces):
-            facts[f"checkpoint {save}.{number}"] = state[at : at + MOST_PIECE]
-        with self._connection.transaction() as connection:
-            connection.execute("DELETE FROM facts WHERE name LIKE 'checkpoint%'")
-            connection.executemany(_PUT_FACT, [self._fact(*each) for each in facts.items()])
-            connection.execute("DELETE FROM parts")
-            self._put_header(connection, merged=0, records=self.records, saves=save)
-        self._small = self._entries = 0
-        self._saved = SavedState(time.monotonic(), len(state), self.records)
-        self._write_count()
+        number, count, size = self._header["saves"] + 1, 0, 0
+        for piece in cut_pieces(state, MOST_PIECE):
+            fact = self._fact(f"checkpoint {number}.{count}", piece)
+            with self._turns:
+                self._connection.write(_PUT_FACT, fact)
+            count, size = count + 1, size + len(piece)
+        content = _json({"records": records, "pieces": count, "save": number})
+        fact = self._fact("checkpoint", content)
+        with self._turns:
+            with self._connection.transaction() as connection:
+                connection.execute(_PUT_FACT, fact)
+                self._put_header(connection, records=self.records, saves=number)
+            self._saved = SavedState(time.monotonic(), size, records)
+            self._write_count()
+        self._delete_covered()
+
+    def _delete_covered(self) -> None:
+        """Delete what the checkpoint has made superfluous, in short transactions."""
+        checkpoint = self.find_checkpoint()
+        pieces = self._list_pieces(but=checkpoint.pieces)
+        for begin in range(0, len(pieces), PIECES_DELETED):
+            with self._turns, self._connection.transaction() as connection:
+                connection.executemany(_DELETE_FACT, pieces[begin : begin + PIECES_DELETED])
+        while self._delete_entries(checkpoint.records):
+            pass
+
+    def _delete_entries(self, covered: int) -> bool:
+        """Delete the oldest of the entries that are covered; return True if there may be more."""
+        with self._turns, self._connection.transaction() as connection:
+            oldest = connection.execute(_OLDEST_PARTS, (ENTRIES_DELETED,)).fetchall()
+            gone = [number for number, first in oldest if first < covered]
+            if gone:
+                connection.execute("DELETE FROM parts WHERE id <= ?", (gone[-1],))
+            if len(gone) == len(oldest):
+                # ids begin anew in an empty table
+                (last,) = connection.execute(_LAST_PART).fetchone()
+                self._put_header(connection, merged=min(last, self._header["merged"]))
+        return len(gone) == ENTRIES_DELETED
+
+    def _list_pieces(self, *, but: Sequence[str]) -> list[tuple[str]]:
+        """Return the names of the pieces of other states than one."""
+        found = self._connection.rows("SELECT name FROM facts WHERE name LIKE 'checkpoint %'")
+        return [(name,) for (name,) in found if name not in but]
 
     def load(self) -> bytes | None:
         """Return the saved state; None if there is none. ``CheckpointError``: it is damaged."""
@@ -381,6 +437,26 @@ class RunStore(StoredLog):
         return diagnose_storage(
             self.file, self.records, self._saved, saves, resume=bool(self._header.get("resume"))
         )
+
+
+def cut_pieces(chunks: Sequence[Chunk], size: int) -> Iterator[bytes]:
+    """Yield the bytes of all chunks in pieces of this size; the last one may be smaller.
+
+    >>> list(cut_pieces([b"abc", b"", b"defgh"], 4))
+    [b'abcd', b'efgh']
+    """
+    waiting: list[Chunk] = []
+    room = size
+    for chunk in chunks:
+        for begin in range(0, len(chunk), size):
+            part = memoryview(chunk)[begin : begin + size]
+            while len(part) >= room:
+                yield b"".join([*waiting, part[:room]])
+                part, waiting, room = part[room:], [], size
+            waiting.append(part)
+            room -= len(part)
+    if room < size:
+        yield b"".join(waiting)
 
 
 def recover(path: Path) -> None:

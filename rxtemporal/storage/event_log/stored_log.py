@@ -17,7 +17,10 @@
 1. Records are numbered in the order in which they were accepted, over all streams. ``first`` is the
    number of an entry's first record. Entries are contiguous from the first record that the
    checkpoint does not cover.
-2. An entry is one transaction. So is a checkpoint, which deletes the entries that it covers.
+2. An entry is one transaction. A checkpoint is many: its pieces are written, then the fact
+   ``checkpoint`` makes them valid, then the pieces of the state before and the entries that it
+   covers are deleted. It covers an entry whole or not at all. What an interrupted one leaves is
+   deleted when the next run begins.
 3. Each content has a CRC-32 that includes the file's id and its name or its numbers, so a page of
    another file, or an older page, does not fit. All of them are checked when a run opens the file,
    and again when they are read.

@@ -97,9 +97,11 @@ class LogSalvage(StoredLog):
     def entries(self) -> Iterator[LogEntry]:
         """Yield the entries with what is whole of them, in order."""
         losses: list[Loss] = []
-        reached = self._find_start()
+        start = reached = self._find_start()
         for parts in self._group_parts():
             entry = self._read_entry(parts)
+            if entry.first < start:
+                continue  # covered by the checkpoint
             if entry.first > reached:
                 losses.append(Loss("all streams", reached, entry.first))
             reached = max(reached, entry.first + entry.records)
@@ -177,7 +179,7 @@ def copy_log(log: LogSalvage, out: Path) -> int:
         store.begin(log.streams, log.schemas)
         if log.state is not None:
             store.records = log.state[0]
-            store.save(log.state[1])
+            store.save([log.state[1]], log.state[0])
         start = store.records
         for entry in log.entries():
             store.append(_order(entry), entry.parts)
