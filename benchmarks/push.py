@@ -12,6 +12,9 @@ Each way of pushing runs for a while, with ``resume=`` in a new folder unless it
 The reference appends the bytes of one row to a file and syncs it. All ways take turns, so that
 they meet the same disk. Rows are made outside the timed part, but for those of single dicts. After
 each run the rows that the sink has got are compared with those that the verdicts accepted.
+
+``--waits`` measures instead how long a push of 10,000 rows takes while checkpoints of 1,000,
+100,000 and 1,000,000 keys are saved: the median and the longest, beside those without checkpoints.
 """
 
 from __future__ import annotations
@@ -32,11 +35,14 @@ import polars as pl
 from reactivex.subject import Subject
 
 import rxtemporal as rxt
+from rxtemporal.runtime import checkpoint
 
 SCHEMA = {"room": str, "temp": float}
 TASKS, THREADS, LIST, FRAME = 64, 16, 100, 10_000
 # the CTI follows each row, and so many rows go through the query together
 DELAY, BATCH_ROWS = 1_000_000, 1_024
+# how many milliseconds the longest push may take, by the number of keys
+WAITS = {1_000: 50, 100_000: 50, 1_000_000: 200}
 DISK = os.environ.get("RXTEMPORAL_DISK")
 
 Pushes = Callable[[rxt.PushSource, float], int]
@@ -177,6 +183,47 @@ def make_subject() -> Any:
     return rxt.CtiSynchronizingSubjectAlternate.create_point(delay=DELAY)
 
 
+def measure_waits(keys: int, seconds: float, every: float) -> tuple[list[float], int]:
+    """Return how long each push of a frame took, and the number of checkpoints meanwhile.
+
+    The state has a count and an average for each key. It is saved after so many seconds; less often
+    if saving takes more than a tenth of them.
+    """
+    checkpoint.SECONDS = every
+    source = rxt.PushSource("rows", schema={"device": int, "temp": float}, start="t")
+    averages = source.stream.group_by("device").tumbling_window(10**12)
+    query = averages.aggregate(n=rxt.agg.count(), temp=rxt.agg.avg("temp"))
+    took: list[float] = []
+    with tempfile.TemporaryDirectory(dir=DISK) as folder:
+        process = query.run(Rows(), resume=Path(folder) / "run")
+        begun, number = time.perf_counter(), 0
+        while time.perf_counter() < begun + seconds or number * FRAME < keys:
+            rows = pl.int_range(number * FRAME, (number + 1) * FRAME, eager=True)
+            frame = pl.DataFrame({"t": rows, "device": rows % keys, "temp": rows / 7})
+            before = time.perf_counter()
+            source.push(frame)
+            took.append(time.perf_counter() - before)
+            number += 1
+        storage = process.diagnostics().storage
+        process.stop()
+    assert storage is not None
+    return took, storage.checkpoints or 0
+
+
+def report_waits(seconds: float) -> None:
+    """Print the median and the longest wait for each number of keys, and the bound."""
+    measure_waits(1_000, 1, 0.1)  # warm
+    for keys, most in WAITS.items():
+        for every, bound in ((1e9, ""), (2.0, f"   <= {most} ms")):
+            took, checkpoints = measure_waits(keys, seconds, every)
+            median, longest = statistics.median(took) * 1e3, max(took) * 1e3
+            print(
+                f"{keys:>9,} keys, {checkpoints:>2} checkpoints, {len(took):>6,} pushes"
+                f"   median {median:>6.1f} ms   longest {longest:>7.1f} ms{bound}",
+                flush=True,
+            )
+
+
 WAYS: dict[str, Callable[[float], float]] = {
     "append and sync": append,
     "a dict, durable": lambda s: into_source(push_dicts, s, durable=True),
@@ -210,7 +257,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=2, help="how long to push each way")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--waits", action="store_true", help="the waits for checkpoints alone")
     options = parser.parse_args()
+    if options.waits:
+        report_waits(options.seconds * options.rounds)
+        return
     rates: dict[str, list[float]] = {name: [] for name in WAYS}
     for each in range(options.rounds):
         for name, way in WAYS.items():
