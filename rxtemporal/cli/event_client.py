@@ -93,17 +93,30 @@ class EventClient:
 
     def _list_events(self, reply: OpenReply) -> Iterator[ServerEvent]:
         """Yield events; the position is that of the last whole one."""
-        event: dict[str, str] = {}
-        while line := reply.response.readline(_LONGEST):
-            name, _, value = line.decode().rstrip("\r\n").partition(": ")
-            if name:
-                event[name] = value
-                continue
-            if "data" in event:
-                if "id" in event:
-                    self._position = event["id"]
-                yield ServerEvent(event.get("event", ""), _parse(event["data"]))
-            event = {}
+        # results without a position: some of those with one start, which come again after a break
+        waiting: list[Any] = []
+        for position, event in _read_events(reply):
+            data = event.data
+            if event.kind == "rows" and isinstance(data, list):
+                waiting.extend(data)
+                if not position:
+                    continue
+                data, waiting = waiting, []
+            self._position = position or self._position
+            yield ServerEvent(event.kind, data)
+
+
+def _read_events(reply: OpenReply) -> Iterator[tuple[str, ServerEvent]]:
+    """Yield each event of an answer with its id, which is empty if it has none."""
+    event: dict[str, str] = {}
+    while line := reply.response.readline(_LONGEST):
+        name, _, value = line.decode().rstrip("\r\n").partition(": ")
+        if name:
+            event[name] = value
+            continue
+        if "data" in event:
+            yield event.get("id", ""), ServerEvent(event.get("event", ""), _parse(event["data"]))
+        event = {}
 
 
 def _parse(data: str) -> Any:

@@ -204,6 +204,10 @@ class EventBatch:
             self.in_order,
         )
 
+    def estimate_bytes(self) -> int:
+        """Return about how many bytes of memory the rows take."""
+        return 2 * self.start.nbytes + self.columns.estimate_bytes()
+
     def none(self, cti: int) -> EventBatch:
         """Return this batch without its rows, which only advances time to ``cti``."""
         return EventBatch(_NO_INTS, _NO_INTS, None, self.columns.slice(0, 0), cti, self.keys)

@@ -253,6 +253,12 @@ class Columns:
         for (name, dtype), column in zip(self.schema.items(), self.columns, strict=True):
             yield make_series(name, column, dtype)
 
+    def estimate_bytes(self) -> int:
+        """Return about how many bytes of memory the values take."""
+        if self._columns is None:
+            return int(self.frame.estimated_size())
+        return sum(map(_estimate_bytes, self._columns))
+
     def __len__(self) -> int:
         return self.height
 
@@ -306,6 +312,14 @@ class Columns:
         each = zip(*(part.columns for part in filled), strict=True)
         columns = [concat_columns(columns) for columns in each]
         return Columns(filled[0].schema, columns, sum(part.height for part in filled))
+
+
+def _estimate_bytes(column: Column) -> int:
+    if isinstance(column, SeriesColumn):
+        return int(column.series.estimated_size())
+    if isinstance(column, Nullable):
+        return column.values.nbytes + column.valid.nbytes
+    return column.nbytes
 
 
 def _make_empty(dtype: pl.DataType) -> Column:

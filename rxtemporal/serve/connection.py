@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Request
 
+from rxtemporal.serve.event_channels import CONNECTION
 from rxtemporal.serve.settings import ServerSettings
 
 
@@ -60,11 +63,21 @@ class Connection(HttpToolsProtocol):
         self._head = None
         self._stop_watch()
         super().on_headers_complete()
+        # it is no dict, since it is this package's own
+        self.scope["extensions"] = cast(Any, {CONNECTION: self})
 
     def on_message_complete(self) -> None:
         """Begin with the next head."""
         self._head = 0
         super().on_message_complete()
+
+    async def drain(self) -> None:
+        """Wait until nearly all that was written has left the process."""
+        await self.flow.drain()
+
+    def abort(self) -> None:
+        """Close at once; what has not been sent is dropped."""
+        self.transport.abort()
 
     def _watch_head(self) -> None:
         self._head_timer = self.loop.call_later(self._limits.head_seconds, self._expire)
@@ -86,3 +99,21 @@ class Connection(HttpToolsProtocol):
             end = b"content-length: 0\r\nconnection: close\r\n\r\n"
             self.transport.write(b"HTTP/1.1 " + status + b"\r\n" + headers + end)
             self.transport.close()
+
+
+class SocketConnection(WebSocketsSansIOProtocol):
+    """WebSocket that tells its application when what it has sent has left the process."""
+
+    def handle_connect(self, event: Request) -> None:
+        """Begin; the application is called later."""
+        super().handle_connect(event)
+        if not self.handshake_complete:  # which it is if the request was refused
+            self.scope["extensions"][CONNECTION] = cast(Any, self)
+
+    async def drain(self) -> None:
+        """Wait until nearly all that was written has left the process."""
+        await self.writable.wait()
+
+    def abort(self) -> None:
+        """Close at once; what has not been sent is dropped."""
+        self.transport.abort()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable
+from typing import Protocol
 
-from rxtemporal.serve.responses import Receive, Send
+from rxtemporal.serve.responses import Receive, Scope, Send
 from rxtemporal.serve.results import FeedEvent
 
 # seconds after which a client that takes nothing is left; it can come back to its position
@@ -21,16 +23,31 @@ HEADERS = [
     # a proxy in front passes each event on at once
     (b"x-accel-buffering", b"no"),
 ]
+# extension of a scope: the connection, if the server is this package's own
+CONNECTION = "rxtemporal.connection"
+
+
+class Wire(Protocol):
+    """Connection that says when it has sent what was written, and that can be cut."""
+
+    async def drain(self) -> None:
+        """Wait until nearly all that was written has left the process."""
+
+    def abort(self) -> None:
+        """Close at once; what has not been sent is dropped."""
 
 
 class Channel(ABC):
     """Way to one reader, as an async context manager.
 
-    ``left`` is done when the reader has gone, or is to be left.
+    ``left`` is done when the reader has gone, or is to be left. A reader that takes nothing is cut
+    off, with what it has not taken. A foreign server tells later what was taken: when it takes the
+    next event.
     """
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
+        self._connection: Wire | None = scope.get("extensions", {}).get(CONNECTION)
         self.left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # True if the query has completed: the reader need not come back
         self.ended = False
@@ -43,10 +60,14 @@ class Channel(ABC):
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        if self._listener is not None:
-            self._listener.cancel()
+        assert self._listener is not None
         if not self._gone and error[0] is None:
             await self._close()
+        elif not self._gone and self._connection is not None:
+            self._connection.abort()
+            # the server is told first, since this answer ends before it is complete
+            await asyncio.wait([self._listener], timeout=1.0)
+        self._listener.cancel()
 
     def leave(self) -> None:
         """Leave the reader, who may come back."""
@@ -54,14 +75,16 @@ class Channel(ABC):
             self.left.set_result(None)
 
     async def write(self, event: FeedEvent) -> None:
-        """Send one event. ``TimeoutError``: the reader takes nothing."""
-        await self._write(self._encode(event))
+        """Send one event, and wait until the reader takes it. ``TimeoutError``: it does not."""
+        await self._wait(self._send_event(event))
         # whoever else is in this event loop has a turn between two events
         await asyncio.sleep(0)
 
-    async def _write(self, data: bytes) -> None:
+    async def _wait(self, sending: Awaitable[None]) -> None:
         async with asyncio.timeout(PATIENCE):
-            await self._send_data(data)
+            await sending
+            if self._connection is not None:
+                await self._connection.drain()
 
     async def _listen(self) -> None:
         """Wait until the reader has gone; what it sends is ignored."""
@@ -79,10 +102,7 @@ class Channel(ABC):
     async def _close(self) -> None: ...
 
     @abstractmethod
-    async def _send_data(self, data: bytes) -> None: ...
-
-    @abstractmethod
-    def _encode(self, event: FeedEvent) -> bytes: ...
+    async def _send_event(self, event: FeedEvent) -> None: ...
 
     @abstractmethod
     async def keep_alive(self) -> None:
@@ -94,22 +114,20 @@ class SseChannel(Channel):
 
     async def _open(self) -> None:
         await self._send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        await self._write(b"retry: %d\n\n" % _RETRY)
+        await self._wait(self._send_part(b"retry: %d\n\n" % _RETRY))
 
     async def _close(self) -> None:
         await self._send({"type": "http.response.body", "body": b""})
 
-    async def _send_data(self, data: bytes) -> None:
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+    async def _send_event(self, event: FeedEvent) -> None:
+        await self._send_part(event.server_sent)
 
-    def _encode(self, event: FeedEvent) -> bytes:
-        # the id comes with the rows: they are complete, or the reader comes back for them
-        id = b"" if event.position is None else b"id: %d\n" % event.position
-        return b"%sevent: %s\ndata: %s\n\n" % (id, event.kind.encode(), event.data)
+    async def _send_part(self, data: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def keep_alive(self) -> None:
         """Send a comment."""
-        await self._write(b": keep-alive\n\n")
+        await self._wait(self._send_part(b": keep-alive\n\n"))
 
 
 class SocketChannel(Channel):
@@ -124,13 +142,8 @@ class SocketChannel(Channel):
         with contextlib.suppress(Exception):  # it may be closed already
             await self._send({"type": "websocket.close", "code": code})
 
-    async def _send_data(self, data: bytes) -> None:
-        await self._send({"type": "websocket.send", "text": data.decode()})
-
-    def _encode(self, event: FeedEvent) -> bytes:
-        at = b"null" if event.position is None else b"%d" % event.position
-        kind = event.kind.encode()
-        return b'{"event":"%s","position":%s,"data":%s}' % (kind, at, event.data)
+    async def _send_event(self, event: FeedEvent) -> None:
+        await self._send({"type": "websocket.send", "text": event.message})
 
     async def keep_alive(self) -> None:
         """Send nothing: the server's pings do that."""

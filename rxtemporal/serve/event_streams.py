@@ -24,9 +24,10 @@ from rxtemporal.serve.responses import (
     find_header,
     send_json,
 )
-from rxtemporal.serve.results import FeedEvent, FeedReader, ResultFeed
+from rxtemporal.serve.results import FeedEvent, RestartedError, ResultFeed
 from rxtemporal.serve.routes import WEBSOCKET, Route
 from rxtemporal.serve.service import Service, ServiceState
+from rxtemporal.serve.unread import Unread
 
 _TICKS = re.compile(r"-?[0-9]{1,18}")
 _LONGEST = 200
@@ -59,6 +60,7 @@ class EventStreams:
         self._service = service
         self._settings = service.settings.results
         self._readers = 0
+        self._unread = Unread(self._settings.unread_bytes)
 
     async def list_queries(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the queries."""
@@ -90,7 +92,7 @@ class EventStreams:
         if scope.get("method") == "HEAD":
             await _send_head(send, 200)
             return
-        await self._send_events(FeedReader(feed, position), scope, receive, send)
+        await self._send_events(feed.read_from(position), scope, receive, send)
 
     async def send_accepted(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the rows that a stream accepts from now on."""
@@ -104,12 +106,14 @@ class EventStreams:
     async def _send_events(
         self, reader: EventReader, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        channel = (SseChannel if scope["type"] == "http" else SocketChannel)(receive, send)
+        kind = SseChannel if scope["type"] == "http" else SocketChannel
+        channel = kind(scope, receive, send)
         self._readers += 1
         self._service.add_drain_callback(channel.leave)
         try:
             async with channel:
-                await self._follow(reader, channel)
+                with suppress(RestartedError):
+                    await self._follow(reader, channel)
         except (TimeoutError, OSError):
             pass  # the client takes nothing, or has gone
         finally:
@@ -129,9 +133,8 @@ class EventStreams:
         clock, pause = asyncio.get_running_loop().time, self._settings.keep_alive
         due = clock() + pause
         while not channel.left.done():
-            event = reader.read()
+            event = await self._write_next(reader, channel)
             if event is not None:
-                await channel.write(event)
                 if event.kind == "end":
                     channel.ended = True
                     return
@@ -141,6 +144,15 @@ class EventStreams:
             else:
                 await channel.keep_alive()
             due = clock() + pause
+
+    async def _write_next(self, reader: EventReader, channel: Channel) -> FeedEvent | None:
+        """Write the next event, once there is room for it; return None if there is no news."""
+        async with self._unread.room() as room:
+            event = reader.read()
+            room.fit(0 if event is None else len(event.data))
+            if event is not None:
+                await channel.write(event)
+        return event
 
 
 def list_routes(service: Service) -> list[Route]:

@@ -19,7 +19,7 @@ from rxtemporal.sinks import Sink, as_sink
 
 def make_feed(settings: ResultSettings) -> ResultFeed:
     """Return a feed for the results of one query."""
-    return ResultFeed(settings.rows)
+    return ResultFeed(settings.rows, settings.bytes)
 
 
 def make_sinks(

@@ -123,7 +123,7 @@ class LivePage:
             await send({"type": "http.response.body", "body": b""})
             return
         looker = self._lookers.enter()
-        channel = SseChannel(receive, send)
+        channel = SseChannel(scope, receive, send)
         self._service.add_drain_callback(channel.leave)
         try:
             async with channel:

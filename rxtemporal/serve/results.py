@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, TimeForm
@@ -18,12 +21,23 @@ from rxtemporal.serve.kept_rows import KeptRows
 from rxtemporal.serve.responses import dumps
 from rxtemporal.sinks import Sink
 
-# about so many rows are read at once, and so many parts stay encoded for the next reader
+# an event has at most so many bytes of rows, one row at least; a client of WebSockets refuses
+# messages above 1 MiB
+EVENT_BYTES = 1 << 18
+# about so many rows are read at once, and so many events stay encoded for the next reader
 _PART, _ENCODED = 500, 8
 
 
-class FeedEvent(NamedTuple):
-    """One event for a reader.
+class RestartedError(Exception):
+    """The run was started again while a reader had some of the rows with one start.
+
+    Their order may be another one now, so the reader has to come back to its position.
+    """
+
+
+@dataclasses.dataclass(frozen=True)
+class FeedEvent:
+    """One event for a reader; readers at one place share its bytes.
 
     ========= ==================================================== ===========================
     kind      meaning                                              data (JSON)
@@ -34,30 +48,57 @@ class FeedEvent(NamedTuple):
     ``end``   the query has completed: nothing follows             ``{}``
     ========= ==================================================== ===========================
 
-    A reader that reconnects cannot continue at an event without a position.
+    A reader that reconnects cannot continue at an event without a position. Rows without one are
+    some of those with one start, and come again.
     """
 
     kind: str
     position: int | None
     data: bytes
 
+    @cached_property
+    def server_sent(self) -> bytes:
+        """The event in the form of server-sent events."""
+        # the id comes with the rows: they are complete, or the reader comes back for them
+        id = b"" if self.position is None else b"id: %d\n" % self.position
+        return b"%sevent: %s\ndata: %s\n\n" % (id, self.kind.encode(), self.data)
+
+    @cached_property
+    def message(self) -> str:
+        """The event as a message of a WebSocket."""
+        at = "null" if self.position is None else self.position
+        return f'{{"event":"{self.kind}","position":{at},"data":{self.data.decode()}}}'
+
+
+class FeedPlace(NamedTuple):
+    """Place of a reader: its position, and the rows after it that it has got in this run."""
+
+    position: int
+    skipped: int = 0
+    run: int = 0
+
 
 class FeedReader:
     """Reader of a feed, from a position on."""
 
     def __init__(self, feed: ResultFeed, position: int) -> None:
-        self._feed, self.position = feed, position
+        self._feed, self._place = feed, FeedPlace(position)
 
     def read(self) -> FeedEvent | None:
-        """Return the next event; None if there is no news."""
-        event = self._feed.read(self.position)
-        if event is not None and event.position is not None:
-            self.position = event.position
+        """Return the next event; None if there is no news.
+
+        ``RestartedError``: the reader cannot continue here, but at its last position.
+        """
+        found = self._feed.read(self._place)
+        if found is None:
+            return None
+        event, self._place = found
         return event
 
     async def wait(self, seconds: float, left: asyncio.Future[None]) -> None:
         """Wait for news, at most so many seconds and until ``left`` is done."""
-        await self._feed.bell.wait(lambda: self._feed.has_news(self.position), seconds, left)
+        position = self._place.position
+        await self._feed.bell.wait(lambda: self._feed.has_news(position), seconds, left)
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -71,8 +112,10 @@ class ResultFeed(Sink):
     which saves the kept rows. A slow reader never delays the query: it gets an event ``gap``, and
     continues at the oldest row that is kept.
 
-    * Held: ``rows`` results, and up to an eighth more.
+    * Held: ``rows`` results of about ``bytes`` bytes in memory, and up to an eighth more.
     * Order: by start. A row that never ends has a null ``end_time``.
+    * Events have up to 256 kB of rows, or one row. Rows with the same start that have more are
+      several events, of which only the last one has a position.
 
     Threads: the query writes on any; readers are in event loops.
 
@@ -80,23 +123,25 @@ class ResultFeed(Sink):
     >>> feed = ResultFeed(rows=1_000)
     >>> with rxt.from_events([rxt.PointEvent(4, {"x": 1}), rxt.Cti(9)]).run(feed):
     ...     pass
-    >>> feed.read(0).data
+    >>> feed.read_from(0).read().data
     b'[{"start_time":4,"end_time":5,"x":1}]'
     """
 
-    def __init__(self, rows: int = 100_000) -> None:
+    def __init__(self, rows: int = 100_000, bytes: int = 1 << 28) -> None:
         if not isinstance(rows, int) or rows < 1:
             raise ArgumentError(f"rows is the number of results to keep, got {rows!r}")
+        if not isinstance(bytes, int) or bytes < 1:
+            raise ArgumentError(f"bytes is the memory for the results to keep, got {bytes!r}")
         self.schema = pl.Schema()
         # True when the query has completed
         self.ended = False
-        self._kept = KeptRows(rows)
+        self._kept = KeptRows(rows, bytes)
         # rings when there is news for readers
         self.bell = Bell()
         self._loaded = False
         self._form: Callable[[], TimeForm] = lambda: "datetime"
-        # parts as JSON by position, for readers at the same place
-        self._encoded: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        # events with rows, and the places after them, for readers at the same place
+        self._encoded: OrderedDict[FeedPlace, tuple[FeedEvent, FeedPlace]] = OrderedDict()
 
     # The query ------------------------------------------------------------------------------------
 
@@ -157,25 +202,37 @@ class ResultFeed(Sink):
         """The form of times in the data: datetimes or ticks."""
         return self._form()
 
-    def read(self, position: int) -> FeedEvent | None:
-        """Return the next event for a reader at a position; None if there is no news."""
+    def read_from(self, position: int) -> FeedReader:
+        """Return a reader that begins at a position."""
+        return FeedReader(self, position)
+
+    def read(self, place: FeedPlace) -> tuple[FeedEvent, FeedPlace] | None:
+        """Return the next event for a reader at a place, and the place after it; None if no news.
+
+        ``RestartedError``: the place is inside the rows with one start, of an earlier run.
+        """
+        position = place.position
         if position < self.oldest:
             return self._tell_gap(position)
         if position >= self.cti:
             if self.ended:
-                return FeedEvent("end", max(position, MAX_TIME), b"{}")
+                return _tell("end", max(position, MAX_TIME), b"{}")
             return None
-        rows, after = self._kept.read(position, _PART)
+        if (known := self._encoded.get(place)) is not None:
+            return known
+        rows, after, run = self._kept.read(position, place.skipped, _PART)
+        if place.skipped and run != place.run:
+            raise RestartedError
+        if rows is not None:
+            return self._encode(place, run, rows, after)
         if after <= position:  # the oldest rows have gone meanwhile, or another run has begun
             return self._tell_gap(position) if position < self.oldest else None
-        if rows is None:
-            return FeedEvent("cti", after, dumps({"cti": self.tell_time(after)}))
-        return FeedEvent("rows", after, self._encode(position, after, rows))
+        return _tell("cti", after, dumps({"cti": self.tell_time(after)}))
 
-    def _tell_gap(self, position: int) -> FeedEvent:
+    def _tell_gap(self, position: int) -> tuple[FeedEvent, FeedPlace]:
         oldest = self.oldest
         times = {"from": self.tell_time(position), "oldest": self.tell_time(oldest)}
-        return FeedEvent("gap", oldest, dumps(times))
+        return _tell("gap", oldest, dumps(times))
 
     def has_news(self, position: int) -> bool:
         """Return True if there is news for a reader at a position."""
@@ -187,12 +244,46 @@ class ResultFeed(Sink):
             return None
         return position if self._form() == "ticks" else to_datetime(position)
 
-    def _encode(self, position: int, after: int, rows: EventBatch) -> bytes:
-        key = position, after
-        data = self._encoded.get(key)
-        if data is None:
-            data = self._encoded[key] = dumps(rows.to_dicts(self._form()))
-            while len(self._encoded) > _ENCODED:
-                with contextlib.suppress(KeyError):
-                    self._encoded.popitem(last=False)
-        return data
+    def _encode(
+        self, place: FeedPlace, run: int, rows: EventBatch, after: int
+    ) -> tuple[FeedEvent, FeedPlace]:
+        """Return an event with the first of these rows, which ends between two starts if it can."""
+        texts = _encode_rows(rows, self._form())
+        count = len(texts)
+        if count < len(rows):
+            after = int(rows.start[count])
+        last = int(rows.start[count - 1])
+        if after == last and (whole := int(np.searchsorted(rows.start[:count], last))):
+            count, after = whole, last
+        data = b"[%s]" % b",".join(texts[:count])
+        if after == int(rows.start[count - 1]):  # there are more with this start
+            rest = FeedPlace(place.position, place.skipped + count, run)
+            found = FeedEvent("rows", None, data), rest
+        else:
+            found = _tell("rows", after, data)
+        self._encoded[place] = found
+        while len(self._encoded) > _ENCODED:
+            with contextlib.suppress(KeyError):
+                self._encoded.popitem(last=False)
+        return found
+
+
+def _tell(kind: str, position: int, data: bytes) -> tuple[FeedEvent, FeedPlace]:
+    """Return an event with a position, and the place after it."""
+    return FeedEvent(kind, position, data), FeedPlace(position)
+
+
+def _encode_rows(rows: EventBatch, form: TimeForm) -> list[bytes]:
+    """Return the first rows as JSON: as many as have ``EVENT_BYTES``, one at least."""
+    # JSON takes about as much as memory: so no more is encoded than will be sent
+    while len(rows) > 1 and (size := rows.estimate_bytes()) > EVENT_BYTES:
+        rows = rows.slice(0, max(1, len(rows) * EVENT_BYTES // size))
+    texts: list[bytes] = []
+    size = 0
+    for row in rows.to_dicts(form):
+        text = dumps(row)
+        size += len(text) + 1
+        if texts and size > EVENT_BYTES:
+            break
+        texts.append(text)
+    return texts

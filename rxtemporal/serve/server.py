@@ -21,7 +21,7 @@ from rxtemporal.serve.settings import ServerSettings, Settings
 try:
     import uvicorn
 
-    from rxtemporal.serve.connection import Connection, ConnectionConfig
+    from rxtemporal.serve.connection import Connection, ConnectionConfig, SocketConnection
 except ModuleNotFoundError as error:
     raise BindingError(
         f"the server needs {error.name!r}, which is not installed. "
@@ -123,6 +123,7 @@ def make_config(app: ServiceApp, settings: ServerSettings, message_bytes: int) -
     config = ConnectionConfig(
         app,
         http=Connection,
+        ws=SocketConnection,
         ws_max_size=message_bytes,
         ws_max_queue=_MESSAGES,
         ws_per_message_deflate=False,

@@ -118,6 +118,8 @@ class DeadLetterSettings(Section):
 class ResultSettings(Section):
     """Section ``[results]``: rows kept of each query, and the numbers of readers and lookers.
 
+    Of each query the last ``rows`` rows are kept, of at most ``bytes`` bytes in memory. All events
+    that readers have been sent and have not taken have at most ``unread_bytes``.
     A reader without news gets a comment every ``keep_alive`` seconds. ``lookers`` is how many may
     see the live event-flow page at a time; with 0 there is no such page.
     """
@@ -125,6 +127,8 @@ class ResultSettings(Section):
     title: ClassVar[str] = "results"
 
     rows: int = at_least(1, 100_000)
+    bytes: int = at_least(1, 256 * _MIB)
+    unread_bytes: int = at_least(1, 64 * _MIB)
     keep_alive: float = at_least(0.1, 15.0)
     readers: int = at_least(1, 256)
     lookers: int = at_least(0, 8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -19,7 +19,7 @@ from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.serve.bells import Bell
 from rxtemporal.serve.responses import dumps
-from rxtemporal.serve.results import FeedEvent
+from rxtemporal.serve.results import EVENT_BYTES, FeedEvent
 
 _log = get_logger(__name__)
 
@@ -134,13 +134,24 @@ def _encode(items: Any, verdict: Verdict, source: str | None) -> bytes:
         rows = rows if isinstance(rows, list) else [rows]
         count, first = len(rows), rows[:most]
     kept = (row for number, row in enumerate(first) if number not in dropped)
-    shown = list(islice(kept, _MOST_ROWS))
+    shown = list(_encode_first(islice(kept, _MOST_ROWS)))
     event: dict[str, Any] = {"source": source, "rows": shown}
     if verdict.duplicates:
         event["duplicates"] = verdict.duplicates
     if (more := count - len(dropped) - len(shown)) > 0:
         event["more"] = more
     return dumps(event)
+
+
+def _encode_first(rows: Iterable[Any]) -> Iterator[msgspec.Raw]:
+    """Yield the first rows as JSON, as many as an event may have."""
+    size = 0
+    for row in rows:
+        text = dumps(row)
+        size += len(text) + 1
+        if size > EVENT_BYTES:
+            return
+        yield msgspec.Raw(text)
 
 
 def _list_messages(payloads: Iterable[bytes]) -> list[Any]:

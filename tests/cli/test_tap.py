@@ -92,6 +92,11 @@ def rows_event(position: int, *rows: dict[str, Any]) -> bytes:
     return f"id: {position}\nevent: rows\ndata: {json.dumps(rows)}\n\n".encode()
 
 
+def part_event(*rows: dict[str, Any]) -> bytes:
+    """Return an event with some of the results with one start."""
+    return f"event: rows\ndata: {json.dumps(rows)}\n\n".encode()
+
+
 END = b"event: end\ndata: {}\n\n"
 
 
@@ -121,6 +126,16 @@ def test_results_are_printed_as_json_lines(capsys: pytest.CaptureFixture[str]) -
     assert [json.loads(line)["start_time"] for line in out.splitlines()] == [2, 3]
     assert "ü" in out
     assert "\x9b" not in out
+
+
+def test_results_with_one_start_that_come_in_parts_are_printed_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The parts before a lost connection come again, so they wait for the event with the id."""
+    parts = [part_event({"x": 1}), part_event({"x": 2}), rows_event(9, {"x": 3})]
+    with run_script((200, parts[0] + parts[1]), (200, b"".join(parts) + END)) as server:
+        assert main(["tap", f"http://127.0.0.1:{server.server_port}", "hot", "--json"]) == 0
+    assert capsys.readouterr().out.splitlines() == ['{"x":1}', '{"x":2}', '{"x":3}']
 
 
 def test_a_stream_is_tapped_until_ctrl_c() -> None:

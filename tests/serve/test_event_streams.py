@@ -516,15 +516,25 @@ def test_what_waits_for_a_reader_of_a_tap_has_a_bound() -> None:
     """Pushes of many bytes are dropped, and told, though they are few."""
     tap = StreamTap()
     reader = tap.open()
-    for number in range(40):
-        tap.offer({"time": number, "text": "x" * (1 << 20)}, Verdict(accepted=1))
+    for number in range(120):
+        tap.offer({"time": number, "text": "x" * 200_000}, Verdict(accepted=1))
     event = reader.read()
     assert event is not None
     assert event.kind == "gap"
     missed = json.loads(event.data)["missed"]
     kept = [json.loads(each.data)["rows"][0]["time"] for each in iter(reader.read, None) if each]
-    assert missed >= 24
-    assert kept == list(range(missed, 40))
+    assert missed >= 36
+    assert kept == list(range(missed, 120))
+
+
+def test_a_tap_shows_as_many_rows_as_an_event_may_have() -> None:
+    """The first rows that have 256 kB are shown, and the others are counted."""
+    tap = StreamTap()
+    reader = tap.open()
+    tap.offer([{"text": "x" * 60_000}] * 10, Verdict(accepted=10))
+    tap.offer({"text": "x" * 600_000}, Verdict(accepted=1))
+    found = [json.loads(each.data) for each in iter(reader.read, None) if each]
+    assert [(len(each["rows"]), each["more"]) for each in found] == [(4, 6), (0, 1)]
 
 
 def test_a_stream_is_tapped_over_http() -> None:

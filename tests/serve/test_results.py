@@ -19,7 +19,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError
 from rxtemporal.serve import ResultFeed
-from rxtemporal.serve.results import FeedReader
+from rxtemporal.serve.results import EVENT_BYTES, FeedEvent, FeedReader, RestartedError
 
 SCHEMA = pl.Schema({"x": pl.Int64})
 
@@ -46,22 +46,45 @@ class Client:
         self.position = position
         self.rows: list[dict[str, Any]] = []
         self.kinds: list[str] = []
+        # rows of events without a position, which come again after a break
+        self._waiting: list[dict[str, Any]] = []
+        self._feed: ResultFeed | None = None
+        self._reader: FeedReader | None = None
+
+    def leave(self) -> None:
+        """Break the connection."""
+        self._feed, self._waiting = None, []
 
     def read(self, feed: ResultFeed, events: int | None = None) -> Client:
-        """Read all there is, or a number of events."""
+        """Read all there is, or a number of events; come back where that is asked for."""
+        if self._feed is not feed:
+            self.leave()
+            self._feed, self._reader = feed, feed.read_from(self.position)
+        reader = self._reader
+        assert reader is not None
         while events is None or events > 0:
-            event = feed.read(self.position)
+            try:
+                event = reader.read()
+            except RestartedError:
+                self.leave()
+                return self.read(feed, events)
             if event is None:
                 break
-            assert event.position is not None
-            self.position = event.position
             self.kinds.append(event.kind)
             if event.kind == "rows":
-                self.rows += json.loads(event.data)
+                self._waiting += json.loads(event.data)
+            if event.position is not None:
+                self.rows += self._waiting
+                self._waiting, self.position = [], event.position
             if event.kind == "end":
                 break
             events = None if events is None else events - 1
         return self
+
+
+def read(feed: ResultFeed, position: int) -> FeedEvent | None:
+    """Return the first event from a position on."""
+    return feed.read_from(position).read()
 
 
 async def wait(feed: ResultFeed, position: int, left: asyncio.Future[None]) -> None:
@@ -80,7 +103,7 @@ def test_a_position_is_a_cti() -> None:
     feed.write(batch([1, 3], 5))
     client = Client().read(feed)
     assert (starts(client.rows), client.position) == ([1, 3], 5)
-    assert feed.read(5) is None
+    assert read(feed, 5) is None
     feed.write(batch([5, 7], 8))
     assert starts(client.read(feed).rows) == [1, 3, 5, 7]
     assert starts(Client(3).read(feed).rows) == [3, 5, 7]
@@ -108,22 +131,70 @@ def test_a_reader_ahead_of_the_feed_waits_for_its_position() -> None:
     assert (starts(client.read(feed).rows), client.position) == ([20, 21], 30)
 
 
-def test_rows_with_one_start_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part ends between two starts, so that its position says which rows were read."""
+def test_an_event_ends_between_two_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its position says which rows were read; more rows with one start are several events."""
     monkeypatch.setattr("rxtemporal.serve.results._PART", 4)
     feed = open_feed()
     feed.write(batch([1, 1, 2, 2, 2, 2, 2, 2, 3, 4], 9))
-    client, parts = Client(), []
-    while (event := feed.read(client.position)) is not None:
-        assert event.position is not None
-        client.position = event.position
+    reader, parts = feed.read_from(MIN_TIME), []
+    while (event := reader.read()) is not None:
         parts.append((starts(json.loads(event.data)), event.position))
-    assert parts == [([1, 1], 2), ([2] * 6, 3), ([3, 4], 9)]
+    assert parts == [([1, 1], 2), ([2] * 4, None), ([2, 2, 3, 4], 9)]
     feed.write(batch([11, 12, 13, 14, 15], 20))
-    assert feed.read(9) == feed.read(10)
-    event = feed.read(9)
+    assert read(feed, 9) == read(feed, 10)
+    event = read(feed, 9)
     assert event is not None
     assert (starts(json.loads(event.data)), event.position) == ([11, 12, 13, 14], 15)
+
+
+def test_rows_with_one_start_that_are_too_large_for_an_event_are_several() -> None:
+    """Each has less than a client takes, the last one alone has a position, and a break in between
+    begins them again."""
+    feed = open_feed(rows=100_000)
+    text = pl.DataFrame({"x": ["device " * 20] * 10_000})
+    times = np.full(10_000, 60, np.int64)
+    feed.write(EventBatch.of_rows(times, times + 1, text, 120))
+    reader, events = feed.read_from(MIN_TIME), []
+    while (event := reader.read()) is not None:
+        events.append(event)
+    assert max(len(event.data) for event in events) <= EVENT_BYTES
+    assert [event.position for event in events] == [None] * (len(events) - 1) + [120]
+    assert sum(len(json.loads(event.data)) for event in events) == 10_000
+    client = Client().read(feed, 3)
+    assert (client.rows, client.position) == ([], MIN_TIME)
+    client.leave()
+    assert len(client.read(feed).rows) == 10_000
+
+
+def test_a_row_that_is_larger_than_an_event_is_one() -> None:
+    """It comes alone, so that its neighbours stay small."""
+    feed = open_feed()
+    times = np.array([1, 2, 3], np.int64)
+    text = pl.DataFrame({"x": ["a", "b" * (2 * EVENT_BYTES), "c"]})
+    feed.write(EventBatch.of_rows(times, times + 1, text, 9))
+    reader, found = feed.read_from(MIN_TIME), []
+    while (event := reader.read()) is not None:
+        found.append((starts(json.loads(event.data)), event.position))
+    assert found == [([1], 2), ([2], 3), ([3], 9)]
+
+
+def test_a_reader_inside_of_one_start_comes_back_after_a_restart() -> None:
+    """The next run may have the rows with that start in another order."""
+    feed = open_feed()
+    times = np.array([5, 5, 5], np.int64)
+    texts = ["b" * EVENT_BYTES, "a", "c" * EVENT_BYTES]
+
+    def write(order: list[int]) -> None:
+        text = pl.DataFrame({"x": [texts[n] for n in order]})
+        feed.write(EventBatch.of_rows(times, times + 1, text, 9))
+
+    write([0, 1, 2])
+    client = Client()
+    client.read(feed, 1)
+    feed.close(RuntimeError("failed"))
+    feed.open("hot", pl.Schema({"x": pl.String}))
+    write([1, 2, 0])
+    assert sorted(row["x"] for row in client.read(feed).rows) == sorted(texts)
 
 
 def test_the_end_of_the_stream_is_told_and_kept() -> None:
@@ -157,25 +228,46 @@ def test_rows_that_never_end_and_windows_at_their_end() -> None:
     assert starts(Client().read(ends).rows) == [10, 20, 30]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(40))
 def test_each_row_is_read_once_whatever_the_parts(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Random batches and readers that come, stop and go on: nothing is doubled, nothing lost."""
+    """Random batches, runs that fail, and readers that come, break and go on."""
     random_ = random.Random(seed)
+    most = random_.choice([30, 200, 5_000])
+    monkeypatch.setattr("rxtemporal.serve.results.EVENT_BYTES", most)
     monkeypatch.setattr("rxtemporal.serve.results._PART", random_.choice([1, 3, 50]))
     monkeypatch.setattr("rxtemporal.serve.kept_rows._ROWS", random_.choice([2, 20, 4_096]))
     monkeypatch.setattr("rxtemporal.serve.kept_rows._BATCHES", random_.choice([2, 5, 64]))
-    feed, cti, count = open_feed(10_000), 0, 0
+    feed, cti, rows = open_feed(10_000), 0, []
     clients = [Client() for _ in range(4)]
     for _ in range(80):
         end = cti + random_.randint(0, 6)
         new = sorted(random_.choices(range(cti, end), k=random_.randint(0, 8))) if end > cti else []
-        feed.write(batch(new, end, count))
-        cti, count = end, count + len(new)
-        random_.choice(clients).read(feed, random_.randint(1, 3))
+        feed.write(batch(new, end, len(rows)))
+        cti, rows = end, [*rows, *new]
+        client = random_.choice(clients)
+        client.read(feed, random_.randint(1, 3))
+        if random_.random() < 0.2:
+            client.leave()
+        if random_.random() < 0.05:
+            fail_and_write_again(feed, rows, cti, random_)
     for client in clients:
-        assert [row["x"] for row in client.read(feed).rows] == list(range(count))
+        client.read(feed)
+        assert starts(client.rows) == rows
+        assert sorted(row["x"] for row in client.rows) == list(range(len(rows)))
+
+
+def fail_and_write_again(
+    feed: ResultFeed, rows: list[int], cti: int, random_: random.Random
+) -> None:
+    """Start the run again without a checkpoint: the rows of one start come in another order."""
+    feed.close(RuntimeError("failed"))
+    feed.open("hot", SCHEMA)
+    order = sorted(range(len(rows)), key=lambda n: (rows[n], random_.random()))
+    times = np.array(rows, np.int64)
+    numbers = pl.DataFrame({"x": order}, schema=SCHEMA)
+    feed.write(EventBatch.of_rows(times, times + 1, numbers, cti))
 
 
 def test_the_oldest_rows_go_and_a_slow_reader_is_told() -> None:
@@ -189,7 +281,7 @@ def test_the_oldest_rows_go_and_a_slow_reader_is_told() -> None:
     client.read(feed)
     assert client.kinds[:2] == ["gap", "rows"]
     assert starts(client.rows) == list(range(feed.oldest, 500))
-    event = feed.read(100)
+    event = read(feed, 100)
     assert event is not None
     assert json.loads(event.data) == {"from": 100, "oldest": feed.oldest}
 
@@ -203,6 +295,20 @@ def test_a_batch_with_more_rows_than_are_kept() -> None:
     assert (feed.oldest, feed.count) == (61, 0)
     client = Client(feed.oldest).read(feed)
     assert (client.kinds, client.position) == (["cti"], 70)
+
+
+def test_the_kept_rows_have_a_limit_of_bytes() -> None:
+    """Rows of 60 kB go long before there are as many as may be; the newest ones stay."""
+    feed = ResultFeed(bytes=1_000_000)
+    feed.set_time_form(lambda: "ticks")
+    feed.open("hot", pl.Schema({"x": pl.String}))
+    for number in range(200):
+        text = pl.DataFrame({"x": ["x" * 60_000] * 2})
+        times = np.array([2 * number, 2 * number + 1], np.int64)
+        feed.write(EventBatch.of_rows(times, times + 1, text, 2 * number + 2))
+        assert feed.count <= 19
+    assert feed.count >= 14
+    assert starts(Client(feed.oldest).read(feed).rows) == list(range(feed.oldest, 400))
 
 
 def test_a_feed_is_saved_and_loaded() -> None:
@@ -273,7 +379,7 @@ def test_a_client_that_comes_back_after_a_restart_has_each_row_once(
 
 def test_readers_are_woken_once_in_a_turn_of_their_loop() -> None:
     """A thread that writes a thousand batches calls into the loop a few times, and never waits."""
-    feed = open_feed()
+    feed = open_feed(rows=10_000)
     calls = 0
 
     async def read() -> list[int]:
@@ -295,7 +401,6 @@ def test_readers_are_woken_once_in_a_turn_of_their_loop() -> None:
         await waiting
         return starts(client.read(feed).rows)
 
-    feed._kept.most = 10_000
     assert asyncio.run(read()) == list(range(1_000))
     assert calls == 1
 
@@ -352,14 +457,18 @@ def test_readers_at_one_place_share_the_text(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("rxtemporal.serve.results._PART", 1)
     feed = open_feed()
     feed.write(batch(list(range(50)), 50))
-    first = feed.read(0)
+    first, second = read(feed, 0), read(feed, 0)
     assert first is not None
-    assert feed.read(0).data is first.data  # type: ignore[union-attr]
+    assert second is not None
+    assert second.server_sent is first.server_sent
+    assert second.message is first.message
     Client().read(feed)
     assert len(feed._encoded) <= 8
 
 
 def test_wrong_arguments_are_refused() -> None:
-    """The number of rows is positive."""
+    """The numbers of rows and of bytes are positive."""
     with pytest.raises(ArgumentError, match="number of results"):
         ResultFeed(0)
+    with pytest.raises(ArgumentError, match="memory for the results"):
+        ResultFeed(bytes=0)
