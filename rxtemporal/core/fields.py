@@ -30,6 +30,9 @@ _DECIMAL_DIGITS = 38
 _EXACT = 2**53
 
 
+_JSON_VALUES: dict[type, Any] = {str: "", int: 0, float: 0.5, bool: True, dict: {}}
+
+
 class UnfitError(Exception):
     """A value that a field cannot hold; the message is the reason."""
 
@@ -54,13 +57,15 @@ class Field:
 
     def __init__(self, name: str, dtype: pl.DataType) -> None:
         self.name, self.dtype = name, dtype
+        # types of JSON of which no value fits
+        self._unfit = {kind for kind, each in _JSON_VALUES.items() if not can_hold(dtype, [each])}
 
     def check(self, value: Any) -> Any:
         """Return a value in its plain form; raise ``UnfitError`` if the field cannot hold it."""
         if value is None:
             return None
         try:
-            if can_hold(self.dtype, [value]):
+            if type(value) not in self._unfit and can_hold(self.dtype, [value]):
                 return self._to_plain(value)
         except Exception:  # the value's own code, or the range of the type
             pass

@@ -19,6 +19,8 @@ MOST_ITEMS = 1_000
 MOST_CHARACTERS = 65_536
 
 _TYPE_NAME = type.__dict__["__name__"]
+# with escapes, which take up to four characters each, such a text is still short
+_PLAIN = 16
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother = 3, 80, 80
 _SHORT.maxdict = _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = 6
@@ -44,8 +46,11 @@ def brief(value: Any) -> str:
     >>> brief([1, "two"]), brief(10**5000)
     ("[1, 'two']", '<int of 16610 bits>')
     """
-    if type(value) is int and value.bit_length() > MOST_BITS:
+    kind = type(value)
+    if kind is int and value.bit_length() > MOST_BITS:
         return f"<int of {value.bit_length()} bits>"
+    if kind is str and len(value) <= _PLAIN and value.isascii():
+        return repr(value)
     try:
         return encodable(_SHORT.repr(value))
     except Exception:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
@@ -29,6 +29,7 @@ from rxtemporal.core.fields import UnfitError, field_of
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import brief, describe_error, encodable, type_name
 from rxtemporal.core.schema import SCALAR_FIELD, to_fields
+from rxtemporal.core.slices import finish
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, EventError
 from rxtemporal.ingress.encoded_rows import ArrowIpc, JsonLines, JsonMessages
@@ -49,11 +50,15 @@ _log = get_logger(__name__)
 
 # fewer rows than these are read one by one
 COLUMN_ROWS = 32
+# one by one, so many rows are read in one slice
+SLICE_ROWS = 1_000
 # so many unknown fields are counted by name
 MOST_NAMES = 256
 _OTHERS = "…"
 _EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent})
 
+# rows that are read in slices: whoever reads them may do something else in between
+Slices: TypeAlias = Generator[None, None, ReadRows]
 One: TypeAlias = tuple[Event, int | None] | tuple[Rejected, None]
 _BAD = (Exception, pl.exceptions.PanicException)
 
@@ -267,35 +272,45 @@ class RowReader:
 
         Any other iterable of rows is read to its end first; what is none is one row.
         """
+        return finish(self.read_in_slices(items))
+
+    def read_in_slices(self, items: Any) -> Slices:
+        """Read as ``read`` does; yield now and then where rows have to be read one by one."""
         try:
             if type(items) is JsonLines or type(items) is JsonMessages:
                 return items.read(self._read_rows, self.schema)
-            if type(items) is ArrowIpc:
-                return self._read_frame(items.read_frame())
             if type(items) is EventBatch:
                 return self._read_batch(items)
-            if isinstance(items, pl.DataFrame):
-                return self._read_frame(items)
-            if hasattr(items, "__arrow_c_stream__") and not isinstance(items, type):
-                return self._read_frame(pl.DataFrame(items))
-            rows = _list_items(items)
+            return (yield from self._slice_rows(_list_items(items)))
         except _BAD as error:
             refused = Rejected(0, self._explain(error, items), items)
             return ReadRows([], [], None, (refused,), 1)
-        return self._read_rows(rows)
 
     def _read_rows(self, rows: Sequence[Any]) -> ReadRows:
-        columnar = len(rows) >= COLUMN_ROWS and self._shape is not EventShape.EDGE
-        if columnar and all(type(row) is dict for row in rows):
-            with suppress(*_BAD):  # found row by row
-                return self._admit(self._columns.read(rows))
-        return self._read_each(rows)
+        return finish(self._slice_rows(rows))
 
-    def _read_frame(self, frame: pl.DataFrame) -> ReadRows:
-        if self._shape is not EventShape.EDGE:
-            with suppress(*_BAD):  # found row by row
-                return self._admit(self._frames.read(frame))
-        return self._read_each(frame_rows(frame))
+    def _slice_rows(self, rows: Sequence[Any] | pl.DataFrame) -> Slices:
+        if isinstance(rows, pl.DataFrame):
+            if self._shape is not EventShape.EDGE:
+                with suppress(*_BAD):  # found row by row
+                    return self._admit(self._frames.read(rows))
+            return (yield from self._slice_each(frame_rows(rows)))
+        columnar = len(rows) >= COLUMN_ROWS and self._shape is not EventShape.EDGE
+        if not columnar or not all(type(row) is dict for row in rows):
+            return (yield from self._slice_each(rows))
+        with suppress(*_BAD):  # found row by row
+            return self._admit(self._columns.read(rows))
+        read = yield from self._slice_each(rows)
+        with suppress(*_BAD):  # columns hold times of one kind
+            return self._gather(read, [rows[place] for place in read.index])
+        return read
+
+    def _gather(self, read: ReadRows, rows: Sequence[dict[str, Any]]) -> ReadRows:
+        """Return the rows that fit as columns, which the door judges at once."""
+        if not rows:
+            return read
+        gathered = self._columns.read(rows)
+        return dataclasses.replace(read, items=gathered.batch, seq=gathered.seq, time=gathered.time)
 
     def _admit(self, read: RowBatch) -> ReadRows:
         if read.extra and self._refuses:
@@ -304,13 +319,15 @@ class RowReader:
         self._count_ignored({_name(key): count for key, count in read.extra.items()})
         return ReadRows(read.batch, range(rows), read.seq, (), rows, read.time)
 
-    def _read_each(self, rows: Sequence[Any]) -> ReadRows:
+    def _slice_each(self, rows: Sequence[Any]) -> Slices:
         items: list[Event] = []
         index: list[int] = []
         seqs: list[int] = []
         rejected: list[Rejected] = []
         ctis = 0
         for number, row in enumerate(rows):
+            if number % SLICE_ROWS == SLICE_ROWS - 1:
+                yield
             item, seq = self.read_one(row, number)
             if type(item) is Rejected:
                 rejected.append(item)
@@ -367,11 +384,17 @@ class RowReader:
         return ReadRows(read, index, numbers, tuple(rejected), len(batch))
 
 
-def _list_items(items: Any) -> Sequence[Any]:
-    """Return the items of a list, tuple or other iterable; anything else is one item."""
+def _list_items(items: Any) -> Sequence[Any] | pl.DataFrame:
+    """Return a frame, or the items of a list or other iterable; anything else is one item."""
     kind = type(items)
     if kind is list:
         return items.copy()  # type: ignore[no-any-return]
+    if kind is ArrowIpc:
+        return items.read_frame()  # type: ignore[no-any-return]
+    if isinstance(items, pl.DataFrame):
+        return items
+    if hasattr(items, "__arrow_c_stream__") and not isinstance(items, type):
+        return pl.DataFrame(items)
     is_one = isinstance(items, (str, bytes, bytearray, Mapping)) or hasattr(items, "_asdict")
     if is_one or isinstance(items, type) or not isinstance(items, Iterable):
         return [items]

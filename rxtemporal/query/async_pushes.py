@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,16 +28,29 @@ MOST_PUSHES = 1_024
 # or its error
 AsyncPush: TypeAlias = "tuple[PushEntry, Any, str, Any, asyncio.Future[Verdict], bool]"
 _Answer: TypeAlias = tuple[AsyncPush, Verdict | None, BaseException | None]
+# of the push's entry, item, input and number; yields now and then, and returns the verdict
+_Judge: TypeAlias = "Callable[[PushEntry, Any, str, Any], Generator[None, None, Verdict]]"
+
+
+class _LongPush:
+    """Push whose rows are judged in slices, and the pushes of its input that wait for it."""
+
+    __slots__ = ("behind", "push", "slices")
+
+    def __init__(self, push: AsyncPush, slices: Generator[None, None, Verdict]) -> None:
+        self.push, self.slices = push, slices
+        self.behind: list[AsyncPush] = []
 
 
 class AsyncPushes:
-    """Pushes of any number of event loops, which one thread accepts in their order.
+    """Pushes of any number of event loops, which one thread accepts, each input's in their order.
 
     ``read`` returns what is pushed as a point that may only have to wait, or None. ``judge``
-    accepts a push and returns its verdict; ``tell`` is called with a verdict and its input once
-    that is durable. The thread takes all pushes that wait, makes them durable at once,
-    and gives each event loop its verdicts in one call. It begins with the first push, and ends
-    when ``accepts`` says that no run takes any more.
+    accepts a push in slices and returns its verdict; ``tell`` is called with a verdict and its
+    input once that is durable. The thread takes all pushes that wait, makes them durable at once,
+    and gives each event loop its verdicts in one call. Between two slices of a long push the others
+    have their turn. The thread begins with the first push, and ends when ``accepts`` says that no
+    run takes any more.
 
     Threads: any event loop may push.
     """
@@ -46,7 +59,7 @@ class AsyncPushes:
         self,
         name: str,
         read: Callable[[Any, Any], PointEvent | None],
-        judge: Callable[[PushEntry, Any, str, Any], Verdict],
+        judge: _Judge,
         tell: Callable[[Verdict, str], None],
         accepts: Callable[[], bool],
     ) -> None:
@@ -55,6 +68,9 @@ class AsyncPushes:
         self._lock = threading.Lock()
         self._waiting: SimpleQueue[AsyncPush | None] = SimpleQueue()
         self._is_running = False
+        # of the thread alone: long pushes in the order of their turns, and pushes that may go on
+        self._long: deque[_LongPush] = deque()
+        self._released: list[AsyncPush] = []
 
     def push(
         self, entry: PushEntry, item: Any, input: str, seq: Any, durable: bool
@@ -78,19 +94,24 @@ class AsyncPushes:
         self._waiting.put(None)
 
     def _run(self) -> None:
-        while pushes := self._take():
-            _answer(self._judge_all(pushes))
+        while (pushes := self._take()) or self._long:
+            self._answer_all(self._judge_all(pushes))
+            if self._long:
+                self._answer_all(self._go_on(self._long.popleft()))
             if not self._accepts():
                 self.wake()
 
     def _take(self) -> Sequence[AsyncPush]:
-        """Wait for pushes, and return all that wait; none when the thread is to end."""
-        while (first := self._waiting.get()) is None:
+        """Return all pushes that wait, at first for one; none if there is other work, or no run."""
+        pushes, self._released = self._released, []
+        while not pushes and not self._long:
+            if (first := self._waiting.get()) is not None:
+                pushes.append(first)
+                break
             with self._lock:
                 if self._waiting.empty() and not self._accepts():
                     self._is_running = False
                     return ()
-        pushes = [first]
         with contextlib.suppress(Empty):
             while len(pushes) < MOST_PUSHES:
                 if (more := self._waiting.get_nowait()) is not None:
@@ -102,14 +123,22 @@ class AsyncPushes:
         pushes = [push for push in pushes if not push[4].cancelled()]
         events = [self._read_one(push) for push in pushes]
         answers: list[_Answer] = []
-        while (begin := len(answers)) < len(pushes):
-            if events[begin] is not None:
-                answers += self._keep(pushes, events, begin)
-            if len(answers) == begin:
-                answers.append(self._judge_one(pushes[begin]))
+        begin = 0
+        while begin < len(pushes):
+            kept: list[_Answer] = []
+            if (long := self._find_long(pushes[begin])) is not None:
+                long.behind.append(pushes[begin])
+            elif events[begin] is not None:
+                kept = self._keep(pushes, events, begin)
+            if long is None:
+                answers += kept or self._begin(pushes[begin])
+            begin += len(kept) or 1
+        return answers
+
+    def _answer_all(self, answers: list[_Answer]) -> None:
         if hasty := [answer for answer in answers if not answer[0][5]]:
             _answer(hasty)
-        return self._settle(answers)
+        _answer(self._settle(answers))
 
     def _read_one(self, push: AsyncPush) -> PointEvent | None:
         try:
@@ -122,16 +151,47 @@ class AsyncPushes:
     ) -> list[_Answer]:
         """Accept the next pushes that only have to wait, at once; answer as many."""
         try:
-            verdicts = pushes[begin][0].keep_all(_list_rows(pushes, events, begin))
+            verdicts = pushes[begin][0].keep_all(self._list_rows(pushes, events, begin))
         except BaseException as error:  # the run has ended, and refuses the others
             return [(pushes[begin], None, error)]
         return [(pushes[n], verdict, None) for n, verdict in enumerate(verdicts, begin)]
 
-    def _judge_one(self, push: AsyncPush) -> _Answer:
+    def _list_rows(
+        self, pushes: Sequence[AsyncPush], events: Sequence[PointEvent | None], begin: int
+    ) -> Iterator[tuple[PointEvent, str]]:
+        """Yield the next pushes for one entry, up to one that is no event or has to wait."""
+        entry = pushes[begin][0]
+        for number in range(begin, len(pushes)):
+            event, push = events[number], pushes[number]
+            if event is None or push[0] is not entry or self._find_long(push) is not None:
+                return
+            yield event, push[2]
+
+    def _find_long(self, push: AsyncPush) -> _LongPush | None:
+        """Return the long push for which one of the same input has to wait."""
+        for long in self._long:
+            if push[0] is long.push[0] and push[2] == long.push[2]:
+                return long
+        return None
+
+    def _begin(self, push: AsyncPush) -> list[_Answer]:
+        """Judge the first slice of a push; return the answer, unless there are more slices."""
+        return self._go_on(_LongPush(push, self._judge(*push[:4])))
+
+    def _go_on(self, long: _LongPush) -> list[_Answer]:
+        push = long.push
+        answers: list[_Answer] = []
         try:
-            return push, self._judge(*push[:4]), None
+            if not push[4].cancelled():
+                next(long.slices)
+                self._long.append(long)
+                return []
+        except StopIteration as end:
+            answers = [(push, end.value, None)]
         except BaseException as error:
-            return push, None, error
+            answers = [(push, None, error)]
+        self._released += long.behind
+        return answers
 
     def _settle(self, answers: list[_Answer]) -> list[_Answer]:
         """Make durable what has been accepted, usually by one run."""
@@ -153,18 +213,6 @@ class AsyncPushes:
             self._tell(verdict, input)
         except BaseException:  # a subscriber has no say in who waits for this thread
             _log.exception("a subscriber failed", source=self._name, input=input)
-
-
-def _list_rows(
-    pushes: Sequence[AsyncPush], events: Sequence[PointEvent | None], begin: int
-) -> Iterator[tuple[PointEvent, str]]:
-    """Yield the next pushes for one entry, up to one that is no event."""
-    entry = pushes[begin][0]
-    for number in range(begin, len(pushes)):
-        event, push = events[number], pushes[number]
-        if event is None or push[0] is not entry:
-            return
-        yield event, push[2]
 
 
 def _answer(answers: Sequence[_Answer]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from reactivex import Observable
@@ -131,7 +131,9 @@ class PushSource:
         self._closed = False
         # the number of open handles of each input
         self._handles: Counter[str] = Counter()
-        self._async = AsyncPushes(name, self._read, self._judge, self._tell, self._accepts)
+        self._async = AsyncPushes(
+            name, self._read, self._judge_in_slices, self._tell, self._accepts
+        )
         self._late: TransformSubject[LateEvent, LateEvent] = TransformSubject(synchronize())
         source = PushedSource(
             name,
@@ -233,9 +235,10 @@ class PushSource:
     ) -> Verdict:
         """Push as ``push`` does, without blocking the event loop.
 
-        One thread accepts the pushes of all event loops in their order, and makes durable all that
-        wait at once. A push that is cancelled may have been accepted. With ``durable=False`` the
-        verdict does not wait for the disk: the rows are lost if the process ends before that.
+        One thread accepts the pushes of all event loops, those of one input in their order, and
+        makes durable all that wait at once. A push that is cancelled may have been accepted. With
+        ``durable=False`` the verdict does not wait for the disk: the rows are lost if the process
+        ends before that.
         """
         entry = self._find_entry()
         if not entry.accepts:
@@ -281,15 +284,28 @@ class PushSource:
     def _judge(self, entry: PushEntry, item: Any, name: str, seq: Numbers) -> Verdict:
         """Return the verdict on a push, which is not durable yet."""
         if type(item) in _ONE:
-            own = None if seq is None else check_number(seq)
-            event, number = self._rows.read_one(item)
-            if not isinstance(event, Rejected):
-                return entry.judge_one(event, name, number if own is None else own)
-            rows = ReadRows((), (), None, (event,), 1)
-        else:
-            rows = self._rows.read(item)
-            if seq is not None:
-                rows = dataclasses.replace(rows, seq=number_rows(seq, rows))
+            return self._judge_one(entry, item, name, seq)
+        return self._judge_rows(entry, self._rows.read(item), name, seq)
+
+    def _judge_in_slices(
+        self, entry: PushEntry, item: Any, name: str, seq: Numbers
+    ) -> Generator[None, None, Verdict]:
+        """Return what ``_judge`` does; yield now and then while its rows are read."""
+        if type(item) in _ONE:
+            return self._judge_one(entry, item, name, seq)
+        rows = yield from self._rows.read_in_slices(item)
+        return self._judge_rows(entry, rows, name, seq)
+
+    def _judge_one(self, entry: PushEntry, item: Any, name: str, seq: Numbers) -> Verdict:
+        own = None if seq is None else check_number(seq)
+        event, number = self._rows.read_one(item)
+        if isinstance(event, Rejected):
+            return self._judge_rows(entry, ReadRows((), (), None, (event,), 1), name, None)
+        return entry.judge_one(event, name, number if own is None else own)
+
+    def _judge_rows(self, entry: PushEntry, rows: ReadRows, name: str, seq: Numbers) -> Verdict:
+        if seq is not None:
+            rows = dataclasses.replace(rows, seq=number_rows(seq, rows))
         if rows.rejected and self._rejects is Rejects.RAISE:
             raise self._reject(rows)
         return entry.judge(rows, name)

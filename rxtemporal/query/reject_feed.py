@@ -44,8 +44,15 @@ class RejectFeed(Observable[Rejected]):
         """
         return self._stream
 
+    @property
+    def is_heard(self) -> bool:
+        """True if somebody has subscribed, or a query of the run reads the stream."""
+        return self._source.listener is not None or self._subject.has_subscribers
+
     def push(self, rejected: Sequence[Rejected], input: str = "") -> None:
         """Publish rejected rows; called by the source, outside of its locks."""
+        if not self.is_heard:
+            return
         arrived = datetime.now(UTC)
         named = [
             dataclasses.replace(each, source=self._source.origin.name, input=input, arrived=arrived)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
@@ -18,17 +19,33 @@ from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.row_times import plain_time
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.serve.bodies import DisconnectError, Head, read_body, read_head
-from rxtemporal.serve.body_rows import BodyError, BodyRows, find_form, make_raw_reader, read_rows
+from rxtemporal.serve.body_rows import (
+    ARROW,
+    BodyError,
+    BodyRows,
+    find_form,
+    make_raw_reader,
+    read_rows,
+)
 from rxtemporal.serve.dead_letters import DeadLetter, DeadLetters
 from rxtemporal.serve.ingest_stream import IngestStream, make_streams
 from rxtemporal.serve.overload import Load, Rates, Share
-from rxtemporal.serve.receipts import list_refused, make_cti_receipt, make_receipt
+from rxtemporal.serve.receipts import (
+    MOST_REASONS,
+    count_kinds,
+    list_refused,
+    make_cti_receipt,
+    make_receipt,
+)
 from rxtemporal.serve.responses import Receive, RequestError, Scope, Send, send_json
 from rxtemporal.serve.service import Service
+from rxtemporal.serve.settings import Limits
 from rxtemporal.serve.tokens import Access
 
 # so long a request waits for its receipt
 ANSWER_SECONDS = 30.0
+# texts of more bytes are decoded beside the event loop
+_LARGE = 65_536
 
 
 class Sender(NamedTuple):
@@ -53,6 +70,8 @@ class Ingest:
         self.dead_letters = DeadLetters(service.settings.locate_dead_letters())
         self._streams = make_streams(service.sources, self.limits)
         self._writer = ThreadPoolExecutor(1, "rxtemporal dead letters")
+        # one thread, so that the event loop has half of the interpreter's time at least
+        self._decoder = ThreadPoolExecutor(1, "rxtemporal bodies")
         if (broker := service.broker) is not None:
             broker.keep_rejected = partial(self._keep_messages, broker.stream)
 
@@ -104,14 +123,22 @@ class Ingest:
     # Rows -----------------------------------------------------------------------------------------
 
     async def push(
-        self, sender: Sender, share: Share, body: bytes, form: str | None, first: int | None
+        self,
+        sender: Sender,
+        share: Share,
+        body: bytes,
+        form: str | None,
+        first: int | None,
+        order: AbstractAsyncContextManager[Any] | None = None,
     ) -> bytes:
         """Push the rows of a body, numbered from ``first``; return their receipt.
 
+        Bodies with one ``order`` are pushed in that in which they have entered it.
         ``RequestError``: the body is refused as a whole.
         """
         try:
-            rows = read_rows(body, form, sender.stream.limits)
+            async with order or nullcontext():
+                rows = await self._read_rows(body, form, sender.stream.limits)
         except BodyError as error:
             self.rates.take(sender.access, 1)
             await self._keep_body(sender, share, body, error.reason)
@@ -122,12 +149,19 @@ class Ingest:
         except (SchemaError, ArgumentError) as error:
             await self._keep_body(sender, share, body, str(error))
             raise RequestError(400, str(error)) from error
-        if verdict.rejected or rows.refused:
-            await self._keep_rows(sender, share, body, rows, verdict)
+        refused = list_refused(verdict, rows.refused, rows.places)
+        if refused:
+            await self._run_writer(share, self._write_rows, sender, body, rows, refused)
         if (tap := self.service.taps[sender.stream.name]).readers:
             tap.offer(rows.items, verdict, sender.source)
         self.service.counts.receipts += 1
-        return make_receipt(verdict, self.service.is_durable, rows.refused, rows.places)
+        return make_receipt(verdict, self.service.is_durable, refused, rows.places)
+
+    async def _read_rows(self, body: bytes, form: str | None, limits: Limits) -> BodyRows:
+        if len(body) <= _LARGE or form == ARROW:
+            return read_rows(body, form, limits)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._decoder, read_rows, body, form, limits)
 
     async def _push_rows(
         self, sender: Sender, share: Share, rows: BodyRows, first: int | None
@@ -152,21 +186,14 @@ class Ingest:
                     item, input=sender.source, seq=seq, durable=durable
                 )
         except TimeoutError:
-            # pushes keep their order: when this one has its turn, the rows wait no more
-            share.last = asyncio.ensure_future(stream.source.push_async([]))
+            # pushes of an input keep their order: when this one has its turn, the rows wait no more
+            share.last = asyncio.ensure_future(stream.source.push_async([], input=sender.source))
             raise self._make_slow() from None
 
     # Dead letters ---------------------------------------------------------------------------------
 
     async def _keep_body(self, sender: Sender, share: Share, body: bytes, reason: str) -> None:
-        letter = DeadLetter(sender.stream.name, sender.source, None, reason, body)
-        await self._run_writer(share, self._write, sender, [letter], [Rejected(0, reason, body)])
-
-    async def _keep_rows(
-        self, sender: Sender, share: Share, body: bytes, rows: BodyRows, verdict: Verdict
-    ) -> None:
-        refused = list_refused(verdict, rows.refused, rows.places)
-        await self._run_writer(share, self._write_rows, sender, body, rows, refused)
+        await self._run_writer(share, self._write_body, sender, body, reason)
 
     async def _run_writer(self, share: Share, write: Any, *arguments: Any) -> None:
         """Write, and tell the query, which may be stuck."""
@@ -186,6 +213,14 @@ class Ingest:
             retry_after=self.limits.retry_after,
         )
 
+    # one thread calls what follows
+
+    def _write_body(self, sender: Sender, body: bytes, reason: str) -> None:
+        name, source = sender.stream.name, sender.source
+        self.service.counts.refused += 1
+        self.dead_letters.write([DeadLetter(name, source, None, reason, body)])
+        sender.stream.tell_refused([Rejected(0, reason, body)], source)
+
     def _write_rows(
         self, sender: Sender, body: bytes, rows: BodyRows, refused: Sequence[Rejected]
     ) -> None:
@@ -193,30 +228,40 @@ class Ingest:
         name, source = sender.stream.name, sender.source
         letters = [
             DeadLetter(name, source, each.index, each.reason, read_raw(each, each.index))
-            for each in refused
+            for each in refused[:MOST_REASONS]
         ]
+        self._write_letters(letters, refused, lambda: body)
         # the source itself has told of those that it has seen
-        self._write(sender, letters, rows.refused)
+        sender.stream.tell_refused(rows.refused, source)
 
     def _keep_messages(self, stream: str, source: str | None, refused: Sequence[Rejected]) -> None:
         """Keep what a broker has sent, on the thread of its feed; the source has told of it."""
         letters = [
-            DeadLetter(stream, source, None, each.reason, _find_raw(each.row)) for each in refused
+            DeadLetter(stream, source, None, each.reason, _find_raw(each.row))
+            for each in refused[:MOST_REASONS]
         ]
-        self._writer.submit(self._write_messages, letters).result()
+        more = refused[MOST_REASONS:]
+        self._writer.submit(
+            self._write_letters,
+            letters,
+            refused,
+            lambda: b"\n".join(_find_raw(e.row) for e in more),
+        ).result()
 
-    def _write_messages(self, letters: Sequence[DeadLetter]) -> None:
-        # one thread calls this
-        self.service.counts.refused += len(letters)
-        self.dead_letters.write(letters)
-
-    def _write(
-        self, sender: Sender, letters: Sequence[DeadLetter], refused: Sequence[Rejected]
+    def _write_letters(
+        self,
+        letters: list[DeadLetter],
+        refused: Sequence[Rejected],
+        read_rest: Callable[[], bytes],
     ) -> None:
-        # one thread calls this
-        self.service.counts.refused += len(letters)
+        """Write letters; refused rows without one have a letter of all, with their kinds."""
+        self.service.counts.refused += len(refused)
+        if more := refused[MOST_REASONS:]:
+            kinds = "; ".join(f"{kind}: {count}" for kind, count in count_kinds(more).items())
+            reason = f"{len(more)} more rows are refused: {kinds}"
+            first = letters[0]
+            letters = [*letters, DeadLetter(first.stream, first.source, None, reason, read_rest())]
         self.dead_letters.write(letters)
-        sender.stream.tell_refused(refused, sender.source)
 
 
 def _read_cti(body: bytes, limits: Any) -> Cti:

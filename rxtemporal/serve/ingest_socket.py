@@ -43,6 +43,8 @@ class IngestSocket:
         self._ingest, self._sender = ingest, sender
         self._receive, self._send = receive, send
         self._reader: asyncio.Task[int | None]
+        # messages are pushed in the order in which they came
+        self._order = asyncio.Lock()
         self._answers: asyncio.Queue[asyncio.Task[bytes] | None] = asyncio.Queue(MOST_MESSAGES)
 
     async def run(self) -> None:
@@ -102,7 +104,7 @@ class IngestSocket:
         try:
             ingest.service.check_takes()
             share.add(len(body))
-            return await ingest.push(self._sender, share, body, None, None)
+            return await ingest.push(self._sender, share, body, None, None, self._order)
         except Exception as error:
             return self._encode_error(error)
         finally:

@@ -62,7 +62,7 @@ class IngestStream:
 
     def tell_refused(self, refused: Sequence[Rejected], source: str | None) -> None:
         """Publish rows, or a body, that never came to the source in its ``rejects``."""
-        if not refused:
+        if not refused or not self.source.rejects.is_heard:
             return
         shown = [
             dataclasses.replace(each, row=_show(each.row)) if type(each.row) is bytes else each

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +11,12 @@ from rxtemporal.core.ticks import TICKS_PER_SECOND, Time
 from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.serve.responses import dumps
+
+# so many refused rows of a request have their reasons; the others are counted by so many kinds
+MOST_REASONS, _MOST_KINDS = 100, 20
+_OTHERS = "…"
+# behind these words a reason has the value
+_VALUES = " and cannot hold ", ": ", ", got "
 
 
 def make_receipt(
@@ -20,9 +27,10 @@ def make_receipt(
 ) -> bytes:
     """Return the receipt for the rows of a request.
 
-    ``refused`` are the rows that were not pushed, and ``places`` has the number in the body of each
-    that was; None if all were. ``by`` is how late a row came: in seconds, or in ticks if the times
-    of the stream are ticks. ``unsure`` is there if it is not 0.
+    ``refused`` are all rows that are, and ``places`` has the number in the body of each row that
+    was pushed; None if all were. The first 100 refused rows have their reasons, and the others are
+    counted in ``more_refused``, if there are any. ``by`` is how late a row came: in seconds, or in
+    ticks if the times of the stream are ticks. ``unsure`` is there if it is not 0.
 
     >>> make_receipt(Verdict(accepted=2, cti=95), durable=True)
     b'{"accepted":2,"late":[],"duplicates":0,"refused":[],"cti":95,"durable":true}'
@@ -47,12 +55,34 @@ def make_receipt(
             }
             for each in verdict.late
         ]
-    if verdict.rejected or refused:
+    if refused:
         receipt["refused"] = [
-            {"index": each.index, "reason": each.reason}
-            for each in list_refused(verdict, refused, places)
+            {"index": each.index, "reason": each.reason} for each in refused[:MOST_REASONS]
         ]
+    if more := refused[MOST_REASONS:]:
+        receipt["more_refused"] = {"count": len(more), "kinds": count_kinds(more)}
     return dumps(receipt)
+
+
+def count_kinds(refused: Iterable[Rejected]) -> dict[str, int]:
+    """Return how many rows were refused for each kind of reason, which is one without its value.
+
+    >>> each = "field 'temp' is Float64 and cannot hold 'hot' (str)"
+    >>> count_kinds([Rejected(0, each, {}), Rejected(1, "field 'time' is missing", {})])
+    {"field 'temp' is Float64": 1, "field 'time' is missing": 1}
+    """
+    counts = Counter(map(_find_kind, refused))
+    kinds = dict(counts.most_common(_MOST_KINDS))
+    if others := counts.total() - sum(kinds.values()):
+        kinds[_OTHERS] = others
+    return kinds
+
+
+def _find_kind(refused: Rejected) -> str:
+    kind = refused.reason
+    for words in _VALUES:
+        kind = kind.partition(words)[0]
+    return kind
 
 
 def list_refused(

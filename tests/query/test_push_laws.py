@@ -96,6 +96,43 @@ def test_a_source_gives_what_a_list_gives(
         assert each.by == each.cti - each.event.start > 0
 
 
+misfits = st.sampled_from(
+    [{}, {"t": "no time", "id": 1, "who": "a"}, {"t": 3, "id": "1", "who": "a"}, 7, None]
+)
+
+
+@given(times, st.lists(st.tuples(st.integers(0, 90), misfits), max_size=60))
+@settings(max_examples=40)
+def test_rows_that_do_not_fit_change_nothing_for_the_others(
+    starts: list[int], bad: list[tuple[int, Any]]
+) -> None:
+    """The others have the verdicts and the history that they have alone, as numbers and times."""
+    rows = [{"t": t, "id": n, "who": "ab"[n % 2], "n": n // 2} for n, t in enumerate(starts)]
+    mixed: list[Any] = [*rows]
+    for place, misfit in bad:
+        mixed.insert(place, misfit)
+    verdicts, results = [], []
+    for pushed in (rows, mixed):
+        source, result = make_source(seq="n"), rxt.Collect()
+        with source.stream.run(result):
+            verdicts.append(source.push(pushed))
+            source.close()
+        results.append(result.to_events())
+    alone, among = verdicts
+    assert_same_history(*results)
+    assert (among.accepted, among.duplicates, among.cti) == (
+        alone.accepted, alone.duplicates, alone.cti,
+    )  # fmt: skip
+    told = [
+        [(rows_[each.index]["id"], each.reason, each.by) for each in verdict.late]
+        for rows_, verdict in ((rows, alone), (mixed, among))
+    ]
+    assert told[0] == told[1]
+    assert [mixed[each.index] for each in among.rejected] == [
+        each for each in mixed if not any(each is row for row in rows)
+    ]
+
+
 # Many pushers -------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ import dataclasses
 import sys
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count
@@ -505,6 +506,80 @@ def test_a_push_that_fails_tells_its_event_loop():
     with pytest.raises(rxt.ProcessEndedError) as raised:
         asyncio.run(push())
     assert isinstance(raised.value.__cause__, ValueError)
+
+
+class SlowRow(Mapping):
+    """Row that can be read once something is there."""
+
+    def __init__(self, fields, there):
+        self._fields, self._there = fields, there
+
+    def __getitem__(self, name):
+        """Wait."""
+        assert self._there.wait(60)
+        return self._fields[name]
+
+    def __iter__(self):
+        return iter(self._fields)
+
+    def __len__(self):
+        return len(self._fields)
+
+
+@pytest.mark.parametrize("row", [{"ts": 5}, reading(5)], ids=["refused", "accepted"])
+def test_a_long_push_lets_others_have_their_turn(results, row):
+    """Rows that are read one by one do not hold up other inputs, and their own keeps its order."""
+    source, queued, there = make_source(), threading.Event(), threading.Event()
+    rows = [SlowRow(reading(5), queued), *[row] * 3_000, SlowRow(reading(6), there)]
+
+    async def push():
+        order = []
+
+        async def note(name, item, input):
+            verdict = await source.push_async(item, input=input)
+            order.append(name)
+            there.set()
+            return verdict
+
+        verdicts = await asyncio.gather(
+            note("long", rows, "a"),
+            note("behind it", reading(7), "a"),
+            note("another", reading(8), "b"),
+            note("many", [reading(9)] * 5, "b"),
+            asyncio.to_thread(queued.set),
+        )
+        return order, verdicts[:4]
+
+    with source.stream.run(results):
+        order, verdicts = asyncio.run(push())
+        source.close()
+    assert order.index("another") < order.index("many")
+    assert order.index("another") < order.index("long") < order.index("behind it")
+    assert [each.rows for each in verdicts] == [3_002, 1, 1, 5]
+
+
+def test_a_long_push_that_is_cancelled_holds_nothing_up(results):
+    """Nobody waits for it, so its rows are not judged, and the pushes behind it are."""
+    source, queued, there = make_source(), threading.Event(), threading.Event()
+
+    async def push():
+        slow = SlowRow(reading(5), queued), SlowRow(reading(6), there)
+        rows = [slow[0], *[{"ts": 5}] * 3_000, slow[1]]
+        long = asyncio.ensure_future(source.push_async(rows, input="a"))
+        behind = asyncio.ensure_future(source.push_async(reading(7), input="a"))
+        other = asyncio.ensure_future(source.push_async(reading(5), input="b"))
+        await asyncio.to_thread(queued.set)
+        assert (await other).accepted == 1
+        long.cancel()
+        # the thread has taken note of that before it goes on
+        await asyncio.sleep(0)
+        there.set()
+        return await behind
+
+    with source.stream.run(results):
+        assert asyncio.run(push()).accepted == 1
+        source.close()
+    assert 7 in starts(results)
 
 
 def test_a_subscriber_cannot_end_the_thread_of_async_pushes(results):

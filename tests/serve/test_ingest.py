@@ -175,6 +175,34 @@ def test_rows_beyond_the_limits_are_refused_by_index(tmp_path):
     assert (answer["accepted"], [each["index"] for each in answer["refused"]]) == (1, [1])
 
 
+def test_the_first_refused_rows_have_their_reasons_and_the_others_are_counted(tmp_path):
+    """Behind 100 rows there are kinds of reasons, and one letter with all of the body."""
+    settings = Settings(dead_letters=DeadLetterSettings(folder=tmp_path))
+    rows = [reading(n, temp=f"hot {n}") if n % 3 else {"time": n, "mark": n} for n in range(450)]
+    house, source = make_house()
+    answer = post([*rows, reading(500)], settings, house).json()
+    assert answer["accepted"] == 1
+    assert [each["index"] for each in answer["refused"]] == list(range(100))
+    kinds = {"field 'temp' is Float64": 234, "field 'device' is missing": 116}
+    assert answer["more_refused"] == {"count": 350, "kinds": kinds}
+    *first, rest = read_letters(tmp_path)
+    assert [each["index"] for each in first] == list(range(100))
+    assert json.loads(rest["text"])[:450] == rows
+    assert "350 more rows are refused" in rest["reason"]
+    assert "field 'temp' is Float64: 234" in rest["reason"]
+    assert source.stats().rejected == 450
+
+
+def test_reasons_of_many_kinds_are_few(tmp_path):
+    """A sender cannot make a receipt long with fields of many names."""
+    rows = [reading(n, **{f"field {n}": 1}) for n in range(5_000)]
+    house, _ = make_house(extra="refuse")
+    answer = post(rows, house=house)
+    assert len(answer.content) < 20_000
+    more = answer.json()["more_refused"]
+    assert more["count"] == sum(more["kinds"].values()) == 4_900
+
+
 def test_what_is_refused_can_be_queried():
     """Rows and whole bodies are in the stream of rejected rows."""
     house, _ = make_house()

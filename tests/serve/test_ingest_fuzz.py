@@ -177,7 +177,9 @@ def check_post(house, path, body, headers, cuts):
     elif "accepted" in answer:
         places = [each["index"] for each in [*answer["late"], *answer["refused"]]]
         assert len(places) == len(set(places))
-        rows = answer["accepted"] + answer["duplicates"] + len(places)
+        more = answer.get("more_refused", {"count": 0, "kinds": {}})
+        assert sum(more["kinds"].values()) == more["count"]
+        rows = answer["accepted"] + answer["duplicates"] + len(places) + more["count"]
         assert all(0 <= place < rows for place in places)
 
 
