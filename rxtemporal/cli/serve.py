@@ -26,8 +26,6 @@ def serve(options: argparse.Namespace) -> int:
         return 0
     from rxtemporal.serve.server import Server
 
-    if options.demo:
-        _warm_up()
     Server(app, report, senders).listen()
     return 0
 
@@ -73,12 +71,6 @@ def _make_demo(settings: Settings | None, *, devices: bool) -> tuple[ServiceApp,
     app = ServiceApp(house.application(), settings)
     app.add_routes(list_routes(app.service))
     return app, run if devices else None
-
-
-def _warm_up() -> None:
-    from rxtemporal.serve.demo.house import warm_up
-
-    warm_up(report)
 
 
 def find_application(text: str, settings: Settings | None) -> ServiceApp:

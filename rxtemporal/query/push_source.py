@@ -118,6 +118,8 @@ class PushSource:
         if not isinstance(batch_rows, int) or batch_rows < 1:
             raise ArgumentError(f"batch_rows must be positive, got {batch_rows!r}")
         settings = make_push_settings(delay, policy, ahead, when_ahead, self._rejects)
+        # the fields of a row that are not in its payload
+        self._layout: dict[str, Any] = {"start": start, "end": end, "seq": seq, "shape": shape}
         self._rows = RowReader(
             name,
             payload_schema(schema),
@@ -189,6 +191,14 @@ class PushSource:
 
     def __repr__(self) -> str:
         return f"PushSource({self.name!r}, {self._state()})"
+
+    def _make_double(self) -> PushSource:
+        """Return a source of such rows and settings that is in no run."""
+        double = PushSource(self.name, schema=self._rows.schema, **self._layout)
+        theirs: Any = double.stream._node.source
+        own: Any = self.stream._node.source
+        theirs.settings = own.settings
+        return double
 
     def _state(self) -> str:
         if self._closed:

@@ -74,6 +74,7 @@ def list_conditions(service: Service) -> Iterator[tuple[str, bool | str]]:
         return
     # without the diagnostics, which cost much with many devices: everybody may ask
     yield "recovered", process.running or "the run has ended"
+    yield "compiled", service.compilation.describe()
     yield "log", _check_folder(service.settings.state.folder)
     yield "hand_off", _check_queues(service)
     if service.broker is not None:

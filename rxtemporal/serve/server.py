@@ -88,9 +88,15 @@ class Server(uvicorn.Server):
         for each in sockets or ():
             self._report(f"listening on {describe_address(each, self.config.is_ssl)}")
             if self._senders is not None:
-                self._sending = asyncio.create_task(self._senders(*each.getsockname()[:2]))
+                self._sending = asyncio.create_task(self._send(*each.getsockname()[:2]))
         for words in list_warnings(self._app.service.settings):
             self._report(words)
+
+    async def _send(self, host: str, port: int) -> None:
+        """Run the senders once the service is ready for them."""
+        assert self._senders is not None
+        await asyncio.to_thread(self._app.service.compilation.wait)
+        await self._senders(host, port)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let requests end, save the run and stop."""
@@ -143,6 +149,8 @@ def make_config(app: ServiceApp, settings: ServerSettings, message_bytes: int) -
         ssl_cert_reqs=ssl.CERT_NONE if settings.client_ca is None else ssl.CERT_REQUIRED,
     )
     config.limits = settings
+    # what takes long is told; nothing is, if the kernels are there
+    logging.getLogger("rxtemporal.query.compilation").setLevel(logging.INFO)
     if settings.access_log:
         logging.getLogger("rxtemporal.serve.access").setLevel(logging.INFO)
     return config

@@ -14,6 +14,7 @@ from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.runtime.process import Process
 from rxtemporal.serve.broker_feed import make_feed
+from rxtemporal.serve.compilation import Compilation
 from rxtemporal.serve.counts import Counts
 from rxtemporal.serve.feeds import SinkPair, find_feeds, make_sinks
 from rxtemporal.serve.push_sources import find_in_plan, find_in_run, guard_clocks
@@ -88,8 +89,11 @@ class Service:
         self.failures, self._began = 0, 0.0
         self._drain_callbacks: list[Callable[[], None]] = []
         self.pairs: dict[str, SinkPair] = {}
+        # a process that the caller runs has compiled what it needs so far
+        self.compilation = Compilation([])
         if isinstance(what, Application):
             self._application = what
+            self.compilation = Compilation.of_application(what)
             self.sources = find_in_plan(what)
             self.feeds, self.pairs = make_sinks(what, self.settings.results, sinks or {})
         else:
@@ -153,6 +157,7 @@ class Service:
             try:
                 self._guard_clocks()
                 self._run()
+                self.compilation.start()
                 if self.broker is not None:  # outlives the runs
                     self.broker.start()
             except BaseException:
@@ -245,6 +250,7 @@ class Service:
         self._wake.set()
         with self._lock:
             process, self.state = self.process, ServiceState.STOPPED
+        self.compilation.cancel()
         if self.broker is not None:
             self.broker.cancel()
             self.broker.join(self.settings.server.drain_seconds)

@@ -47,6 +47,7 @@ def test_the_commands_of_a_page_print_what_it_says(page: Path, tmp_path: Path) -
     if shutil.which("curl") is None:
         skip_or_fail("curl", "there is no curl")
     with serve_house(tmp_path / "state", "--no-devices") as house:
+        house.wait_until_ready()
         for command, shown in commands(page):
             ran = subprocess.run(
                 ["bash", "-c", command.replace(ADDRESS, house.url)],

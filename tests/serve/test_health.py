@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,10 +32,40 @@ def test_a_service_that_runs_is_ready(tmp_path: Path) -> None:
     service = Service(app, Settings.parse({"state": {"folder": str(tmp_path)}}))
     assert dict(list_conditions(service)) == {"running": "the service is new"}
     service.start()
-    names = ["running", "recovered", "log", "hand_off", "sinks"]
+    service.compilation.wait()
+    names = ["running", "recovered", "compiled", "log", "hand_off", "sinks"]
     assert dict(list_conditions(service)) == dict.fromkeys(names, True)
     service.stop()
     assert dict(list_conditions(service))["recovered"] == "the run has ended"
+
+
+def test_a_service_is_not_ready_before_its_kernels_are_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It says how far it is, and takes rows meanwhile; one that stops does not go on."""
+    go_on, told = threading.Event(), []
+
+    def compile_plan(nodes: Any) -> Iterator[int]:
+        for number in range(len(nodes)):
+            told.append(number)
+            yield number
+            assert go_on.wait(60)
+
+    monkeypatch.setattr("rxtemporal.serve.compilation.compile_plan", compile_plan)
+    service, source = start()
+    condition = str(dict(list_conditions(service))["compiled"])
+    assert condition.startswith("kernels are compiled: 0 of ")
+    assert source.push({"ts": 5, "device": "a", "temp": 1}).accepted == 1
+    go_on.set()
+    service.compilation.wait()
+    assert dict(list_conditions(service))["compiled"] is True
+    service.stop()
+    go_on.clear()
+    told.clear()
+    service, _ = start()
+    service.stop()
+    go_on.set()
+    assert len(told) <= 1
 
 
 def test_readiness_costs_no_diagnostics(monkeypatch: pytest.MonkeyPatch) -> None:

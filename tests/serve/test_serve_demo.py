@@ -57,17 +57,6 @@ def test_the_house_counts_readings_in_minutes():
     ]
 
 
-def test_the_house_is_warmed_up_in_memory(tmp_path, monkeypatch):
-    """It says so if it takes its time, leaves nothing behind, and covers what the run needs."""
-    monkeypatch.chdir(tmp_path)
-    said: list[str] = []
-    house.warm_up(said.append)
-    assert set(said) <= {"compiling the query, once for this installation"}
-    said.clear()
-    house.warm_up(said.append)
-    assert (said, list(tmp_path.iterdir())) == ([], [])
-
-
 # The page -----------------------------------------------------------------------------------------
 
 

@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 from child_process import environment
 
 LISTENS = re.compile(r"listening on (http://\S+)")
@@ -38,6 +40,13 @@ class Served:
                 self.url = found[1]
                 self._listens.set()
         self._listens.set()
+
+    def wait_until_ready(self) -> None:
+        """Wait until all kernels are compiled."""
+        deadline = time.monotonic() + PATIENCE
+        while httpx.get(f"{self.url}/readyz").status_code != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
     def stop(self) -> int:
         """End the service as systemd does, and return its status."""
