@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from rxtemporal.core.log import get_logger
@@ -16,6 +16,7 @@ from rxtemporal.runtime.process import Process
 from rxtemporal.serve import event_streams, health, ingest_routes, live_page, metrics
 from rxtemporal.serve.origins import check_host, check_origin
 from rxtemporal.serve.responses import (
+    GoneError,
     Message,
     Receive,
     RequestError,
@@ -108,10 +109,13 @@ class ServiceApp:
             await self._live(receive, send)
             return
         answer = _Answer(self.service, scope, send)
-        try:
-            await self._route(scope, receive, answer.send)
-        except Exception as error:
-            await self._answer_error(answer, error)
+        with suppress(GoneError):  # there is nobody to answer
+            try:
+                await self._route(scope, receive, answer.send)
+            except GoneError:
+                raise
+            except Exception as error:
+                await self._answer_error(answer, error)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
@@ -206,7 +210,15 @@ class _Answer:
             self._note(message["status"])
         elif kind == "websocket.accept":
             self._note(101)
-        await self._send(message)
+        try:
+            await self._send(message)
+        except OSError as error:
+            raise GoneError from error
+        except RuntimeError as error:
+            # uvicorn calls a WebSocket that it has closed itself, for its silence, a mistake
+            if self.scope["type"] == "websocket":
+                raise GoneError from error
+            raise
 
     def _note(self, status: int) -> None:
         self.status = status

@@ -24,6 +24,10 @@ _POLICY, _INTERNAL = 1008, 1011
 dumps: Callable[[Any], bytes] = msgspec.json.Encoder(enc_hook=str).encode
 
 
+class GoneError(OSError):
+    """The client has gone while it was answered, and the server says so."""
+
+
 class RequestError(RxTemporalError):
     """A request that is answered with an error: its status, and the reason as JSON.
 
