@@ -122,3 +122,18 @@ def test_brokers_are_killed_at_random(tmp_path: Path, number: int) -> None:
     """The consumer goes on with a broker that was killed, whatever that has lost."""
     print("RXTEMPORAL_CRASH_SEED", SEED)
     crash_brokers(tmp_path, f"{SEED} {number}", 2, 500)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("version", [3, 5])
+def test_thirty_kills_of_a_consumer(tmp_path: Path, version: int) -> None:
+    """One stream of messages goes through thirty lives of its consumer."""
+    print("RXTEMPORAL_CRASH_SEED", SEED)
+    crash_consumers(tmp_path, f"{SEED} {version} thirty", 30, 12_000, version)
+
+
+@pytest.mark.full
+def test_thirty_kills_of_a_broker(tmp_path: Path) -> None:
+    """One stream of messages goes through thirty lives of its broker."""
+    print("RXTEMPORAL_CRASH_SEED", SEED)
+    crash_brokers(tmp_path, f"{SEED} thirty", 30, 3_000)
