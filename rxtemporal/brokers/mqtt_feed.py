@@ -17,6 +17,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
 from rxtemporal.errors import ProcessEndedError
 from rxtemporal.ingress.encoded_rows import JsonMessages, MessageReader
+from rxtemporal.ingress.pushed_inputs import MOST_INPUTS
 from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.query.push_source import PushSource
@@ -211,9 +212,19 @@ class MqttFeed:
         pushes: list[tuple[str | None, Any]] = []
         for name, group in groupby(messages, lambda message: find(message.topic)):
             payloads = [message.payload for message in group]
+            if name is not None and not self._source.has_room_for_input(name):
+                self._refuse(name, payloads)
+                continue
             several = len(payloads) > 1
             pushes.append((name, JsonMessages(payloads) if several else read(payloads[0])))
         return pushes
+
+    def _refuse(self, name: str, payloads: Sequence[bytes]) -> None:
+        """Reject messages of an input beyond the number of inputs that may be."""
+        reason = f"the stream has {MOST_INPUTS} inputs, and takes no more"
+        refused = [Rejected(number, reason, each) for number, each in enumerate(payloads)]
+        self._source.rejects.push(refused, name)
+        self.keep_rejected(name, refused)
 
     def _push(self, messages: Sequence[MqttMessage]) -> None:
         pushes = self._list_pushes(messages)

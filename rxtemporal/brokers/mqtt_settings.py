@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from rxtemporal.core.safe_text import brief, hide_user, type_name
 from rxtemporal.errors import ArgumentError
+from rxtemporal.ingress.pushed_inputs import OWN
 
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
 _INPUT = "{input}"
@@ -150,6 +151,8 @@ class TopicInputs:
             return name
         match = self._match(topic)
         name = topic if match is None else match["input"]
+        if name == OWN:  # so the rows of no input are called
+            name = f"topic {topic}"
         if len(self._known) >= _MOST_TOPICS:
             self._known.clear()
         self._known[topic] = name

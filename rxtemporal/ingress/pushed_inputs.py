@@ -10,14 +10,27 @@ import numpy as np
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.events import RowEvent
+from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.batch_verdicts import REASONS, Verdicts
 from rxtemporal.ingress.clock_guard import ClockOffset
-from rxtemporal.ingress.input_stats import SourceStats
+from rxtemporal.ingress.input_stats import SourceStats, check_name
 from rxtemporal.ingress.lateness import NO_CTI, LateReason
 from rxtemporal.ingress.seen_numbers import REPEAT, UNSURE, Seen, SeenNumbers
 
 # the input of what is pushed into the source itself
 OWN = "source"
+# each input that has come costs memory for good
+MOST_INPUTS = 100_000
+
+
+def check_input(name: Any) -> str:
+    """Return the name of an input; raise if it is none, or that of the source's own rows."""
+    if check_name(name) == OWN:
+        raise ArgumentError(
+            f"no input can be called {OWN!r}: so the rows are called that are pushed without "
+            "input=, and both would have the same sequence numbers. Hint: give it another name."
+        )
+    return name  # type: ignore[no-any-return]
 
 
 class PushedInput:

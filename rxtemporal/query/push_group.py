@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from rxtemporal.ingress.input_stats import check_name
-from rxtemporal.ingress.pushed_inputs import OWN
+from rxtemporal.ingress.pushed_inputs import OWN, check_input
 from rxtemporal.ingress.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def judge_all(
 
     Raises if one of them is not accepted; the rows of the others may be in the log then.
     """
-    named = [(OWN if input is None else check_name(input), item) for input, item in pushes]
+    named = [(OWN if input is None else check_input(input), item) for input, item in pushes]
     verdicts = [judge(entry, item, name, None) for name, item in named]
     if entry.is_logged:
         entry.settle()

@@ -18,7 +18,7 @@ from rxtemporal.core.ticks import MIN_TIME, Time, TimeLike, time_ticks
 from rxtemporal.errors import ArgumentError, BindingError, ProcessEndedError, SchemaError
 from rxtemporal.ingress.input_stats import PushStats, SourceStats, check_name
 from rxtemporal.ingress.lateness import LateEvent
-from rxtemporal.ingress.pushed_inputs import OWN
+from rxtemporal.ingress.pushed_inputs import MOST_INPUTS, OWN, check_input
 from rxtemporal.ingress.pushed_source import PushedSource, make_push_settings
 from rxtemporal.ingress.rejected import Extra, ReadRows, Rejected, Rejects, choose
 from rxtemporal.ingress.row_reader import RowReader
@@ -223,7 +223,7 @@ class PushSource:
         this push may still be in the log, so push again with the same number.
         """
         # this runs once for each row that is pushed
-        name = OWN if input is None else check_name(input)
+        name = OWN if input is None else check_input(input)
         entry = self._entry
         if entry is None or self._closed or FORKS.count != entry.forks:
             entry = self._find_entry()
@@ -253,7 +253,7 @@ class PushSource:
         entry = self._find_entry()
         if not entry.accepts:
             raise entry.refuse()
-        name = OWN if input is None else check_name(input)
+        name = OWN if input is None else check_input(input)
         return await self._async.push(entry, item, name, seq, durable)
 
     def has_room(self, rows: int, waiting: int = 0) -> bool:
@@ -269,6 +269,15 @@ class PushSource:
         """
         entry = self._entry
         return entry is None or not entry.accepts or entry.has_room(rows, waiting)
+
+    def has_room_for_input(self, name: str) -> bool:
+        """Return True if rows of this input can be pushed by a service or a feed.
+
+        Each input that has come, also in an earlier life of the run, costs memory for good: so
+        there are at most 100,000.
+        """
+        inputs = {} if self._entry is None else self._entry.inputs
+        return name in inputs or len(inputs) < MOST_INPUTS
 
     def push_all(self, pushes: Iterable[tuple[str | None, Any]]) -> list[Verdict]:
         """Push for several inputs, each with its rows, and make all durable at once.
@@ -379,7 +388,7 @@ class PushSource:
         Inputs come and go without ending the source. One that returns under its name continues with
         its counters, its open rows and its sequence numbers.
         """
-        handle = PushInput(self, check_name(name))
+        handle = PushInput(self, check_input(name))
         self._handles[name] += 1
         return handle
 

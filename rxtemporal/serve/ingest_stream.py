@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rxtemporal.ingress.encoded_rows import convert_texts, has_texts
-from rxtemporal.ingress.pushed_inputs import OWN
+from rxtemporal.ingress.pushed_inputs import MOST_INPUTS, OWN
 from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.settings import WhenFull
 from rxtemporal.query.push_source import PushSource
@@ -16,8 +16,6 @@ from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.settings import Limits
 from rxtemporal.serve.tokens import Access
 
-# each name that has come costs memory for good
-MOST_SOURCES = 100_000
 # so much of a body is in the stream of rejected rows
 _MOST_SHOWN = 65_536
 
@@ -25,13 +23,12 @@ _MOST_SHOWN = 65_536
 class IngestStream:
     """A source that is pushed into, its name, and the limits of a request for it."""
 
-    __slots__ = ("_schema", "_sources", "limits", "name", "source")
+    __slots__ = ("_schema", "limits", "name", "source")
 
     def __init__(self, name: str, source: PushSource, limits: Limits) -> None:
         self.name, self.source = name, source
         entrance: Any = source.stream._node.source
         self._schema = entrance.schema if has_texts(entrance.schema) else None
-        self._sources: set[str] = set()
         hand_off = entrance.hand_off
         if hand_off is not None and hand_off.when_full is WhenFull.BLOCK:
             # more would have to wait inside of a push
@@ -47,10 +44,14 @@ class IngestStream:
         if not access.may_name(source):
             name = "the stream's own source" if source is None else f"the source {source!r}"
             raise RequestError(403, f"the token {access.name!r} may not send as {name}")
-        if source is not None and source not in self._sources:
-            if len(self._sources) >= MOST_SOURCES:
-                raise RequestError(403, f"the stream has {MOST_SOURCES} sources, and takes no more")
-            self._sources.add(source)
+        if source == OWN:
+            raise RequestError(
+                403,
+                f"no source can be called {OWN!r}: it would share its sequence numbers with rows "
+                "that are sent without the header Source. Hint: give it another name",
+            )
+        if source is not None and not self.source.has_room_for_input(source):
+            raise RequestError(403, f"the stream has {MOST_INPUTS} sources, and takes no more")
         return source
 
     def convert(self, items: Any) -> None:

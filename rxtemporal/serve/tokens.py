@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from rxtemporal.errors import ArgumentError
+from rxtemporal.ingress.pushed_inputs import OWN
 
 _PREFIX = "sha256:"
 # a token has no more characters: what is longer is not hashed
@@ -114,6 +115,12 @@ class Tokens:
         self._key = secrets.token_bytes(32)
         self._found: dict[bytes, tuple[bytes, Access]] = {}
         for name, rights in tokens.items():
+            if OWN in (rights.sources or (name,)):
+                raise ArgumentError(
+                    f"the token {name!r} would send as source {OWN!r}, which is the name of rows "
+                    "that are sent without one, and both would share their sequence numbers. "
+                    "Hint: call the token, or its source in sources=, something else."
+                )
             digest = bytes.fromhex(rights.hash.removeprefix(_PREFIX))
             key = self._hide(digest)
             if key in self._found:

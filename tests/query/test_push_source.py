@@ -893,3 +893,18 @@ def test_a_verdict_need_not_wait_for_the_disk(tmp_path, results):
     source = make_source()
     source.stream.run(results, log=tmp_path).stop()
     assert source.stats().accepted == 2
+
+
+def test_no_input_is_called_as_the_rows_of_none(results):
+    """Its sequence numbers would be those of rows that are pushed without an input."""
+    source = make_source()
+    with source.stream.run(results):
+        for push in (
+            lambda: source.push(reading(5), input="source"),
+            lambda: source.push_all([("source", reading(5))]),
+            lambda: source.input("source"),
+            lambda: asyncio.run(source.push_async(reading(5), input="source")),
+        ):
+            with pytest.raises(rxt.ArgumentError, match="no input can be called 'source'"):
+                push()
+        source.close()

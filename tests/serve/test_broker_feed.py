@@ -6,6 +6,8 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from mosquitto import broker, make_rows, publish
@@ -82,6 +84,24 @@ def test_a_message_that_cannot_be_read_is_a_dead_letter(tmp_path: Path) -> None:
         ("d2", '{"n": 1}'),
     ]
     assert service.counts.refused == 2
+
+
+def test_topics_count_as_sources_and_none_has_the_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message of an input beyond the limit is rejected; a device may be called ``source``."""
+    monkeypatch.setattr("rxtemporal.query.push_source.MOST_INPUTS", 2)
+    app, source = make_application()
+    mqtt = {"url": "mqtt://127.0.0.1:1", "topics": ["s/#"], "client_id": "c", "input": "s/{input}"}
+    service = Service(app, Settings.parse({"mqtt": mqtt}))
+    refused: list[Any] = []
+    assert service.broker is not None
+    service.broker.keep_rejected = lambda name, rows: refused.append((name, rows[0].reason))
+    with app.run(sinks={"all": rxt.Collect()}):
+        for topic in ("s/source", "s/b", "s/c", "s/b"):
+            payload = b'{"time": 5, "device": "d1", "n": 1}'
+            service.broker._push([SimpleNamespace(topic=topic, payload=payload)])
+        assert set(source.stats().inputs) == {"topic s/source", "b"}
+        source.close()
+    assert refused == [("c", "the stream has 100000 inputs, and takes no more")]
 
 
 def test_a_service_starts_before_its_broker(tmp_path: Path) -> None:

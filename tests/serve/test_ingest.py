@@ -281,3 +281,24 @@ def test_texts_become_values_for_which_json_has_no_type():
     """A date is a text in JSON, as in JSON lines."""
     house, _ = make_house(schema={"day": pl.Date})
     assert post([{"time": 1, "day": "2026-05-01"}, 5], house=house).json()["accepted"] == 1
+
+
+def test_the_name_of_the_own_input_is_reserved():
+    """A sender of this name would share its numbers with those that name no source."""
+    answer = post(reading(1), source="source")
+    assert answer.status_code == 403
+    assert "no source can be called 'source'" in answer.json()["error"]
+
+
+def test_sources_of_an_earlier_life_count(tmp_path, monkeypatch):
+    """A stream has a limit of sources, whatever way they came, and known ones go on."""
+    monkeypatch.setattr("rxtemporal.query.push_source.MOST_INPUTS", 3)
+    settings = Settings(state=StateSettings(folder=tmp_path))
+
+    async def run(*names):
+        async with open_client(make_house()[0], settings) as client:
+            posts = [await client.post(ROWS, json=reading(1), headers={"source": n}) for n in names]
+            return [each.status_code for each in posts]
+
+    assert asyncio.run(run("a", "b")) == [200, 200]
+    assert asyncio.run(run("c", "d", "a", "c")) == [200, 403, 200, 200]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from rxtemporal.errors import ArgumentError
+from rxtemporal.serve.settings import TokenSettings
 from rxtemporal.serve.tokens import OPEN, Tokens, hash_token, make_token
 
 
@@ -129,3 +130,13 @@ def test_one_text_is_one_token() -> None:
     """Two tokens with one text would have two rights."""
     with pytest.raises(ArgumentError, match="'a' and 'b' have one text"):
         Tokens({"a": Rights(hash_token("x")), "b": Rights(hash_token("x"))})
+
+
+@pytest.mark.parametrize(("name", "sources"), [("source", ()), ("gateway", ("cellar", "source"))])
+def test_no_token_shares_the_numbers_of_rows_without_a_source(
+    name: str, sources: tuple[str, ...]
+) -> None:
+    """The name of the stream's own input is reserved."""
+    with pytest.raises(ArgumentError, match="would send as source 'source'"):
+        Tokens({name: TokenSettings(make_token()[1], write=("*",), sources=sources)})
+    Tokens({"source": TokenSettings(make_token()[1], sources=("cellar",))})
