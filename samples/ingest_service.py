@@ -57,6 +57,7 @@ def list_messages(device: str) -> list[bytes]:
 
 def post_all(url: str, device: str) -> list[dict]:
     """Post the messages of a device, the last one twice; return the receipts."""
+    # if the settings have tokens, also "Authorization": f"Bearer {token}"
     headers = {"Source": device, "Content-Type": "application/json"}
     messages = list_messages(device)
     requests = [urllib.request.Request(url, each, headers) for each in [*messages, messages[-1]]]

@@ -85,12 +85,20 @@ def find_application(text: str, settings: Settings | None) -> ServiceApp:
     if not place or not name:
         raise ArgumentError(f"serve takes FILE.py:NAME or MODULE:NAME, got {text!r}")
     try:
-        found = getattr(load_module(place), name, None)
+        module = load_module(place)
     except ModuleNotFoundError as error:
         raise SourceError(
             f"there is no module {error.name!r}, which {text} needs. "
             "Hint: name a file (path/house.py:app), or put the module on Python's path."
         ) from error
+    if not hasattr(module, name):
+        there = [key for key, value in vars(module).items()
+                 if isinstance(value, (Application, ServiceApp))]  # fmt: skip
+        raise SourceError(
+            f"{place} has no name {name!r}. Hint: its applications are "
+            f"{', '.join(f'{place}:{each}' for each in there) or 'none; app = rxt.Application(…)'}."
+        )
+    found = getattr(module, name)
     if callable(found) and not isinstance(found, (Application, ServiceApp, type)):
         found = found()
     if isinstance(found, Application):

@@ -139,9 +139,19 @@ class ServiceApp:
                 check_host(scope)
         access = self.service.tokens.find(find_header(scope, b"authorization"))
         if access is None:
-            raise RequestError(401, "this path needs a token: Authorization: Bearer TOKEN")
+            given = find_header(scope, b"authorization")
+            what = "needs a token" if given is None else "does not know the token"
+            raise RequestError(
+                401,
+                f"this service {what}. Hint: send the header `Authorization: Bearer TOKEN`, with "
+                "the text that `rxtemporal serve --new-token NAME` has printed",
+            )
         if route.need is Need.READ and not access.may_read:
-            raise RequestError(403, f"the token {access.name!r} may not read")
+            raise RequestError(
+                403,
+                f"the token {access.name!r} may not read. Hint: read = true in its "
+                "section of the settings",
+            )
         return access
 
     async def _answer_error(self, answer: _Answer, error: Exception) -> None:

@@ -78,6 +78,9 @@ def read_rows(body: bytes, form: str | None, limits: Limits) -> BodyRows:
 
     ``BodyError``: it cannot be read at all. ``RequestError`` (413): it has too many rows or values.
     """
+    if form != LINES and not body.strip(_SPACE):
+        hint = 'send a row as JSON, as in {"time": "2026-05-01T12:00:00Z", …}'
+        raise BodyError(f"it is empty. Hint: {hint}", line=1, byte=0)
     if form == ARROW or (form is None and body.startswith(_ARROW)):
         return _read_arrow(body, limits)
     if len(body) > limits.text:

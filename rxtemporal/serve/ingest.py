@@ -79,10 +79,16 @@ class Ingest:
         """Return the sender of a request. ``RequestError``: 403, 404."""
         access, name = scope["access"], scope["path_params"]["name"]
         if not access.may_write(name):
-            raise RequestError(403, f"the token {access.name!r} may not write this stream")
+            raise RequestError(
+                403,
+                f"the token {access.name!r} may not write the stream {name!r}. Hint: its section "
+                "of the settings has the streams in write",
+            )
         stream = self._streams.get(name)
         if stream is None:
-            raise RequestError(404, "there is no such stream that takes rows")
+            raise RequestError(
+                404, f"there is no stream {name!r} that takes rows", streams=list(self._streams)
+            )
         return Sender(stream, access, stream.find_source(access, head.source))
 
     # Requests -------------------------------------------------------------------------------------

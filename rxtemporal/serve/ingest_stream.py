@@ -42,8 +42,15 @@ class IngestStream:
         """
         source = access.default_source if source is None else source
         if not access.may_name(source):
-            name = "the stream's own source" if source is None else f"the source {source!r}"
-            raise RequestError(403, f"the token {access.name!r} may not send as {name}")
+            if source is None:
+                reason = "may send as several sources, and the request names none"
+            else:
+                reason = f"may not send as the source {source!r}"
+            raise RequestError(
+                403,
+                f"the token {access.name!r} {reason}. Hint: send the header `Source: NAME` with "
+                "one of the names that its section of the settings has in sources",
+            )
         if source == OWN:
             raise RequestError(
                 403,

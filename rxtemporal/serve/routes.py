@@ -59,10 +59,18 @@ class Routes:
             value, parts[2] = parts[2], "{}"
             methods = self._routes.get(tuple(parts))
         if methods is None:
-            raise RequestError(404, "there is nothing at this path")
+            raise self._make_missing(path)
         route = methods.get("GET" if method == "HEAD" else method)
         if route is None:
             allowed = ", ".join(methods)
             headers = [(b"allow", allowed.encode())]
             raise RequestError(405, f"this path takes {allowed}", headers=headers)
         return route, {"name": value} if value else {}
+
+    def _make_missing(self, path: str) -> RequestError:
+        """Return the answer to a path that there is not, with those that there are."""
+        hint = "Hint: one of these paths"
+        if path != "/" and path.endswith("/"):
+            hint = "Hint: the same path without the slash at its end, or one of these"
+        paths = ["/".join(key).replace("{}", "{name}") for key in self._routes]
+        return RequestError(404, f"there is nothing at this path. {hint}", paths=sorted(paths))

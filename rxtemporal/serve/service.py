@@ -12,6 +12,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.query.application import AnySink, Application
+from rxtemporal.query.push_source import PushSource
 from rxtemporal.runtime.process import Process
 from rxtemporal.serve.broker_feed import make_feed
 from rxtemporal.serve.compilation import Compilation
@@ -98,6 +99,7 @@ class Service:
             self.feeds, self.pairs = make_sinks(what, self.settings.results, sinks or {})
         else:
             self._adopt(what, sinks)
+        _check_streams(self.settings, self.sources)
         self.taps = {name: StreamTap() for name in self.sources}
         self.broker = make_feed(self.settings.mqtt, self.sources, self.taps)
 
@@ -263,3 +265,15 @@ class Service:
     def __repr__(self) -> str:
         streams = ", ".join(self.sources) or "-"
         return f"Service({self.name!r}, {self.state.value}: streams {streams})"
+
+
+def _check_streams(settings: Settings, sources: Mapping[str, PushSource]) -> None:
+    """Refuse a token for a stream that there is not; a pattern may mean later ones."""
+    for name, token in settings.tokens.items():
+        for stream in token.write:
+            if "*" not in stream and stream not in sources:
+                raise ArgumentError(
+                    f"[tokens.{name}] write has the stream {stream!r}, which takes no rows here; "
+                    f"the streams are {', '.join(map(repr, sources)) or 'none'}. Hint: the name is "
+                    "that of the PushSource, or of application.define_stream(name, …)."
+                )

@@ -60,7 +60,7 @@ def test_a_new_token_is_shown_once_and_hashed(capsys: pytest.CaptureFixture[str]
     ("name", "words"),
     [
         (":nothing", "is no application, but 4"),
-        (":missing", "is no application, but None"),
+        (":missing", "has no name 'missing'. Hint: its applications are"),
         ("", "serve takes FILE.py:NAME or MODULE:NAME"),
     ],
 )
@@ -91,6 +91,19 @@ def test_mistakes_are_told(
     """Each mistake has a line on standard error, and the exit status is 1."""
     assert main(["serve", *arguments]) == 1
     assert words in capsys.readouterr().err
+
+
+def test_a_token_for_a_stream_that_there_is_not_is_refused(
+    house: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name that is misspelt shows before a sender gets 403; a pattern may mean later streams."""
+    config = tmp_path / "serve.toml"
+    for streams, status in (('"readngs"', 1), ('"readings", "x*"', 0)):
+        config.write_text(f'[tokens.a]\nhash = "{hash_token("x")}"\nwrite = [{streams}]\n')
+        assert main(["serve", f"{house}:app", "--config", str(config), "--check"]) == status
+    error = capsys.readouterr().err
+    assert "[tokens.a] write has the stream 'readngs'" in error
+    assert "the streams are 'readings'" in error
 
 
 def test_devices_are_those_of_the_demonstration(

@@ -66,7 +66,7 @@ def test_errors_are_json() -> None:
         served = make_app()
         async with served.lifespan():
             missing = await ask(served, "/nothing/there")
-            assert (missing.status_code, list(missing.json())) == (404, ["error"])
+            assert (missing.status_code, list(missing.json())) == (404, ["error", "paths"])
             wrong = await ask(served, "/healthz", "DELETE")
             assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET")
             refused = await ask(served, "/refuse")

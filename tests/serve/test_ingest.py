@@ -283,6 +283,28 @@ def test_texts_become_values_for_which_json_has_no_type():
     assert post([{"time": 1, "day": "2026-05-01"}, 5], house=house).json()["accepted"] == 1
 
 
+def test_first_mistakes_are_answered_with_what_to_do():
+    """A token, a source, a body or a path that is missing is told with a hint."""
+    text, digest = make_token()
+    rights = TokenSettings(digest, write=("readings",), sources=("a", "b"))
+    settings = Settings(tokens={"gateway": rights})
+    bearer = f"Bearer {text}"
+    for answer, status, words in (
+        (post(reading(1), settings), 401, "needs a token. Hint: send the header `Authorization"),
+        (post(reading(1), settings, authorization=text), 401, "`Authorization: Bearer TOKEN`"),
+        (post(reading(1), settings, authorization=bearer), 403, "header `Source: NAME`"),
+        (post(reading(1), settings, authorization=bearer, source="c"), 403, "`Source: NAME`"),
+        (post(b""), 400, "it is empty. Hint: send a row"),
+        (post(b" \n"), 400, "it is empty"),
+        (post(reading(1), path=ROWS + "/"), 404, "without the slash at its end"),
+        (post(reading(1), path="/"), 404, "Hint: one of these paths"),
+        (post(reading(1), path="/streams/none"), 404, "there is no stream 'none'"),
+    ):
+        assert answer.status_code == status
+        assert words in answer.json()["error"]
+    assert "/streams/{name}" in post(reading(1), path="/").json()["paths"]
+
+
 def test_the_name_of_the_own_input_is_reserved():
     """A sender of this name would share its numbers with those that name no source."""
     answer = post(reading(1), source="source")
