@@ -568,6 +568,7 @@ def test_a_long_push_that_is_cancelled_holds_nothing_up(results):
         long = asyncio.ensure_future(source.push_async(rows, input="a"))
         behind = asyncio.ensure_future(source.push_async(reading(7), input="a"))
         other = asyncio.ensure_future(source.push_async(reading(5), input="b"))
+        await asyncio.sleep(0)  # now all three are queued
         await asyncio.to_thread(queued.set)
         assert (await other).accepted == 1
         long.cancel()
