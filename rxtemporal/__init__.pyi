@@ -96,6 +96,8 @@ from .errors import (
 )
 from .errors import (
     SpoolError as SpoolError,
+)
+from .errors import (
     StoppedError as StoppedError,
 )
 from .errors import (

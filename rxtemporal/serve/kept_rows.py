@@ -151,7 +151,6 @@ class KeptRows:
 
         return finish
 
-
     def load(self, state: bytes) -> bool:
         """Keep the rows of a state; return True if the stream had ended."""
         oldest, cti, ended, rows = loads(
