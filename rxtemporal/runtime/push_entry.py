@@ -1,4 +1,28 @@
-"""Entry of pushes into a run: each gets a verdict, and is durable afterwards."""
+"""Entry of pushes into a run: each gets a verdict, and is durable afterwards.
+
+How a pushed row becomes durable in a run with an event log:
+
+1. ``RowReader`` holds the row to the schema, outside all locks. A misfit is rejected, and not
+   logged.
+2. ``judge_one`` or ``judge`` takes the stream's lock. ``_begin`` waits for room in the hand-off,
+   which releases the lock meanwhile, and raises if the run has ended.
+3. The clock guard and the sequence numbers are asked. A rejected row and a duplicate are not
+   logged.
+4. The door judges the row, late or not, and then the tape notes it in memory. ``HeldRows`` holds a
+   batch that is due; with a hand-off, the batch enters the queue.
+5. ``settle`` leaves the lock and calls ``Log.flush``. One thread writes all noted records as one
+   transaction, whose commit syncs; ``RunStore.append`` then counts them in the file beside it,
+   without a sync.
+6. ``HeldRows.release`` gives the durable batches to the query. With a hand-off the query may have
+   computed already; ``Process`` flushes the log before it writes to a sink.
+7. ``on_safe`` begins a checkpoint if one is due. Its ``cut`` says which records it covers; their
+   entries are deleted once it is valid.
+8. The source publishes late and rejected rows, and ``push`` returns the verdict.
+
+An error before the commit ends the run, and the push raises ``ProcessEndedError``. After a crash
+behind the commit the row is in the log without a verdict: a second push with its sequence number
+is a duplicate.
+"""
 
 from __future__ import annotations
 

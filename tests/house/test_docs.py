@@ -159,9 +159,10 @@ def test_the_picture_of_the_layers_is_that_of_the_contract() -> None:
     assert set(re.findall(r"^\| `(\w+)`(?:, private)? \|", page, re.M)) == set(expected)
 
 
-def test_the_files_that_the_architecture_names_exist() -> None:
+@pytest.mark.parametrize("name", ["architecture", "design"])
+def test_the_files_that_a_page_for_contributors_names_exist(name: str) -> None:
     """Each path of a Python file on the page is one of the project."""
-    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    page = (DOCS / f"{name}.md").read_text("utf-8")
     named = set(re.findall(r"`([\w/]+\.pyi?)`", page)) - {"rxtemporal/operators/sample.py"}
     named -= {"rxtemporal/engine/steps/sample.py", "tests/operators/test_sample.py"}
     named -= {"lineage/rules/sample.py"}
