@@ -91,9 +91,9 @@ _STREAMS = [
     Metric("ahead.events", _COUNTER, "{event}", _STREAM,
            "Events and CTIs that were ahead of the wall clock"),
     Metric("duplicates", _COUNTER, "{event}", _STREAM,
-           "Rows pushed with a sequence number that was there already"),
+           "Rows pushed with a sequence number that has come before"),
     Metric("unsure", _COUNTER, "{event}", _STREAM,
-           "Rows taken although their sequence numbers may have come before"),
+           "Rows accepted although their sequence numbers may have come before"),
     Metric("rejected", _COUNTER, "{event}", _STREAM,
            "Rows pushed that do not fit the schema or cannot be read"),
     Metric("inputs", _GAUGE, "{input}", _STREAM, "Inputs (devices) so far"),
@@ -122,8 +122,8 @@ _QUERIES = [
                "How far the CTI of the results is behind the wall clock"),
     Metric("query.cti.age", _GAUGE, "s", _QUERY, "Time since the CTI of the results last advanced"),
     Metric("held_back.age", _GAUGE, "s", (*_QUERY, "stream"),
-           "For how long a stream has held back a query that has rows; absent if none does. The "
-           "label stream is empty if an open row does"),
+           "Time for which a stream has held back a query with rows; absent if no stream does. "
+           "The label stream is empty if an open row holds it back"),
     Metric("held_back.rows", _GAUGE, "{row}", (*_QUERY, "stream"),
            "Rows of the query that wait for this stream"),
     Metric("sink.restarts", _COUNTER, "{restart}", _QUERY,
