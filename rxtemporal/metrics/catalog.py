@@ -84,7 +84,7 @@ _STREAMS = [
            "Late events by reason: dropped, adjusted, end moved, no open row; or ahead: dropped "
            "because they were ahead of the wall clock"),
     Metric("lateness", _HISTOGRAM, "s", _STREAM,
-           "How far late events were behind the CTI, without those that a subject judged",
+           "Distance of late events behind the CTI, except events that a subject judged",
            needs_datetimes=True),
     _make_time("largest_lateness", "s", _STREAM,
                "The smallest delay with which no event would have been late"),
@@ -99,7 +99,7 @@ _STREAMS = [
     Metric("inputs", _GAUGE, "{input}", _STREAM, "Inputs (devices) so far"),
     _make_time("cti.timestamp", "s", _STREAM,
                "The CTI in seconds since 1970; absent before the first and after the end of time"),
-    _make_time("cti.lag", "s", _STREAM, "How far the CTI is behind the wall clock"),
+    _make_time("cti.lag", "s", _STREAM, "Distance of the CTI behind the wall clock"),
     Metric("cti.age", _GAUGE, "s", _STREAM, "Time since the CTI last advanced"),
     Metric("waiting.events", _GAUGE, "{event}", _STREAM, "Accepted events that wait for a CTI"),
     Metric("open.events", _GAUGE, "{event}", _STREAM, "Start edges without an end edge"),
@@ -119,7 +119,7 @@ _QUERIES = [
     _make_time("query.cti.timestamp", "s", _QUERY,
                "The CTI of a query's results in seconds since 1970: they are complete up to it"),
     _make_time("query.cti.lag", "s", _QUERY,
-               "How far the CTI of the results is behind the wall clock"),
+               "Distance of the CTI of the results behind the wall clock"),
     Metric("query.cti.age", _GAUGE, "s", _QUERY, "Time since the CTI of the results last advanced"),
     Metric("held_back.age", _GAUGE, "s", (*_QUERY, "stream"),
            "Time for which a stream has held back a query with rows; absent if no stream does. "
