@@ -24,7 +24,7 @@ SCHEMA = {"device": pl.String, "temp": pl.Float64}
 READINGS = 360  # one every ten seconds, for an hour
 
 
-def report(subject: rxt.CtiSynchronizingSubjectAlternate, name: str, start: datetime) -> None:
+def report(subject: rxt.CtiSynchronizingSubject, name: str, start: datetime) -> None:
     with subject.input(name) as into:
         for n in range(READINGS):
             time = start + timedelta(seconds=10 * n)
@@ -34,7 +34,7 @@ def report(subject: rxt.CtiSynchronizingSubjectAlternate, name: str, start: date
 
 
 def main() -> None:
-    subject = rxt.CtiSynchronizingSubjectAlternate.create_point(delay=timedelta(hours=1))
+    subject = rxt.CtiSynchronizingSubject.create_point(delay=timedelta(hours=1))
     warm = (
         rxt.from_observable(subject, schema=SCHEMA)
         .where(pl.col("temp") >= 23)

@@ -22,7 +22,7 @@ def main() -> None:
     recorded = flights()
     feeds = {airport: departures(recorded, airport) for airport in AIRPORTS}
 
-    subject = rxt.CtiSynchronizingSubjectAlternate.create_point(delay=timedelta(hours=4))
+    subject = rxt.CtiSynchronizingSubject.create_point(delay=timedelta(hours=4))
     hourly = (
         rxt.from_observable(subject, schema=DEPARTURE_SCHEMA, batch_rows=512)
         .group_by("origin")
