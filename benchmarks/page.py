@@ -44,11 +44,11 @@ class Results:
         return words
 
     def table(self, name: str) -> str:
-        """Return one table: what was measured, the figure, its range, and the goal."""
+        """Return one table: what was measured, the median, and the range of the rounds."""
         rows = [each for each in self._figures if each.table == name]
         if not rows:
             return UNMEASURED
-        lines = ["| | median | rounds | goal |", "|---|---|---|---|"]
+        lines = ["| | median | range |", "|---|---|---|"]
         return "\n".join([*lines, *(_row(each) for each in rows)])
 
     def tables(self, names: Iterable[str]) -> str:
@@ -73,12 +73,8 @@ class Results:
 
 
 def _row(figure: Figure) -> str:
-    goal = ""
-    if figure.asked is not None:
-        sign = "≤" if figure.less_is_better else "≥"
-        goal = f"{sign} {figure.asked:g} {'met' if figure.met else '**not met**'}"
     span = "" if figure.low is None else f"{_number(figure.low)} to {_number(figure.high)}"
-    return f"| {figure.what} | {_number(figure.value)} {figure.unit} | {span} | {goal} |"
+    return f"| {figure.what} | {_number(figure.value)} {figure.unit} | {span} |"
 
 
 def _number(value: float | None) -> str:
