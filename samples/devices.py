@@ -1,9 +1,9 @@
 """Four devices push readings from their own threads, and one query runs over all of them.
 
 Each device has its own input of one push source: it opens the input, reports every ten seconds for
-an hour, and closes it. The source's delay of an hour is longer than the devices can be apart, so the
-counts do not depend on how the threads are scheduled. A fifth device reports a day late: all its
-readings are late.
+an hour, and closes it. The source's delay of an hour is longer than the devices can be apart, so
+the counts do not depend on how the threads are scheduled. A fifth device reports a day late: all
+its readings are late.
 
     python samples/devices.py
 """
