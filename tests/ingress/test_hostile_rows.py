@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, tzinfo
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from products import draw_product
 
 from rxtemporal import Cti, EdgeEvent, EventBatch, PointEvent
 from rxtemporal.core.payloads import PayloadReader
@@ -87,21 +89,24 @@ BAD_VALUES: list[Any] = [
     pl.Series([1]),
     pl.DataFrame({"x": [1]}), lambda: None, type, NotImplemented, ..., memoryview(b"x"),
 ]  # fmt: skip
-BAD_ROWS: list[Any] = [
-    *BAD_VALUES,
+# where a value is in what is pushed
+PLACES: dict[str, Callable[[Any], Any]] = {
+    "row": lambda value: value,
+    "field of an event": lambda value: PointEvent(5, {"device": "a", "temp": value}),
+    "payload": lambda value: PointEvent(5, value),
+    "field": lambda value: {**GOOD, "temp": value},
+    "time": lambda value: {**GOOD, "time": value},
+}
+OTHER_ROWS: list[Any] = [
     {},
     {"time": 5},
     {SaysYes("device"): "a", "time": 5, "temp": 1.0},
     {SaysYes("other"): 1, "time": 5, "temp": 1.0},
     hostile("__getitem__", "__iter__", "__len__", "keys", "get", "items", base=dict),
     hostile("__getitem__", "__iter__", "__len__", "keys"),
-        PointEvent.__new__(PointEvent),
+    PointEvent.__new__(PointEvent),
     Cti.__new__(Cti),
     EdgeEvent.__new__(EdgeEvent),
-    *(PointEvent(5, {"device": "a", "temp": value}) for value in BAD_VALUES),
-    *(PointEvent(5, value) for value in BAD_VALUES),
-    *({**GOOD, "temp": value} for value in BAD_VALUES),
-    *({**GOOD, "time": value} for value in BAD_VALUES),
     PointEvent,
     Cti,
     GOOD.keys(),
@@ -109,11 +114,26 @@ BAD_ROWS: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(len(BAD_ROWS)))
-@pytest.mark.parametrize("good", [0, 2, MANY])
+@pytest.mark.parametrize(
+    ("place", "number", "good"),
+    draw_product(PLACES, range(len(BAD_VALUES)), [0, 2, MANY], together=2),
+)
+def test_no_value_raises_wherever_it_is(place, number, good):
+    """Whatever a value is, the row that it is in is rejected, and the others are read."""
+    check_rejected(PLACES[place](BAD_VALUES[number]), good)
+
+
+@pytest.mark.parametrize(
+    ("number", "good"), draw_product(range(len(OTHER_ROWS)), [0, 2, MANY], together=2)
+)
 def test_no_row_raises_and_the_others_pass(number, good):
-    """Whatever a row is, it alone is rejected; its text is short, and the others are read."""
-    row, reader = BAD_ROWS[number], make()
+    """Whatever a row is, it alone is rejected, and the others are read."""
+    check_rejected(OTHER_ROWS[number], good)
+
+
+def check_rejected(row: Any, good: int) -> None:
+    """Read a row, alone or behind so many good ones: it is rejected, and its text is short."""
+    reader = make()
     if not good:
         item, _ = reader.read_one(row)
         assert isinstance(item, Rejected)
@@ -128,10 +148,21 @@ def test_no_row_raises_and_the_others_pass(number, good):
     assert len(repr(rejected[0])) < 3_000
 
 
-@pytest.mark.parametrize("number", range(len(BAD_ROWS)))
-def test_whatever_is_pushed_alone_is_rejected_or_read(number):
+@pytest.mark.parametrize(("place", "number"), draw_product(PLACES, range(len(BAD_VALUES))))
+def test_whatever_is_pushed_alone_is_rejected_or_read(place, number):
     """``read`` takes any object, also one that is no list."""
-    read = make().read(BAD_ROWS[number])
+    check_none_read(PLACES[place](BAD_VALUES[number]))
+
+
+@pytest.mark.parametrize("number", range(len(OTHER_ROWS)))
+def test_whatever_is_pushed_alone_as_a_row_is_rejected_or_read(number):
+    """``read`` takes any object, also one that is no row."""
+    check_none_read(OTHER_ROWS[number])
+
+
+def check_none_read(pushed: Any) -> None:
+    """Push an object: none of its rows is accepted."""
+    read = make().read(pushed)
     assert read.rows == len(read.rejected)
     assert not len(read.items)
 

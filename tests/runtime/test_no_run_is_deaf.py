@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from faults import ERRORS, Fault, NotedSink, Trial, Way, count_up, reading
+from products import draw_product
 from resumed_runs import save_at_once
 
 from rxtemporal import PointEvent
@@ -48,19 +47,14 @@ HOPS: dict[str, Any] = {
     "late": None,
     "rejects": None,
 }
-# an ordinary one, one that cannot be written out, one of our own, and Ctrl-C
-FEW = ("RuntimeError", "EvilError", "BadPayloadError", "KeyboardInterrupt")
 
 
-def list_cases() -> Iterator[Any]:
-    """Yield each way, hop and error; most errors are for the long run."""
-    for name, hop, error in itertools.product(WAYS, HOPS, ERRORS):
-        # the thread that writes a checkpoint gets no Ctrl-C
-        if can_strike(name, hop) and (hop != "writer" or isinstance(ERRORS[error](), Exception)):
-            many = [False, True] if error == "RuntimeError" else [False]
-            for each in many:
-                marks = () if error in FEW else pytest.mark.full
-                yield pytest.param(name, hop, error, each, marks=marks)
+def is_case(name: str, hop: str, error: str, many: bool) -> bool:
+    """Return True if this error can be raised at this hop."""
+    if many and error != "RuntimeError":
+        return False
+    # the thread that writes a checkpoint gets no Ctrl-C
+    return can_strike(name, hop) and (hop != "writer" or isinstance(ERRORS[error](), Exception))
 
 
 def can_strike(name: str, hop: str) -> bool:
@@ -86,7 +80,10 @@ def put_into(hop: str, fault: Fault, trial: Trial) -> None:
         trial.way.source.rejects.subscribe(fault.strike)
 
 
-@pytest.mark.parametrize(("name", "hop", "error", "many"), list(list_cases()))
+@pytest.mark.parametrize(
+    ("name", "hop", "error", "many"),
+    draw_product(WAYS, HOPS, ERRORS, [False, True], together=2, allowed=is_case),
+)
 def test_every_exception_at_every_hop(name, hop, error, many, tmp_path: Path, monkeypatch):
     """The row is in the result, or the run has ended and both sides are told."""
     way, fault = Way(name, tmp_path), Fault(ERRORS[error]())
@@ -145,8 +142,7 @@ PAYLOADS = {
 }
 
 
-@pytest.mark.parametrize("value", PAYLOADS)
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize(("name", "value"), draw_product(WAYS, PAYLOADS))
 def test_every_payload(name, value, tmp_path: Path, monkeypatch):
     """A payload that does not fit is rejected; where nobody can be told of it, the run ends."""
     # polars fails to write out an int of 5,000 digits, and reports that beside its error

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from products import draw_seeds
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
@@ -73,7 +74,7 @@ def state(rows: list[Row], cti: int) -> list[Row]:
     return sorted((s, e if e < cti else MAX_TIME, x) for s, e, x in rows if s < cti)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", draw_seeds(150, 25))
 def test_edges_are_the_state_at_each_cti(seed: int) -> None:
     """After each batch the table holds the rows that have begun, with the ends that have come."""
     rng = random.Random(seed)
@@ -87,7 +88,7 @@ def test_edges_are_the_state_at_each_cti(seed: int) -> None:
         assert sorted(held) == list(range(1, len(held) + 1))
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", draw_seeds(150, 25))
 def test_a_run_that_is_taken_up_writes_what_is_missing(seed: int) -> None:
     """A run that broke off anywhere, and another one cut otherwise, make the same table as one."""
     rng = random.Random(1_000 + seed)
@@ -105,7 +106,7 @@ def test_a_run_that_is_taken_up_writes_what_is_missing(seed: int) -> None:
     assert table(records) == expected
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", draw_seeds(60, 10))
 def test_a_source_that_gives_only_what_is_new_has_numbers_of_its_own(seed: int) -> None:
     """A run over a live source, which gives nothing twice, changes no row of the runs before."""
     rng = random.Random(3_000 + seed)
@@ -136,7 +137,7 @@ def test_a_source_that_gives_something_else_is_refused(given: int) -> None:
         step.on_batch(batch([(11, 12, 0, 1)], 20))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", draw_seeds(60, 10))
 def test_points_come_once_and_when_the_cti_has_passed_them(seed: int) -> None:
     """Points that a query lets through early wait; a run that is taken up leaves out the known."""
     rng = random.Random(2_000 + seed)
