@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 import pytest
 from reactivex import of
+from run_settings import save_often
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EventShape, IntervalEvent, PointEvent
 from rxtemporal.core.events import Event
 from rxtemporal.errors import ArgumentError, CheckpointError
-from rxtemporal.runtime import checkpoint
 from rxtemporal.testing import assert_same_history
 
 EVENTS: list[Event] = [
@@ -209,8 +209,7 @@ def test_a_run_that_is_resumed_has_each_row_once(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hidden file is cut where the checkpoint was taken, and goes on from there."""
-    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
-    monkeypatch.setattr(checkpoint, "SHARE", 1e9)
+    save_often(monkeypatch)
     path, kept = tmp_path / f"out{suffix}", tmp_path / "kept"
     frame = pl.DataFrame({"t": range(100), "x": [n / 4 for n in range(100)]})
     each = rxt.AdvanceTimeSettings(

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 from kafka_cluster import KafkaCluster
+from run_settings import save_often
 from sink_input import wait_until
 
 import rxtemporal as rxt
 from rxtemporal.brokers import kafka_client, kafka_cursor
-from rxtemporal.runtime import checkpoint
 
 SCHEMA = {"p": int, "n": int}
 # the mock cluster answers a fetch late, and librdkafka tries again late
@@ -151,8 +151,7 @@ def test_live_messages_of_lower_times_come_once_beside_a_backlog(
     restarts: each offset comes once and in order, and the saved position never goes back.
     """
     positions = note_commits(monkeypatch)
-    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
-    monkeypatch.setattr(checkpoint, "SHARE", 1e9)
+    save_often(monkeypatch)
     monkeypatch.setattr(kafka_cursor, "MOST_MESSAGES", 100)
     topic, draw, ends = f"topic-{next(_numbers)}", random.Random(seed), [0, 0, 0, 0]
     cluster.create(topic, 4)

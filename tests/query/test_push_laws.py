@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
 import threading
 from collections import Counter
@@ -15,11 +14,10 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_settings import save_often, skip_sync
 from runs import SOON
 
 import rxtemporal as rxt
-from rxtemporal.runtime import checkpoint
-from rxtemporal.storage.event_log import database
 from rxtemporal.testing import assert_same_history
 
 SCHEMA = {"id": int, "who": str}
@@ -30,11 +28,9 @@ DELAY = 6
 def _no_disk() -> Iterator[None]:
     """Wait for no disk."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda handle: None)
-        patch.setattr(database, "SYNCHRONOUS", "OFF")
+        skip_sync(patch)
         # a checkpoint is due after each push
-        patch.setattr(checkpoint, "SECONDS", 0.0)
-        patch.setattr(checkpoint, "SHARE", 1e9)
+        save_often(patch)
         yield
 
 

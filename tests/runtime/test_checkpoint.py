@@ -13,7 +13,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-from resumed_runs import SOON, Table, save_at_once
+from resumed_runs import SOON, Table
+from run_settings import save_at_once
 from runs import Log
 
 import rxtemporal as rxt

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from run_settings import save_never, save_often, skip_sync
 from runs import SOON
 
 import rxtemporal as rxt
@@ -17,8 +18,7 @@ from rxtemporal import agg
 from rxtemporal.core.turns import FairLock
 from rxtemporal.engine.codec import Captured
 from rxtemporal.errors import ProcessEndedError, SpoolError
-from rxtemporal.runtime import checkpoint
-from rxtemporal.storage.event_log import database, store
+from rxtemporal.storage.event_log import store
 from rxtemporal.storage.event_log.store import RunStore
 from rxtemporal.storage.event_log.stored_log import StoredLog
 from rxtemporal.storage.salvage import salvage
@@ -77,9 +77,8 @@ class Counting:
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Begin a checkpoint whenever none is being written."""
-    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
-    monkeypatch.setattr(checkpoint, "SHARE", 1e9)
-    monkeypatch.setattr(database, "SYNCHRONOUS", "OFF")
+    save_often(monkeypatch)
+    skip_sync(monkeypatch)
 
 
 class Stop:
@@ -177,7 +176,7 @@ def test_any_moment_of_a_checkpoint_can_be_the_last(
             run.push(draw.choice([1, 5]))
         run.process.stop()
     # the run is not saved again before it is compared
-    monkeypatch.setattr(checkpoint, "SECONDS", 1e9)
+    save_never(monkeypatch)
     for image in images:
         if draw.random() < 0.3:
             out = tmp_path / f"copy {image.folder.name}"

@@ -15,8 +15,9 @@ import polars as pl
 import pytest
 from child_process import environment
 from reactivex.subject import Subject
-from resumed_runs import Table, save_at_once
+from resumed_runs import Table
 from row_file import RowFile
+from run_settings import save_at_once, save_often, skip_sync
 from runs import SOON, Log
 
 import rxtemporal as rxt
@@ -28,7 +29,6 @@ from rxtemporal.operators.plan import Node
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.runtime import checkpoint as resuming
 from rxtemporal.runtime.hand_off import Consumer
-from rxtemporal.storage.event_log import database
 from rxtemporal.storage.event_log.store import RunStore, recover
 from rxtemporal.storage.event_log.stored_log import StoredLog
 from rxtemporal.testing import assert_same_history
@@ -253,9 +253,8 @@ def test_a_stream_that_had_completed_beside_a_hand_off(tmp_path: Path) -> None:
 
 def test_producers_go_on_while_it_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several push at once, each save is whole: no event twice, none lost, whoever saves."""
-    monkeypatch.setattr(resuming, "SECONDS", 0.01)
-    monkeypatch.setattr(resuming, "SHARE", 1e9)
-    monkeypatch.setattr(database, "SYNCHRONOUS", "OFF")
+    save_often(monkeypatch, 0.01)
+    skip_sync(monkeypatch)
     saved, save = list[bytes](), RunStore.save
 
     def note(store: RunStore, state: Sequence[Chunk], records: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,12 +15,12 @@ from drawn_runs import NAMES, Ran, happenings, made, options
 from hypothesis import given
 from hypothesis import strategies as st
 from logged_runs import Life, asked, entering, others, undisturbed
+from run_settings import save_never, skip_sync
 from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import EventShape
 from rxtemporal.runtime import checkpoint as resuming
-from rxtemporal.storage.event_log import database
 from rxtemporal.storage.event_log import store as stores
 from rxtemporal.storage.event_log.store import RunStore
 from rxtemporal.testing import assert_same_history
@@ -31,9 +30,8 @@ from rxtemporal.testing import assert_same_history
 def on_demand() -> Iterator[None]:
     """Wait for no disk, and save only where a test says so."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda handle: None)
-        patch.setattr(database, "SYNCHRONOUS", "OFF")
-        patch.setattr(resuming, "SECONDS", 1e9)
+        skip_sync(patch)
+        save_never(patch)
         yield
 
 

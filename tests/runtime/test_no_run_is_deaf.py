@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 from faults import ERRORS, Fault, NotedSink, Trial, Way, count_up, reading
 from products import draw_product
-from resumed_runs import save_at_once
+from run_settings import save_at_once, save_often
 
 from rxtemporal import PointEvent
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.errors import RxTemporalError
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.packer import Packer
-from rxtemporal.runtime import checkpoint
 from rxtemporal.runtime.checkpoint import Checkpointer
 from rxtemporal.runtime.hand_off import BoundedQueue
 from rxtemporal.runtime.hand_off.buffer import SpillBuffer
@@ -98,8 +97,7 @@ def test_every_exception_at_every_hop(name, hop, error, many, tmp_path: Path, mo
     if hop == "checkpoint":
         save_at_once(monkeypatch)
     elif hop == "writer":  # whenever no other one is being written
-        monkeypatch.setattr(checkpoint, "SECONDS", 0)
-        monkeypatch.setattr(checkpoint, "SHARE", 1e9)
+        save_often(monkeypatch)
     sink = NotedSink(fault if hop == "sink" else None)
     trial = Trial(way, sink, way.stream.where(keep))
     put_into(hop, fault, trial)

@@ -9,7 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 from no_spark import Nothing, closed, table
-from resumed_runs import SOON, save_at_once
+from resumed_runs import SOON
+from run_settings import save_at_once
 
 import rxtemporal as rxt
 from rxtemporal import EventShape, agg

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,11 +14,11 @@ from drawn_runs import NAMES, Ran, happenings, made, options
 from hypothesis import given
 from hypothesis import strategies as st
 from logged_runs import Life, asked, entering, known, others, undisturbed
+from run_settings import skip_sync
 from runs import SOON, Log
 
 import rxtemporal as rxt
 from rxtemporal import EventShape
-from rxtemporal.storage.event_log import database
 from rxtemporal.storage.event_log import store as stores
 from rxtemporal.storage.event_log.store import RunStore
 from rxtemporal.testing import assert_same_history
@@ -29,8 +28,7 @@ from rxtemporal.testing import assert_same_history
 def unsynced() -> Iterator[None]:
     """Nothing here is about what a dead machine leaves: waiting for its disk takes most time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda handle: None)
-        patch.setattr(database, "SYNCHRONOUS", "OFF")
+        skip_sync(patch)
         yield
 
 

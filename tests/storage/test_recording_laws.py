@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from physical import SCHEMA
 from reactivex.subject import Subject
 from reactivex.testing import TestScheduler
+from run_settings import skip_sync
 
 import rxtemporal as rxt
 from rxtemporal.testing import assert_same_history
@@ -27,7 +27,7 @@ from rxtemporal.testing import assert_same_history
 def unsynced() -> Iterator[None]:
     """Nothing here is about what a dead machine leaves: waiting for its disk takes most time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda handle: None)
+        skip_sync(patch)
         yield
 
 

@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 
 import pytest
 from reactivex.subject import Subject
-from resumed_runs import save_at_once
+from run_settings import save_at_once, save_never, save_often
 from runs import SOON
 
 import rxtemporal as rxt
 from rxtemporal import PointEvent, agg
 from rxtemporal.errors import RxTemporalError
-from rxtemporal.runtime import checkpoint
 from rxtemporal.storage.event_log import recorder
 from rxtemporal.storage.event_log import store as stores
 
@@ -83,13 +82,12 @@ def _make_folders(base: Path, way: str, patch: pytest.MonkeyPatch) -> Folders:
         return shutil.copytree(base / source, base / name)
 
     save_at_once(patch)
-    patch.setattr(checkpoint, "SECONDS", 1e9)
+    save_never(patch)
     run = Run(base / "folder", way).push(0, 4)
     older.append(copy(run, "early"))
-    patch.setattr(checkpoint, "SECONDS", -1.0)
-    patch.setattr(checkpoint, "SHARE", 1e9)
+    save_often(patch)
     run.push(4, half)
-    patch.setattr(checkpoint, "SECONDS", 1e9)
+    save_never(patch)
     older.append(copy(run, "half"))
     if way != "record":  # a recording is not continued
         run.process.dispose()

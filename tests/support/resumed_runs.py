@@ -6,22 +6,12 @@ import threading
 import time
 
 import polars as pl
-import pytest
 
 import rxtemporal as rxt
 from rxtemporal import EventShape
-from rxtemporal.runtime import checkpoint
 
 # a machine that is busy takes long; a test that hangs fails here instead
 SOON = 600
-
-
-def save_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Save after each batch or push, and return when it is saved: the next one waits for it."""
-    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
-    monkeypatch.setattr(checkpoint, "SHARE", 1e9)
-    at_once = lambda checkpointer, captured: checkpointer._save(captured)  # noqa: E731
-    monkeypatch.setattr(checkpoint.Checkpointer, "_save_aside", at_once)
 
 
 class Table:
