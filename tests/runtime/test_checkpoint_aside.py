@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import shutil
 import threading
@@ -12,10 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 from run_settings import save_never, save_often, skip_sync
 from runs import SOON
+from statements import Write, is_checkpoint, watch_file
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.core.turns import FairLock
 from rxtemporal.engine.codec import Captured
 from rxtemporal.errors import ProcessEndedError, SpoolError
 from rxtemporal.storage.event_log import store
@@ -157,19 +158,16 @@ def test_any_moment_of_a_checkpoint_can_be_the_last(
     monkeypatch.setattr(store, "PIECES_DELETED", 2)
     monkeypatch.setattr(store, "MOST_ENTRIES", draw.choice([3, 10, 1_000]))
     images: list[Image] = []
-    release = FairLock.__exit__
 
-    def copy(lock: FairLock, *error: object) -> None:
+    def copy(writes: object) -> None:
         if begun and draw.random() < 0.3:
             folder = tmp_path / str(len(images))
             acknowledged = run.pushed
             shutil.copytree(tmp_path / "run", folder)
             images.append(Image(folder, acknowledged, run.pushed + 1))
-        release(lock, *error)
 
     begun = False
-    with monkeypatch.context() as patch:
-        patch.setattr(FairLock, "__exit__", copy)
+    with watch_file(after=copy):
         run = Counting(tmp_path / "run")
         begun = True
         while len(images) < 25:
@@ -188,21 +186,19 @@ def test_any_moment_of_a_checkpoint_can_be_the_last(
     assert Counting(tmp_path / "run").count() == run.pushed
 
 
-def test_a_checkpoint_that_cannot_be_written_ends_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
     """The next push and the process have the error, and the rows are in the log."""
 
-    def fail(*_: object) -> None:
-        raise SpoolError("the disk is full")
+    def fail(write: Write) -> None:
+        if is_checkpoint(write, piece=True) and run.pushed:
+            raise OSError(errno.ENOSPC, "the disk is full")
 
-    run = Counting(tmp_path / "run")
+    with watch_file(before=fail):
+        run = Counting(tmp_path / "run")
     run.push(1)
-    with monkeypatch.context() as patch:
-        patch.setattr(RunStore, "save", fail)
-        with pytest.raises(ProcessEndedError) as refused:
-            run.push(10_000)
-        assert "the disk is full" in str(refused.value.__cause__)
-        with pytest.raises(SpoolError, match="the disk is full"):
-            run.process.wait(SOON)
+    with pytest.raises(ProcessEndedError) as refused:
+        run.push(10_000)
+    assert "the disk is full" in str(refused.value.__cause__)
+    with pytest.raises(SpoolError, match="the disk is full"):
+        run.process.wait(SOON)
     assert run.pushed <= Counting(tmp_path / "run").count() <= run.pushed + 1

@@ -19,17 +19,16 @@ from resumed_runs import Table
 from row_file import RowFile
 from run_settings import save_at_once, save_often, skip_sync
 from runs import SOON, Log
+from statements import PowerError, Write, full_disk, is_checkpoint, watch_file
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventShape, PointEvent
-from rxtemporal.engine.codec import Chunk
 from rxtemporal.errors import ArgumentError, CheckpointError, SpoolError
 from rxtemporal.ingress.positions import PositionedSource, Subscription
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.streamable import Streamable
-from rxtemporal.runtime import checkpoint as resuming
 from rxtemporal.runtime.hand_off import Consumer
-from rxtemporal.storage.event_log.store import RunStore, recover
+from rxtemporal.storage.event_log.store import recover
 from rxtemporal.storage.event_log.stored_log import StoredLog
 from rxtemporal.testing import assert_same_history
 
@@ -207,21 +206,17 @@ def test_a_list_is_skipped_as_far_as_state_and_log_have_it(tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("saves", range(1, 6))
-def test_a_list_goes_on_from_any_of_its_states(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saves: int
-) -> None:
+def test_a_list_goes_on_from_any_of_its_states(tmp_path: Path, saves: int) -> None:
     """Also from that between its last event and its end, which is no event of the list's."""
     events = [PointEvent(1, {"x": 1}), Cti(2), PointEvent(3, {"x": 3})]
-    got, left, save = list[rxt.EventBatch](), [saves], resuming.Checkpointer._save
+    got, left = list[rxt.EventBatch](), [saves]
 
-    def breaking(checkpointer: resuming.Checkpointer, captured: Any) -> None:
-        save(checkpointer, captured)
-        left[0] -= 1
+    def break_off(writes: Sequence[Write]) -> None:
+        left[0] -= any(map(is_checkpoint, writes))
         if not left[0]:
-            raise OSError("the power is gone")
+            raise PowerError
 
-    with monkeypatch.context() as patch, contextlib.suppress(OSError):
-        patch.setattr(resuming.Checkpointer, "_save", breaking)
+    with watch_file(after=break_off), contextlib.suppress(PowerError):
         sink = Table(EventShape.EDGE, got, 99, "")
         rxt.from_events(events, name="list").run(sink, resume=tmp_path).wait(SOON)
     sink = Table(EventShape.EDGE, got, 99, "")
@@ -255,13 +250,11 @@ def test_producers_go_on_while_it_is_saved(tmp_path: Path, monkeypatch: pytest.M
     """Several push at once, each save is whole: no event twice, none lost, whoever saves."""
     save_often(monkeypatch, 0.01)
     skip_sync(monkeypatch)
-    saved, save = list[bytes](), RunStore.save
+    saved = list[Write]()
 
-    def note(store: RunStore, state: Sequence[Chunk], records: int) -> None:
-        save(store, state, records)
-        saved.append(b"".join(state))
+    def note(writes: Sequence[Write]) -> None:
+        saved.extend(filter(is_checkpoint, writes))
 
-    monkeypatch.setattr(RunStore, "save", note)
     subjects = [Subject[Any]() for _ in range(3)]
     got: list[rxt.EventBatch] = []
 
@@ -273,7 +266,8 @@ def test_producers_go_on_while_it_is_saved(tmp_path: Path, monkeypatch: pytest.M
         return merged.run(Table(EventShape.EDGE, got, 10**6, ""), resume=tmp_path)
 
     for part in range(3):
-        process = begun()
+        with watch_file(after=note):
+            process = begun()
         threads = [
             threading.Thread(target=pushed, args=(each, range(part * 40, part * 40 + 40)))
             for each in subjects
@@ -434,24 +428,18 @@ def test_a_full_disk_ends_the_run_and_loses_nothing(
 ) -> None:
     """Where the state cannot be saved the run ends; the state before and the log are there."""
     got: list[rxt.EventBatch] = []
-    run = Run(tmp_path, got).push(PointEvent(1, {"x": 1}), Cti(2))
+
+    def fill(write: Write) -> None:
+        if is_checkpoint(write, piece=True):
+            raise full_disk()
+
+    with watch_file(before=fill):
+        run = Run(tmp_path, got).push(PointEvent(1, {"x": 1}), Cti(2))
     save_at_once(monkeypatch)
-    save = RunStore.save
-
-    def save_on_full_disk(store: RunStore, state: Sequence[Chunk], records: int) -> None:
-        (pages,) = store._connection.row("PRAGMA page_count")
-        store._connection.row(f"PRAGMA max_page_count = {pages}")
-        try:
-            save(store, [*state] * 9, records)
-        finally:
-            store._connection.row(f"PRAGMA max_page_count = {10**9}")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(RunStore, "save", save_on_full_disk)
-        with pytest.raises(SpoolError, match=r"No space left on device.*Hint: free some space"):
-            run.push(PointEvent(3, {"x": 3}))
-        with pytest.raises(SpoolError, match="No space left"):
-            run.process.wait(SOON)
+    with pytest.raises(SpoolError, match=r"No space left on device.*Hint: free some space"):
+        run.push(PointEvent(3, {"x": 3}))
+    with pytest.raises(SpoolError, match="No space left"):
+        run.process.wait(SOON)
     run = Run(tmp_path, got).push(PointEvent(5, {"x": 5}))
     run.subject.on_completed()
     run.process.wait(SOON)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,13 @@ import pytest
 from faults import ERRORS, Fault, NotedSink, Trial, Way, count_up, reading
 from products import draw_product
 from run_settings import save_at_once, save_often
+from statements import Write, is_checkpoint, is_entry, watch_file
 
 from rxtemporal import PointEvent
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.errors import RxTemporalError
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.packer import Packer
-from rxtemporal.runtime.checkpoint import Checkpointer
 from rxtemporal.runtime.hand_off import BoundedQueue
 from rxtemporal.runtime.hand_off.buffer import SpillBuffer
 from rxtemporal.storage.event_log.log import Tape
@@ -28,16 +29,16 @@ WAYS = [
     "subject", "subject log", "subject resume", "subject hand-off", "subject log hand-off",
     "plain", "plain log",
 ]  # fmt: skip
-# the methods that fail, or None for a user's function
+# the methods that fail; or None for a user's function, a sink, or the file of the run
 HOPS: dict[str, Any] = {
     "door": (Door, "accept", "pass_cti", "pass_row", "accept_batch", "judge_columns"),
     "packer": (Packer, "take", "keep", "take_verdicts", "judge_run"),
     "pack": (Packer, "pack"),
     "columns": (PayloadReader, "columns"),
     "tape": (Tape, "event", "batch"),
-    "flush": (Tape, "flush"),
-    "checkpoint": (Checkpointer, "_capture"),
-    "writer": (Checkpointer, "_save"),
+    "entry": None,
+    "checkpoint": None,
+    "writer": None,
     "queue": (BoundedQueue, "_put"),
     "deliver": (BoundedQueue, "deliver"),
     "buffer": (SpillBuffer, "put"),
@@ -59,7 +60,7 @@ def is_case(name: str, hop: str, error: str, many: bool) -> bool:
 def can_strike(name: str, hop: str) -> bool:
     """Return True if what is pushed in this way passes this hop."""
     kind, *words = name.split()
-    if hop in ("tape", "flush"):
+    if hop in ("tape", "entry"):
         return "log" in words or "resume" in words
     if hop in ("checkpoint", "writer"):
         return "resume" in words
@@ -98,8 +99,14 @@ def test_every_exception_at_every_hop(name, hop, error, many, tmp_path: Path, mo
         save_at_once(monkeypatch)
     elif hop == "writer":  # whenever no other one is being written
         save_often(monkeypatch)
-    sink = NotedSink(fault if hop == "sink" else None)
-    trial = Trial(way, sink, way.stream.where(keep))
+    sink = NotedSink(fault if hop == "sink" else None, fault if hop == "checkpoint" else None)
+
+    def write(statement: Write) -> None:
+        if is_entry(statement) if hop == "entry" else is_checkpoint(statement, piece=True):
+            fault.strike()
+
+    with watch_file(before=write) if hop in ("entry", "writer") else nullcontext():
+        trial = Trial(way, sink, way.stream.where(keep))
     put_into(hop, fault, trial)
     count_up(trial, 1, 3)
     fault.is_armed = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ import pytest
 from no_spark import Nothing, closed, table
 from resumed_runs import SOON
 from run_settings import save_at_once
+from statements import PowerError, Write, is_checkpoint, watch_file
 
 import rxtemporal as rxt
 from rxtemporal import EventShape, agg
 from rxtemporal.errors import CheckpointError
-from rxtemporal.runtime import checkpoint as resuming
 from rxtemporal.spark import SparkSink
 
 ROWS = 120
@@ -53,28 +54,24 @@ def run(path: Path, shape: EventShape, query: str, size: int) -> rxt.Process:
     return QUERIES[query](stream).run(sink, resume=path / "kept")
 
 
-def broken(monkeypatch: pytest.MonkeyPatch, at: int, *, saved: bool) -> Any:
-    """Have the run break off when it saves for so many times, before or after that."""
+def breaking(at: int, *, saved: bool) -> AbstractContextManager[None]:
+    """Let a run break off when it saves for so many times, before or after that."""
     left = [at]
-    save = resuming.Checkpointer._save
 
-    def breaking(self: resuming.Checkpointer, captured: Any) -> None:
-        left[0] -= 1
-        if left[0] or saved:
-            save(self, captured)
+    def break_off(write: Write) -> None:
+        left[0] -= is_checkpoint(write)
         if not left[0]:
-            raise OSError("the power is gone")
+            raise PowerError
 
-    monkeypatch.setattr(resuming.Checkpointer, "_save", breaking)
-    return save
+    if not saved:
+        return watch_file(before=break_off)
+    return watch_file(after=lambda writes: [break_off(each) for each in writes])
 
 
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("shape", EventShape)
 @pytest.mark.parametrize("saved", [False, True])
-def test_each_row_is_there_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: EventShape, query: str, saved: bool
-) -> None:
+def test_each_row_is_there_once(tmp_path: Path, shape: EventShape, query: str, saved: bool) -> None:
     """Between what has left and the state, and after it: neither skipped nor doubled, any shape."""
     run(tmp_path / "whole", shape, query, 9).wait(SOON)
     expected = table(tmp_path / "whole", shape)
@@ -82,14 +79,12 @@ def test_each_row_is_there_once(
     breaks, runs = 0, 0
     while True:
         runs += 1
-        save = broken(monkeypatch, numbers.randrange(1, 7), saved=saved)
-        try:
-            run(tmp_path / "broken", shape, query, numbers.randrange(3, 12)).wait(SOON)
-            break
-        except OSError:
-            breaks += 1
-        finally:
-            monkeypatch.setattr(resuming.Checkpointer, "_save", save)
+        with breaking(numbers.randrange(1, 7), saved=saved):
+            try:
+                run(tmp_path / "broken", shape, query, numbers.randrange(3, 12)).wait(SOON)
+                break
+            except PowerError:
+                breaks += 1
         assert runs < 200
         if breaks > 12:  # it has been broken often enough
             run(tmp_path / "broken", shape, query, 5).wait(SOON)
@@ -98,14 +93,10 @@ def test_each_row_is_there_once(
     assert table(tmp_path / "broken", shape) == expected
 
 
-def test_a_sink_that_lacks_what_the_state_says_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sink_that_lacks_what_the_state_says_is_refused(tmp_path: Path) -> None:
     """A spool that was lost, or another one: rows would be missing in silence."""
-    save = broken(monkeypatch, 9, saved=True)
-    with pytest.raises(OSError, match="the power is gone"):
+    with breaking(9, saved=True), pytest.raises(PowerError):
         run(tmp_path, EventShape.EDGE, "rows", 5).wait(SOON)
-    monkeypatch.setattr(resuming.Checkpointer, "_save", save)
     (tmp_path / "sink").rename(tmp_path / "lost")
     with pytest.raises(CheckpointError, match=r"has all rows before .*Hint: give the sink"):
         run(tmp_path, EventShape.EDGE, "rows", 5)

@@ -22,6 +22,7 @@ import polars as pl
 import pytest
 from reactivex.subject import Subject
 from runs import SOON, Log
+from statements import Write, is_entry, watch_file
 from time_settings import settings
 
 import rxtemporal as rxt
@@ -211,25 +212,23 @@ def test_a_full_disk_has_no_room_for_the_next(
     assert run.push(PointEvent(1, 1)).ended().rows == [0, 1]
 
 
-def test_producers_that_push_at_the_same_time_share_a_commit(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_producers_that_push_at_the_same_time_share_a_commit(folder: Path) -> None:
     """What the others bring while one waits for the disk goes with the next commit, all of it."""
+    appended, go_on = list[Write](), threading.Event()
+
+    def wait(write: Write) -> None:
+        if is_entry(write):
+            appended.append(write)
+            if len(appended) == 1:
+                go_on.wait(SOON)
+
     subjects = [Subject[Any]() for _ in range(8)]
     streams = [
         rxt.from_observable(each, name=f"s{n}", schema={"payload": pl.Int64})
         for n, each in enumerate(subjects)
     ]
-    process = reduce(rxt.Streamable.union, streams).run(Log(), log=folder)
-    append, appended, go_on = RunStore.append, [], threading.Event()
-
-    def slow(store: RunStore, *arguments: Any) -> None:
-        appended.append(arguments)
-        if len(appended) == 1:
-            go_on.wait(SOON)
-        append(store, *arguments)
-
-    monkeypatch.setattr(RunStore, "append", slow)
+    with watch_file(before=wait):
+        process = reduce(rxt.Streamable.union, streams).run(Log(), log=folder)
     threads = [
         threading.Thread(target=each.on_next, args=(PointEvent(n, n),))
         for n, each in enumerate(subjects)
@@ -243,9 +242,9 @@ def test_producers_that_push_at_the_same_time_share_a_commit(
     go_on.set()
     for thread in threads:
         thread.join(SOON)
+    assert len(appended) == 2
     left = shutil.copytree(folder, folder.parent / "left")
     process.dispose()
-    assert len(appended) == 2
     assert rxt.replay(left).keys() == {f"s{n}" for n in range(8)}
     assert Recording(left).count() == 8
 
@@ -746,10 +745,8 @@ def test_a_file_that_cannot_be_left_is_no_longer_locked(
     WriterLock(left / "lock").release()
     assert (left / WAL).exists()
     left = killed(folder / "second" / "log")
-    with monkeypatch.context() as patched:
-        patched.setattr(RunStore, "_merge", refuse)
-        with pytest.raises(SpoolError, match="is broken"):
-            Recording(left)
+    with watch_file(before=refuse), pytest.raises(SpoolError, match="is broken"):
+        Recording(left)
     assert starts(left) == [0, 1, 2, 3]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from logged_runs import Life, asked, entering, known, others, undisturbed
 from run_settings import skip_sync
 from runs import SOON, Log
+from statements import Write, is_entry, watch_file
 
 import rxtemporal as rxt
 from rxtemporal import EventShape
 from rxtemporal.storage.event_log import store as stores
-from rxtemporal.storage.event_log.store import RunStore
 from rxtemporal.testing import assert_same_history
 
 
@@ -123,20 +123,19 @@ def test_sources_that_are_asked_go_on_where_the_log_ends(
     """Frames and lists begin anew and are skipped, iterators go on; the order stays as it was."""
     late = [name for name, (way, _, each) in drawn.items() if way == "frame" or each["schema"]]
     live = Ran({name: entering(name, each, 0) for name, each in drawn.items()}, late=late)
-    append, seen = RunStore.append, []
+    seen: list[Any] = []
 
-    def cut_off(store: RunStore, *arguments: Any) -> None:
-        append(store, *arguments)
-        seen.append(arguments)
-        if len(seen) == last:
-            shutil.copytree(store.path, store.path.parent / "cut")
+    def cut_off(writes: Sequence[Write]) -> None:
+        seen.extend(filter(is_entry, writes[-1:]))
+        if len(seen) == last and not cut.exists():
+            shutil.copytree(whole, cut)
 
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
         patch.setattr(stores, "MOST_BYTES", most)
-        patch.setattr(RunStore, "append", cut_off)
         whole, cut = Path(place) / "whole", Path(place) / "cut"
         streams = {name: entering(name, each, 0) for name, each in drawn.items()}
-        assert_same(live, Ran(streams, late=late, log=whole), whole=True)
+        with watch_file(after=cut_off):
+            assert_same(live, Ran(streams, late=late, log=whole), whole=True)
         there = known(cut if cut.exists() else whole)
         streams = {name: entering(name, each, there[name]) for name, each in drawn.items()}
         again = Ran(streams, late=late, log=cut if cut.exists() else whole)

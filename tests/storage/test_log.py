@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from runs import SOON
+from statements import Write, list_contents, watch_file
 
 import rxtemporal as rxt
 from rxtemporal import PointEvent
@@ -19,7 +20,6 @@ from rxtemporal.storage.event_log.layout import StreamFacts
 from rxtemporal.storage.event_log.log import Log, Tape
 from rxtemporal.storage.event_log.plain_records import load_records
 from rxtemporal.storage.event_log.reader import Recording
-from rxtemporal.storage.event_log.store import Part, RunStore
 
 
 class Disk(Log):
@@ -188,22 +188,17 @@ def test_a_write_that_is_interrupted_lets_nobody_wait() -> None:
     assert log.on_disk == set()
 
 
-def test_threads_and_event_loops_are_told_what_is_durable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_and_event_loops_are_told_what_is_durable(tmp_path: Path) -> None:
     """Sixteen threads and two loops push at once: each verdict comes behind its own commit."""
     durable, missing = set[int](), list[int]()
-    append = RunStore.append
 
-    def note(store: RunStore, runs: Any, parts: Mapping[int, Part]) -> None:
-        append(store, runs, parts)
-        durable.update(
-            seq for part in parts.values() for seq in load_records([part.content])["seq"]
-        )
+    def note(writes: Sequence[Write]) -> None:
+        contents = [content for write in writes for content in list_contents(write)]
+        durable.update(seq for content in contents for seq in load_records([content])["seq"])
 
-    monkeypatch.setattr(RunStore, "append", note)
     source = rxt.PushSource("readings", schema={"x": int}, start="time", delay=10**6)
-    process = source.stream.run(rxt.Collect(), log=tmp_path / "log")
+    with watch_file(after=note):
+        process = source.stream.run(rxt.Collect(), log=tmp_path / "log")
 
     def check(seq: int, verdict: rxt.Verdict) -> None:
         if verdict.accepted != 1 or seq not in durable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -33,7 +34,6 @@ from rxtemporal.errors import (
 from rxtemporal.ingress.sources import ObservableSource
 from rxtemporal.storage.event_log import recorder
 from rxtemporal.storage.event_log.reader import Recording
-from rxtemporal.storage.segments import SegmentWriter
 from rxtemporal.testing import assert_same_history, find_delays
 
 
@@ -283,16 +283,14 @@ def test_events_that_are_taken_many_at_a_time_are_recorded_each(folder: Path) ->
 def test_what_is_published_can_be_read_while_it_goes_on(folder: Path, monkeypatch: Any) -> None:
     """A full segment is there at once; the rest follows at the end; another writer is kept out."""
     monkeypatch.setattr(recorder, "MOST_RECORDS", 2)
-    written = threading.Event()
-    append = SegmentWriter.append_frame
+    written, replace = threading.Event(), os.replace
 
-    def told(writer: SegmentWriter, *arguments: Any) -> int:
-        number = append(writer, *arguments)
-        if writer.path.name == "order":
+    def note(aside: Path, path: Path) -> None:
+        replace(aside, path)
+        if path.parent.name == "order" and path.suffix == ".arrow":
             written.set()
-        return number
 
-    monkeypatch.setattr(SegmentWriter, "append_frame", told)
+    monkeypatch.setattr(os, "replace", note)
     subject = Subject[Any]()
     process = rxt.from_observable(subject, name="live").run(Log(), record=folder)
     for time in (1, 2):
@@ -310,14 +308,14 @@ def test_what_is_published_can_be_read_while_it_goes_on(folder: Path, monkeypatc
 def test_what_no_order_counts_was_not_recorded(folder: Path, monkeypatch: Any) -> None:
     """Cut off between a stream's segment and the order's, the recording ends before it."""
     monkeypatch.setattr(recorder, "MOST_RECORDS", 1)
-    append, copies = SegmentWriter.append_frame, list[Path]()
+    replace, copies = os.replace, list[Path]()
 
-    def leave(writer: SegmentWriter, *arguments: Any) -> int:
-        if writer.path.name == "order":
+    def leave(aside: Path, path: Path) -> None:
+        if path.parent.name == "order" and path.suffix == ".arrow":
             copies.append(shutil.copytree(folder, folder.parent / f"left {len(copies)}"))
-        return append(writer, *arguments)
+        replace(aside, path)
 
-    monkeypatch.setattr(SegmentWriter, "append_frame", leave)
+    monkeypatch.setattr(os, "replace", leave)
     left, right = Subject[Any](), Subject[Any]()
     both = rxt.from_observable(left, name="left").union(rxt.from_observable(right, name="right"))
     process = both.run(Log(), record=folder)
@@ -384,16 +382,16 @@ def test_a_recording_that_cannot_be_written_ends_the_run(folder: Path, monkeypat
     """The process fails by the store's error, its sink is told, and nothing is left running."""
     before = set(threading.enumerate())
 
-    def full(writer: Any, *arguments: Any) -> int:
-        raise SpoolError("no room. Hint: free some space there")
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     subject = Subject[Any]()
     sink = Log()
     process = rxt.from_observable(subject).run(sink, record=folder)
-    monkeypatch.setattr(SegmentWriter, "append_frame", full)
+    monkeypatch.setattr(os, "fsync", full)
     subject.on_next(PointEvent(1, 1))
     subject.on_completed()
-    with pytest.raises(SpoolError, match="no room"):
+    with pytest.raises(SpoolError, match=r"No space left.*Hint: free some space there"):
         process.wait(SOON)
     assert isinstance(sink.ended_by, SpoolError)
     started = set(threading.enumerate()) - before

@@ -60,13 +60,13 @@ class Fault:
 
 
 class NotedSink(rxt.Sink):
-    """Sink that notes starts and its end."""
+    """Sink that notes starts and its end; a fault strikes where it writes, or is saved."""
 
-    def __init__(self, fault: Fault | None = None) -> None:
+    def __init__(self, fault: Fault | None = None, fault_of_save: Fault | None = None) -> None:
         self.starts: list[int] = []
         self.cti = 0
         self.closed: list[BaseException | None] = []
-        self.fault = fault
+        self.fault, self.fault_of_save = fault, fault_of_save
 
     def open(self, name: str, schema: Any) -> None:
         """Begin."""
@@ -84,6 +84,8 @@ class NotedSink(rxt.Sink):
 
     def save(self) -> bytes:
         """Return nothing."""
+        if self.fault_of_save is not None:
+            self.fault_of_save.strike()
         return b""
 
     def load(self, state: bytes) -> None:
