@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from no_spark import Nothing, closed
+from no_spark import Nothing, use_no_spark
 from reactivex.subject import Subject
 
 import rxtemporal as rxt
@@ -23,8 +23,7 @@ Records = dict[int, tuple[int, int, int]]
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start no Spark, and let the spool stay as it is when a run ends."""
-    monkeypatch.setattr("rxtemporal.spark.sink.spooled.Supervisor", Nothing)
-    monkeypatch.setattr("rxtemporal.spark.sink.spooled.SpooledDelivery.close", closed)
+    use_no_spark(monkeypatch, Nothing, keeps_spool=True)
 
 
 def begins(start: int) -> rxt.EdgeEvent:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from no_spark import Nothing
+from no_spark import Nothing, use_no_spark
 from sink_input import SCHEMA, batches, write
 
 from rxtemporal.errors import SpoolError
@@ -22,7 +22,7 @@ Published = Callable[[str, int], None]
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test here start Spark."""
-    monkeypatch.setattr("rxtemporal.spark.sink.spooled.Supervisor", Nothing)
+    use_no_spark(monkeypatch, Nothing)
 
 
 @pytest.fixture(params=["parquet", "console", "database"])

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 import reactivex.subject
-from no_spark import NoSpark
+from no_spark import use_no_spark
 from sink_input import HOUR, SCHEMA, batches, rows, write
 
 import rxtemporal as rxt
@@ -27,7 +27,7 @@ from rxtemporal.storage.segments import SegmentFolder, Spool
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test here start Spark."""
-    monkeypatch.setattr("rxtemporal.spark.sink.spooled.Supervisor", NoSpark)
+    use_no_spark(monkeypatch)
 
 
 def opened(path: Path, schema: pl.Schema = SCHEMA) -> SparkSink:

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from no_spark import Nothing, closed, table
+from no_spark import Nothing, table, use_no_spark
 from resumed_runs import SOON
 from run_settings import save_at_once
 from statements import PowerError, Write, is_checkpoint, watch_file
@@ -40,8 +40,7 @@ QUERIES: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start no Spark, and save after each batch."""
-    monkeypatch.setattr("rxtemporal.spark.sink.spooled.Supervisor", Nothing)
-    monkeypatch.setattr("rxtemporal.spark.sink.spooled.SpooledDelivery.close", closed)
+    use_no_spark(monkeypatch, Nothing, keeps_spool=True)
     save_at_once(monkeypatch)
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
 
 from rxtemporal import EventShape
+from rxtemporal.spark.sink import spooled
 from rxtemporal.spark.sink.worker import Listener, Published, Started, WorkerExit
 from rxtemporal.storage.segments import SegmentFolder
 
@@ -32,6 +34,15 @@ class NoSpark:
 
     def stop(self) -> None:
         """Stop nothing."""
+
+
+def use_no_spark(
+    patch: pytest.MonkeyPatch, supervisor: type = NoSpark, *, keeps_spool: bool = False
+) -> None:
+    """Let sinks have a stand-in for the supervisor; with ``keeps_spool`` a run ends at once."""
+    patch.setattr(spooled, "Supervisor", supervisor)
+    if keeps_spool:
+        patch.setattr(spooled.SpooledDelivery, "close", closed)
 
 
 SOON = 60
