@@ -12,7 +12,9 @@ import pytest
 
 from rxtemporal.storage.event_log.stored_log import ORDER_PART
 
-__all__ = ["PowerError", "Write", "changes", "deletes", "is_checkpoint", "is_entry", "watch_file"]
+__all__ = [
+    "PowerError", "Write", "full_disk", "is_checkpoint", "is_entry", "list_contents", "watch_file",
+]  # fmt: skip
 
 
 class PowerError(Exception):
@@ -77,11 +79,6 @@ def full_disk() -> sqlite3.OperationalError:
 def changes(write: Write) -> bool:
     """Return True if a statement changes rows."""
     return write.sql.startswith(("INSERT", "DELETE"))
-
-
-def deletes(write: Write) -> bool:
-    """Return True if a statement deletes rows."""
-    return write.sql.startswith("DELETE")
 
 
 def is_entry(write: Write) -> bool:
