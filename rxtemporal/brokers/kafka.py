@@ -177,7 +177,7 @@ def _check_servers(servers: Any) -> None:
         if match is None or not 1 <= int(match["port"] or 1) <= _LAST_PORT:
             raise ArgumentError(
                 "servers is a text of brokers, host:port,host:port, with ports from 1 to 65535, "
-                f'got {hide_user(servers)}. Hint: from_kafka("localhost:9092", …)'
+                f'got {hide_user(servers)}. Hint: from_kafka("localhost:9092", …).'
             )
 
 
@@ -189,7 +189,8 @@ def _check_topics(topics: Any) -> list[str]:
         if not isinstance(each, str) or not _TOPIC.fullmatch(each):
             raise ArgumentError(
                 "the name of a topic has letters (A to Z), digits, '.', '_' and '-', and is no "
-                f'pattern, got {brief(each)}. Hint: a list names several topics: ["rooms", "doors"]'
+                f"pattern, got {brief(each)}. "
+                'Hint: a list names several topics: ["rooms", "doors"].'
             )
     return names
 
@@ -205,7 +206,7 @@ def _check_partitions(partitions: Any, topics: Sequence[str]) -> Mapping[str, Se
         if topic not in topics or not is_fit or min(numbers, default=-1) < 0:
             raise ArgumentError(
                 f"partitions are numbers, or topic → numbers, got {brief(partitions)}. Hint: "
-                f'partitions=[0, 1], or partitions={{"{topics[0]}": [0, 1]}}'
+                f'partitions=[0, 1], or partitions={{"{topics[0]}": [0, 1]}}.'
             )
     return {topic: sorted(set(numbers)) for topic, numbers in given.items()}
 
@@ -221,5 +222,5 @@ def _check_begin(begin: Any) -> str | datetime:
         return time
     raise ArgumentError(
         "begin is 'earliest', 'latest', an aware datetime or an ISO 8601 text with an offset, got "
-        f'{brief(begin)}. Hint: begin="earliest"'
+        f'{brief(begin)}. Hint: begin="earliest".'
     )

@@ -77,7 +77,7 @@ class MqttSettings:
         for name in ("client_id", "username", "password"):
             value = getattr(self, name)
             if not isinstance(value, str):
-                raise ArgumentError(f'{name} is a text, got {type_name(value)}. Hint: {name}="…"')
+                raise ArgumentError(f'{name} is a text, got {type_name(value)}. Hint: {name}="…".')
         _check(self.qos in (0, 1, 2), "qos is 0, 1 or 2", self.qos)
         _check(self.version in (3, 5), "version is 5, or 3 for MQTT 3.1.1", self.version)
         _check_number("inflight", self.inflight, 1, _MOST_INFLIGHT)
@@ -198,7 +198,7 @@ def _check_url(url: Any) -> None:
         )
     raise ArgumentError(
         "url is mqtt://host:port, or mqtts:// for TLS, with a port from 1 to 65535, got "
-        f'{hide_user(url)}. Hint: from_mqtt("{_suggest(url)}", …)'
+        f'{hide_user(url)}. Hint: from_mqtt("{_suggest(url)}", …).'
     )
 
 
@@ -224,15 +224,15 @@ def _suggest(url: Any) -> str:
 
 def _check_topics(topics: Any) -> None:
     if not isinstance(topics, tuple) or not topics:
-        raise ArgumentError(f'topics are one filter or several, got {topics!r}. Hint: "sensors/#"')
+        raise ArgumentError(f'topics are one filter or several, got {topics!r}. Hint: "sensors/#".')
     for topic in topics:
         if isinstance(topic, str) and _INPUT in topic:
             raise ArgumentError(
                 f"topic {topic!r} has {_INPUT}, which belongs to input=. "
-                f'Hint: topics="{topic.replace(_INPUT, "+")}", input="{topic}"'
+                f'Hint: topics="{topic.replace(_INPUT, "+")}", input="{topic}".'
             )
         is_filter = isinstance(topic, str) and topic and "\0" not in topic
         levels = topic.split("/") if is_filter else []
         wild = [level for level in levels if "#" in level or "+" in level]
         if not is_filter or "#" in levels[:-1] or not {*wild} <= {"#", "+"}:
-            raise ArgumentError(f"topic {topic!r} is no filter. Hint: sensors/+/temp, sensors/#")
+            raise ArgumentError(f"topic {topic!r} is no filter. Hint: sensors/+/temp, sensors/#.")

@@ -53,7 +53,7 @@ def _make(options: argparse.Namespace, settings: Settings | None) -> tuple[Servi
     """Return the ASGI application, and the simulated devices that send into it."""
     if options.demo == (options.application is not None):
         raise ArgumentError(
-            "serve takes an application or --demo. Hint: rxtemporal serve house.py:app"
+            "serve takes an application or --demo. Hint: rxtemporal serve house.py:app."
         )
     if options.demo:
         return _make_demo(settings, devices=not options.no_devices)

@@ -184,10 +184,10 @@ def _explain_misfit(row: dict[str, Any], schema: pl.Schema) -> str | None:
     fields = ", ".join(f"{name}: {dtype}" for name, dtype in schema.items())
     there = f"the stream's fields are {fields}"
     if more := [name for name in row if name not in schema]:
-        hint = "Hint: name it in schema="
+        hint = "Hint: name it in schema=."
         return f"field {more[0]!r} appears in mid-stream, in {show(row)}; {there}. {hint}"
     if missing := [name for name in schema if name not in row]:
-        hint = f"Hint: give each event all fields; None is null: {{{missing[0]!r}: None}}"
+        hint = f"Hint: give each event all fields; None is null: {{{missing[0]!r}: None}}."
         return f"field {missing[0]!r} is missing in {show(row)}; {there}. {hint}"
     for name, dtype in schema.items():
         try:

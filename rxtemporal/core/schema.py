@@ -90,7 +90,7 @@ def payload_schema(given: Any, *, lists: bool = False) -> pl.Schema:
     else:
         raise SchemaError(
             "schema= is a mapping of names to polars types, a dataclass or a NamedTuple type, "
-            f"got {given!r}. Hint: schema={{'room': str, 'temp': float}}"
+            f"got {given!r}. Hint: schema={{'room': str, 'temp': float}}."
         )
     return pl.Schema(
         {_check_name(name): declared_type(name, type_, lists=lists) for name, type_ in fields}

@@ -159,7 +159,7 @@ class AdvanceTimeSettings:
         if not isinstance(self.imports, AdvanceTimeImportSettings | None):
             raise AdvanceTimeError(
                 f"imports is an AdvanceTimeImportSettings, got {self.imports!r}. "
-                "Hint: AdvanceTimeImportSettings('name of the stream')"
+                "Hint: AdvanceTimeImportSettings('name of the stream')."
             )
         check_ahead(self.ahead, self.when_ahead)
         if self.generation is None and self.imports is not None:
@@ -247,7 +247,7 @@ class Liveliness:
         if not isinstance(heartbeat, Heartbeat | None):
             raise ArgumentError(
                 f"heartbeat is a Heartbeat, got {heartbeat!r}. "
-                "Hint: heartbeat=Heartbeat(every=timedelta(seconds=5), delay=timedelta(seconds=2))"
+                "Hint: heartbeat=Heartbeat(every=timedelta(seconds=5), delay=timedelta(seconds=2))."
             )
         after = None if idle_after is None else span(idle_after, "idle_after", least=1)
         if settings is None:
@@ -313,7 +313,7 @@ class HandOff:
         if self.when_full is WhenFull.BLOCK:
             raise ArgumentError(
                 "path is the folder for spilled rows, and a hand-off that blocks spills none. "
-                "Hint: when_full=WhenFull.SPILL"
+                "Hint: when_full=WhenFull.SPILL."
             )
 
     @property

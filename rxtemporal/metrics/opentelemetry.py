@@ -130,6 +130,7 @@ def _import_api() -> Any:
         import opentelemetry.metrics
     except ImportError as error:
         raise BindingError(
-            f"metrics for OpenTelemetry need its API: {error}. Hint: pip install 'rxtemporal[otel]'"
+            f"metrics for OpenTelemetry need its API: {error}. "
+            "Hint: pip install 'rxtemporal[otel]'."
         ) from error
     return opentelemetry.metrics

@@ -119,6 +119,6 @@ def _import_client() -> Any:
     except ImportError as error:
         raise BindingError(
             f"metrics for Prometheus need prometheus-client: {error}. "
-            "Hint: pip install 'rxtemporal[serve]'"
+            "Hint: pip install 'rxtemporal[serve]'."
         ) from error
     return prometheus_client

@@ -45,7 +45,7 @@ class GroupBy(RowOperator):
         if keys:
             raise SchemaError(
                 f"the stream is grouped already, by {list(keys)}. "
-                "Hint: name all keys at once, or ungroup()"
+                "Hint: name all keys at once, or ungroup()."
             )
         for key in self.by:
             if key not in schema:

@@ -115,7 +115,7 @@ class Stream:
                 )
             raise ArgumentError(
                 f"{operator.name} takes another stream, got {_show(other)}. "
-                "Hint: make one with from_events, from_polars, read_parquet …"
+                "Hint: rxt.from_events, rxt.from_polars and rxt.read_csv make streams."
             )
         left, right = self._node, other._node
         schema = None

@@ -255,7 +255,7 @@ def _check_counts(asked: list[str], sinks: list[Any]) -> None:
 
 def _check_pairs(asked: list[str], given: Mapping[str, Sink]) -> None:
     if not asked:
-        raise BindingError("run got no query. Hint: run('name', sinks=sink)")
+        raise BindingError("run got no query. Hint: run('name', sinks=sink).")
     if len(set(asked)) < len(asked):
         raise BindingError(f"run got the same query twice: {', '.join(asked)}")
     if set(asked) != set(given):

@@ -171,7 +171,7 @@ class _File:
         wanted = [self.start, *([] if self.end is None else [self.end])]
         if isinstance(self.fields, str):
             raise ArgumentError(
-                f"fields is a list of columns, got {self.fields!r}. Hint: [{self.fields!r}]"
+                f"fields is a list of columns, got {self.fields!r}. Hint: [{self.fields!r}]."
             )
         wanted += [each for each in self.fields or () if each not in wanted]
         for column in wanted:

@@ -167,7 +167,7 @@ def from_observable(
     if batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
     if not isinstance(hand_off, HandOff | None):
-        raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff()")
+        raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff().")
     # imported here: only a stream that may come from a subject loads subjects
 
     given = None if schema is None else payload_schema(schema)
@@ -249,7 +249,7 @@ def from_source(
             f"{source.name!r} does not push. Hint: leave them out."
         )
     if not isinstance(hand_off, HandOff | None):
-        raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff()")
+        raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff().")
     least = batch_rows or (SIZED_ROWS if source.bounded else 1)
     given = None if source.schema is None else payload_schema(source.schema)
     stream = UserSource(source, given, settings, name or source.name, least, hand_off, lively)

@@ -114,7 +114,7 @@ class PushSource:
         self.name = check_name(name, "a source's name")
         self._rejects = choose(Rejects, rejects, "rejects")
         if not isinstance(hand_off, HandOff | None):
-            raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff()")
+            raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff().")
         if not isinstance(batch_rows, int) or batch_rows < 1:
             raise ArgumentError(f"batch_rows must be positive, got {batch_rows!r}")
         settings = make_push_settings(delay, policy, ahead, when_ahead, self._rejects)

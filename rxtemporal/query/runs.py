@@ -66,7 +66,7 @@ def _shape(shape: EventShape, first: EventBatch) -> Step:
 def check_shape(shape: Any) -> None:
     """Raise an error if this is not an ``EventShape``."""
     if not isinstance(shape, EventShape):
-        raise ArgumentError(f"shape is an EventShape, got {shape!r}. Hint: rxt.EventShape.POINT")
+        raise ArgumentError(f"shape is an EventShape, got {shape!r}. Hint: rxt.EventShape.POINT.")
 
 
 def check_time_form(time: Any) -> None:

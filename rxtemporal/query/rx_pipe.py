@@ -65,7 +65,7 @@ def _check(operator: Any) -> None:
     if not callable(operator):
         raise ArgumentError(
             f"pipe takes operators of rxtemporal.operators or of Rx, got {brief(operator)}. "
-            "Hint: stream.pipe(ops.where(…), rx_ops.map(…))"
+            "Hint: stream.pipe(ops.where(…), rx_ops.map(…))."
         )
 
 

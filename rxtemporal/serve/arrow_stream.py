@@ -127,7 +127,7 @@ def check_stream(data: bytes, most_fields: int, most_rows: int) -> int:
 def _read_frame(data: bytes, at: int) -> tuple[int, bytes | None]:
     """Return the size of a message's description, and its bytes; None at the end of the stream."""
     if data.startswith(b"ARROW1"):
-        raise ValueError("it is an Arrow file. Hint: send the format of streams")
+        raise ValueError("it is an Arrow file. Hint: send the format of streams.")
     if _read(_UNSIGNED, data, at) != _CONTINUATION:
         raise ValueError("it is no Arrow IPC stream")
     size = _read(_INT, data, at + 4)
@@ -146,7 +146,7 @@ def _check_schema(kind: int, message: _Table, meta: bytes, most_fields: int) -> 
     if schema.read(0, _SHORT):
         raise ValueError("its numbers are big-endian")
     if any(name in meta for name in _EXTENSIONS):
-        raise ValueError("it has a column of an extension type. Hint: cast it to a plain type")
+        raise ValueError("it has a column of an extension type. Hint: cast it to a plain type.")
     if schema.find_vector(1, 4)[1] > most_fields:
         raise ValueError(f"it has more than {most_fields} columns")
     fields = list(schema.list_tables(1))
@@ -154,7 +154,7 @@ def _check_schema(kind: int, message: _Table, meta: bytes, most_fields: int) -> 
         if field.read_byte(2) not in _FLAT_TYPES or field.find(4) or field.find_vector(5, 4)[1]:
             raise ValueError(
                 "a column is neither number, text, bytes, bool nor time. "
-                "Hint: cast categories to texts; send nested values as JSON"
+                "Hint: cast categories to texts; send nested values as JSON."
             )
     return len(fields)
 
@@ -165,7 +165,7 @@ def _check_batch(kind: int, message: _Table, columns: int, body: int, most_rows:
         raise ValueError("a message is no record batch")
     batch = message.read_table(2)
     if batch.find(3):
-        raise ValueError("it is compressed. Hint: use Content-Encoding: gzip")
+        raise ValueError("it is compressed. Hint: use Content-Encoding: gzip.")
     rows = batch.read(0, _LONG)
     if rows < 0:
         raise ValueError("a record batch has a negative length")

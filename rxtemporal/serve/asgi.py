@@ -144,13 +144,13 @@ class ServiceApp:
             raise RequestError(
                 401,
                 f"this service {what}. Hint: send the header `Authorization: Bearer TOKEN`, with "
-                "the text that `rxtemporal serve --new-token NAME` has printed",
+                "the text that `rxtemporal serve --new-token NAME` has printed.",
             )
         if route.need is Need.READ and not access.may_read:
             raise RequestError(
                 403,
                 f"the token {access.name!r} may not read. Hint: read = true in its "
-                "section of the settings",
+                "section of the settings.",
             )
         return access
 

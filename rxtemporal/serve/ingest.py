@@ -82,7 +82,7 @@ class Ingest:
             raise RequestError(
                 403,
                 f"the token {access.name!r} may not write the stream {name!r}. Hint: its section "
-                "of the settings has the streams in write",
+                "of the settings has the streams in write.",
             )
         stream = self._streams.get(name)
         if stream is None:
@@ -215,7 +215,7 @@ class Ingest:
         return RequestError(
             503,
             "the query has not answered in time; the rows may be in it. "
-            "Hint: send them again with the same sequence numbers",
+            "Hint: send them again with the same sequence numbers.",
             retry_after=self.limits.retry_after,
         )
 

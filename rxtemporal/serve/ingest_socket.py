@@ -129,7 +129,7 @@ async def open_socket(ingest: Ingest, scope: Scope, receive: Receive, send: Send
         raise RequestError(
             400,
             "a WebSocket takes no header Sequence: a message that is refused would shift the "
-            "numbers. Hint: send the numbers in the rows",
+            "numbers. Hint: send the numbers in the rows.",
         )
     await receive()  # websocket.connect
     await IngestSocket(ingest, sender, receive, send).run()

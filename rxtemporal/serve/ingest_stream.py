@@ -49,13 +49,13 @@ class IngestStream:
             raise RequestError(
                 403,
                 f"the token {access.name!r} {reason}. Hint: send the header `Source: NAME` with "
-                "one of the names that its section of the settings has in sources",
+                "one of the names that its section of the settings has in sources.",
             )
         if source == OWN:
             raise RequestError(
                 403,
                 f"no source can be called {OWN!r}: it would share its sequence numbers with rows "
-                "that are sent without the header Source. Hint: give it another name",
+                "that are sent without the header Source. Hint: give it another name.",
             )
         if source is not None and not self.source.has_room_for_input(source):
             raise RequestError(403, f"the stream has {MOST_INPUTS} sources, and takes no more")

@@ -69,8 +69,8 @@ class Routes:
 
     def _make_missing(self, path: str) -> RequestError:
         """Return the answer to a path that there is not, with those that there are."""
-        hint = "Hint: one of these paths"
+        hint = "Hint: one of these paths."
         if path != "/" and path.endswith("/"):
-            hint = "Hint: the same path without the slash at its end, or one of these"
+            hint = "Hint: the same path without the slash at its end, or one of these."
         paths = ["/".join(key).replace("{}", "{name}") for key in self._routes]
         return RequestError(404, f"there is nothing at this path. {hint}", paths=sorted(paths))

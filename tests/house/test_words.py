@@ -130,3 +130,30 @@ def test_docstrings_begin_plainly() -> None:
         if isinstance(node, Documented) and asks.match(ast.get_docstring(node) or "")
     ]
     assert found == []
+
+
+def _list_texts(tree: ast.AST) -> Iterator[str]:
+    """Yield each text of a module; a value in it is a pair of braces."""
+    within = {
+        id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
+        for part in ast.walk(node) if part is not node
+    }  # fmt: skip
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values
+            )
+        elif isinstance(node, ast.Constant) and id(node) not in within:
+            yield str(node.value)
+
+
+def test_hints_end_as_sentences_do() -> None:
+    """An error's place or the end of the line follows; a hint that goes on elsewhere is let be."""
+    # a value may bring its own end, and in code the word stands alone
+    ends = (".", "?", "{}", "Hint: ")
+    texts = [
+        (module, text) for module, tree in MODULES.items() for text in _list_texts(tree)
+        if "Hint: " in text and "\n" not in text
+    ]  # fmt: skip
+    assert len(texts) > 300
+    assert [each for each in texts if not each[1].endswith(ends)] == []
