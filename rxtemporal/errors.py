@@ -21,7 +21,10 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from contextlib import suppress
+from typing import ParamSpec, TypeVar
 
 __all__ = [
     "AdvanceTimeError",
@@ -41,8 +44,12 @@ __all__ = [
     "UnboundedWindowError",
     "annotate",
     "blame",
+    "explain_calls",
 ]
 
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _CAST_HINT = ". Hint: cast(…, strict=False) gives null for values that cannot be converted."
 
@@ -145,3 +152,35 @@ def annotate(error: BaseException, note: str) -> None:
     with suppress(Exception):  # an error with code of its own
         if note not in getattr(error, "__notes__", ()):
             error.add_note(note)
+
+
+def explain_calls(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator: arguments that do not fit are a TypeError with this example of a call.
+
+    >>> @explain_calls("open_door('hall')")
+    ... def open_door(name: str) -> str:
+    ...     return name
+    >>> open_door(nam="hall")
+    Traceback (most recent call last):
+    ...
+    TypeError: open_door() got an unexpected keyword argument 'nam'. Hint: open_door('hall').
+    """
+    return functools.partial(_explain, example)
+
+
+def _explain(example: str, function: Callable[P, R]) -> Callable[P, R]:
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            import inspect  # only a mistake needs it
+
+            try:
+                inspect.signature(function).bind(*args, **kwargs)
+            except TypeError:
+                reason = str(error).replace(".__init__", "")
+                raise TypeError(f"{reason}. Hint: {example}.") from None
+            raise  # an error of the function itself
+
+    return call

@@ -14,7 +14,7 @@ from rxtemporal.core.safe_text import brief, hide_user
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import parse_time
-from rxtemporal.errors import ArgumentError, EventError
+from rxtemporal.errors import ArgumentError, EventError, explain_calls
 from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
 from rxtemporal.ingress.input_stats import SourceStats, check_name
 from rxtemporal.ingress.rejected import Extra, Rejected, Rejects, choose
@@ -83,6 +83,7 @@ class KafkaSource(StreamSource):
         return {} if self._cursor is None else self._cursor.stats()
 
 
+@explain_calls("from_kafka('localhost:9092', 'readings', schema={'temp': float})")
 def from_kafka(
     servers: str,
     topics: str | Sequence[str],

@@ -13,7 +13,7 @@ from reactivex.disposable import CompositeDisposable
 from rxtemporal.brokers.mqtt_feed import MqttFeed
 from rxtemporal.brokers.mqtt_settings import MqttSettings
 from rxtemporal.core.spans import Span
-from rxtemporal.errors import ArgumentError
+from rxtemporal.errors import ArgumentError, explain_calls
 from rxtemporal.ingress.positions import Subscription
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.query.push_source import PushSource
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rxtemporal.runtime.push_entry import PushEntry
 
 
+@explain_calls("from_mqtt('mqtt://localhost', 'sensors/#', schema={'temp': float})")
 def from_mqtt(
     url: str,
     topics: str | Iterable[str],

@@ -14,7 +14,7 @@ from rxtemporal.brokers.mqtt_connection import MqttMessage, load_paho
 from rxtemporal.brokers.mqtt_receiver import MqttReceiver
 from rxtemporal.brokers.mqtt_settings import MqttSettings, TopicInputs
 from rxtemporal.core.log import get_logger
-from rxtemporal.core.safe_text import show
+from rxtemporal.core.safe_text import describe_failure
 from rxtemporal.errors import ProcessEndedError
 from rxtemporal.ingress.encoded_rows import JsonMessages, MessageReader
 from rxtemporal.ingress.pushed_inputs import MOST_INPUTS
@@ -189,7 +189,9 @@ class MqttFeed:
             _log.info("the run takes no messages any more", reason=str(error))
         except BaseException as error:
             self.error = error
-            _log.critical("a feed has ended by an error", feed=repr(self), error=show(error))
+            _log.critical(
+                "a feed has ended by an error", feed=repr(self), error=describe_failure(error)
+            )
             self._fail(error)
         finally:
             self._receiver.finish()

@@ -33,6 +33,8 @@ def hint_event(value: Any) -> str:
             "Hint: rxt.PointEvent(time, {…}) makes an event of a payload; for rows with a field "
             "of times use rxt.from_polars(pl.DataFrame(rows), start=…)."
         )
+    if hasattr(value, "model_dump"):
+        return "Hint: rxt.PointEvent(time, model.model_dump(exclude={'time'})) makes one."
     return (
         "Hint: rxt.PointEvent(time, payload) or rxt.IntervalEvent(start, end, payload) makes one."
     )
@@ -40,6 +42,10 @@ def hint_event(value: Any) -> str:
 
 def hint_events(value: Any) -> str:
     """Return the hint for a value that is no iterable of events; empty if there is none."""
+    if hasattr(value, "__aiter__"):
+        return ". Hint: rxt.from_async takes an async generator."
+    if hasattr(value, "columns") or hasattr(value, "collect_schema"):
+        return ". Hint: rxt.from_polars, rxt.from_pandas and rxt.from_arrow take frames: start=…."
     if callable(value) and not isinstance(value, type):
         return ". Hint: call it: from_events(function())."
     if hasattr(value, "start_time"):
@@ -48,7 +54,7 @@ def hint_events(value: Any) -> str:
         return ". Hint: it is a stream already."
     if isinstance(value, str):
         return ". Hint: rxt.read_csv(path, start=…) reads a file."
-    return ""
+    return ". Hint: from_events([rxt.PointEvent(time, payload)])."
 
 
 def hint_column(name: str, dtype: object) -> str:
@@ -77,10 +83,29 @@ def hint_field(missing: str, fields: Iterable[str]) -> str:
             ". Hint: lifetimes are no fields of the payload; alter_event_lifetime and its like "
             "change them, and a window's apply(…, time_sensitive=True) sees them."
         )
-    near = difflib.get_close_matches(missing, list(fields), 1)
-    if near:
-        return f". Hint: did you mean {near[0]!r}?"
-    return f". Hint: a text names a field; pl.lit({missing!r}) is the text itself."
+    text = f". Hint: a text names a field; pl.lit({missing!r}) is the text itself."
+    return hint_near(missing, fields) or text
+
+
+def hint_near(missing: str, names: Iterable[str]) -> str:
+    """Return the hint for a name that does not exist and is like one that does; else nothing."""
+    near = difflib.get_close_matches(str(missing), list(names), 1)
+    return f". Hint: did you mean {near[0]!r}?" if near else ""
+
+
+def hint_polars(reason: str) -> tuple[str, str]:
+    """Return why polars refuses an expression, in short, and the hint, empty if there is none."""
+    if reason.startswith("cannot compare"):
+        return reason, (
+            ". Hint: compare a field with a value of its type, or convert it: "
+            "pl.col('x').cast(pl.Float64)."
+        )
+    if "duplicate output name" in reason:
+        name = reason.partition("'")[2].partition("'")[0]
+        return f"two fields are named {name!r}", (
+            ". Hint: give one another name: new_name=pl.col('x') * 2."
+        )
+    return reason, ""
 
 
 def hint_name(name: str, known: Iterable[str], others: Mapping[str, str]) -> str:

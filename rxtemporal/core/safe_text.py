@@ -83,6 +83,20 @@ def describe_error(error: BaseException) -> str:
     return f"{type_name(error)}: {message}" if message else type_name(error)
 
 
+def describe_failure(error: BaseException) -> str:
+    """Return the type, the whole message and the notes of the exception that ended something.
+
+    >>> describe_failure(KeyError("room"))
+    "KeyError: 'room'"
+    """
+    try:
+        text = str(error)
+        notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+        return encodable(f"{type_name(error)}: {text}{notes}" if text else type_name(error) + notes)
+    except Exception:
+        return describe_error(error)
+
+
 def json_text(value: Any) -> str:
     """Return any value as JSON text.
 

@@ -97,6 +97,18 @@ def payload_schema(given: Any, *, lists: bool = False) -> pl.Schema:
     )
 
 
+def check_field(name: str, schema: pl.Schema, operator: str, stream: str = "") -> None:
+    """Raise an error if the stream that an operator takes has no such field."""
+    if name not in schema:
+        # imported here: only a mistake needs it
+        from rxtemporal.core.hints import hint_near
+
+        found = f"{stream} has no field {name!r}; it has"
+        if not stream:
+            found = f"there is no field {name!r}; there are"
+        raise SchemaError(f"{operator}: {found} {list(schema)}{hint_near(name, schema)}")
+
+
 def declared_type(name: str, type_: Any, *, lists: bool = False) -> pl.DataType:
     """Return the payload type of a field declared with a polars or a Python type."""
     return payload_type(name, _polars_type(name, type_), lists=lists)

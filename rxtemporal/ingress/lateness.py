@@ -22,7 +22,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.safe_text import brief
-from rxtemporal.core.ticks import MIN_TIME, describe
+from rxtemporal.core.spans import SECOND, describe_span
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
 from rxtemporal.engine.kernels.door_rules import NOWHERE, admit_end, admit_start
 from rxtemporal.errors import CtiViolationError, EventError
 from rxtemporal.ingress.open_rows import OpenRows
@@ -30,6 +31,8 @@ from rxtemporal.ingress.settings import AdvanceTimePolicy
 
 # below every time: no CTI has arrived yet
 NO_CTI = MIN_TIME - 1
+# an event that is so much later than a CTI says more about the CTI than about itself
+_FAR = 366 * 24 * 3600 * SECOND
 
 
 class LateReason(Enum):
@@ -154,11 +157,20 @@ def make_violation(event: RowEvent, reason: LateReason, cti: int, source: str) -
         )
     if reason is LateReason.END_MOVED and measure_lateness(event, cti) == 0:
         return EventError(f"{event!r} of stream {source!r} ends before its row starts")
+    late = measure_lateness(event, cti)
+    if cti >= MAX_TIME:
+        return CtiViolationError(
+            f"{event!r} of stream {source!r} comes after a CTI at the end of time, which ends the "
+            "stream. Hint: that CTI is the last item, or leave it out."
+        )
+    # whoever counts in ticks is told of ticks
+    by = f"{late} ticks" if describe(cti) == str(cti) else describe_span(late)
+    hint = "advance_time= with a policy drops or adjusts late events, and a delay waits for them"
+    if late > _FAR:
+        hint = "a CTI at a time makes all events before it late: see that its time is right"
     return CtiViolationError(
-        f"{event!r} of stream {source!r} breaks CTI {describe(max(cti, MIN_TIME))} "
-        f"by {measure_lateness(event, cti)} ticks. "
-        "Hint: advance_time= with a policy drops or adjusts late events, and a delay waits for "
-        "them."
+        f"{event!r} of stream {source!r} breaks CTI {describe(max(cti, MIN_TIME))} by {by}. "
+        f"Hint: {hint}."
     )
 
 

@@ -200,7 +200,10 @@ class RowReader:
         is_record = dataclasses.is_dataclass(item) or hasattr(item, "_asdict")
         if is_record and not isinstance(item, type):
             return self._read_dict(to_fields(item))
-        raise UnfitError(f"a row is a dict or an event, got {brief(item)} ({type_name(item)})")
+        hint = ". Hint: push(item.model_dump())." if hasattr(item, "model_dump") else ""
+        raise UnfitError(
+            f"a row is a dict or an event, got {brief(item)} ({type_name(item)}){hint}"
+        )
 
     def _read_event(self, event: RowEvent) -> One:
         row = to_fields(event.payload)
@@ -395,7 +398,9 @@ def _list_items(items: Any) -> Sequence[Any] | pl.DataFrame:
         return items
     if hasattr(items, "__arrow_c_stream__") and not isinstance(items, type):
         return pl.DataFrame(items)
-    is_one = isinstance(items, (str, bytes, bytearray, Mapping)) or hasattr(items, "_asdict")
+    # a NamedTuple, or a pydantic model, which gives its fields as pairs
+    is_record = hasattr(items, "_asdict") or hasattr(items, "model_dump")
+    is_one = isinstance(items, (str, bytes, bytearray, Mapping)) or is_record
     if is_one or isinstance(items, type) or not isinstance(items, Iterable):
         return [items]
     return list(items)

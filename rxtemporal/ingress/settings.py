@@ -14,7 +14,7 @@ from typing import Any
 
 from rxtemporal.core.spans import Span, describe_span, parse_span, span
 from rxtemporal.core.ticks import TICK, TICKS_PER_SECOND
-from rxtemporal.errors import AdvanceTimeError, ArgumentError
+from rxtemporal.errors import AdvanceTimeError, ArgumentError, explain_calls
 
 
 class AdvanceTimePolicy(Enum):
@@ -154,7 +154,8 @@ class AdvanceTimeSettings:
     def __post_init__(self) -> None:
         if not isinstance(self.policy, AdvanceTimePolicy):
             raise AdvanceTimeError(
-                f"policy is AdvanceTimePolicy.DROP or ADJUST, got {self.policy!r}"
+                f"policy is AdvanceTimePolicy.DROP or ADJUST, got {self.policy!r}. "
+                "Hint: policy=rxt.AdvanceTimePolicy.DROP."
             )
         if not isinstance(self.imports, AdvanceTimeImportSettings | None):
             raise AdvanceTimeError(
@@ -174,6 +175,13 @@ class AdvanceTimeSettings:
     def ahead_ticks(self) -> int | None:
         """The ticks that a row may be ahead of the wall clock; None: any number."""
         return check_ahead(self.ahead, self.when_ahead)
+
+
+# a dataclass makes its own __init__
+AdvanceTimeSettings.__init__ = explain_calls(  # type: ignore[method-assign]
+    "AdvanceTimeSettings(AdvanceTimeGenerationSettings(frequency=1, delay='5m'), "
+    "policy=AdvanceTimePolicy.DROP); advance_time='5m' is short for it"
+)(AdvanceTimeSettings.__init__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -52,7 +52,8 @@ class FrameSource(StreamSource):
         for column in (start, end):
             if column is not None and column not in schema:
                 raise SchemaError(
-                    f"{name} has no column {column!r}; it has {', '.join(schema) or 'none'}"
+                    f"{name} has no column {column!r}; it has {', '.join(schema) or 'none'}. "
+                    "Hint: start= and end= name the columns of the times."
                 )
         self.name = name
         self._frames = frames
@@ -198,7 +199,7 @@ def scan_batches(
     try:
         schema = scan().collect_schema()
     except FileNotFoundError as error:
-        raise SourceError(f"there is no file {what}. Hint: check the path; {error}") from error
+        raise SourceError(f"there is no file {what}. Hint: check the path.") from error
     except (OSError, pl.exceptions.PolarsError) as error:
         raise SourceError(f"{what} cannot be read: {error}") from error
 

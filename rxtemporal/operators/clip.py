@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rxtemporal.core.schema import check_field
 from rxtemporal.core.spans import Span, span
-from rxtemporal.errors import AdvanceTimeError, ArgumentError, SchemaError, blame
+from rxtemporal.errors import AdvanceTimeError, ArgumentError, blame
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.operators.join import Handed, Matcher, On, read_pairs
 from rxtemporal.operators.operator import Keys, Operator, PartialOperator, RowOperator
@@ -86,10 +87,7 @@ class ToSignal(Operator):
 
     def _key_types(self, schema: pl.Schema, keys: Keys) -> list[pl.DataType]:
         for name, _ in self.on:
-            if name not in schema:
-                raise SchemaError(
-                    f"to_signal: there is no field {name!r}; there are {list(schema)}"
-                )
+            check_field(name, schema, "to_signal")
         return _Same(on=self.on).key_types(schema, schema, keys)
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:

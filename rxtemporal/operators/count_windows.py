@@ -51,6 +51,9 @@ def count_window(n: int, *, output: WindowOutput = WindowOutput.POINT_AT_END) ->
     forever. Held: the rows of each key's last n - 1 starts. Source: StreamInsight's count windows.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ArgumentError(f"count_window takes a number of starts, at least 1, got {n!r}")
+        raise ArgumentError(
+            f"count_window takes a number of starts, at least 1, got {n!r}. "
+            "Hint: tumbling_window(duration) has windows of a duration."
+        )
     at = check_output(output)
     return windows(lambda result: CountWindows(n=n, at=at, result=result))

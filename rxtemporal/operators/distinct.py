@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rxtemporal.core.schema import check_field
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
@@ -30,8 +31,7 @@ class Distinct(Operator):
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the keys and the named fields, or all fields if none are named."""
         for name in self.fields:
-            if name not in schema:
-                raise SchemaError(f"distinct: there is no field {name!r}; there are {list(schema)}")
+            check_field(name, schema, "distinct")
         names = [*keys, *(name for name in self.fields or schema if name not in keys)]
         for name in names:
             if isinstance(schema[name], pl.List):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rxtemporal.core.schema import check_field
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_row
@@ -25,10 +26,7 @@ class Explode(Operator):
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the schema with the type of the elements in place of the list type."""
-        if self.field not in schema:
-            raise SchemaError(
-                f"explode: there is no field {self.field!r}; there are {list(schema)}"
-            )
+        check_field(self.field, schema, "explode")
         dtype = schema[self.field]
         if not isinstance(dtype, pl.List):
             raise SchemaError(

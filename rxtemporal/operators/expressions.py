@@ -156,8 +156,7 @@ def infer_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: st
             f"{operator}: {missing}; there are {_list_fields(schema)}{hint_field(named, schema)}"
         ) from error
     except pl.exceptions.PolarsError as error:
-        reason = str(error).split("\n")[0]
-        raise SchemaError(f"{operator}: {reason}; there are {_list_fields(schema)}") from error
+        raise _make_polars_error(operator, error, schema) from error
     return pl.Schema(
         {name: payload_type(name, dtype, lists=True) for name, dtype in result.items()}
     )
@@ -185,8 +184,7 @@ def infer_aggregate_type(expression: pl.Expr, schema: pl.Schema, what: str) -> p
         types = dict(frame.collect_schema())
         frame.collect()
     except pl.exceptions.PolarsError as error:
-        reason = str(error).split("\n")[0]
-        raise SchemaError(f"{what}: {reason}; there are {_list_fields(schema)}") from error
+        raise _make_polars_error(what, error, schema) from error
     types.pop("__group__")
     if len(types) != 1:
         raise SchemaError(f"{what} gives {len(types)} fields where one is needed")
@@ -197,6 +195,14 @@ def infer_aggregate_type(expression: pl.Expr, schema: pl.Schema, what: str) -> p
             "Hint: end it with an aggregation such as .sum() or .first()."
         )
     return payload_type(name, dtype)
+
+
+def _make_polars_error(what: str, error: Exception, schema: pl.Schema) -> SchemaError:
+    """Return the error for an expression that polars refuses over these fields."""
+    from rxtemporal.core.hints import hint_polars
+
+    reason, hint = hint_polars(str(error).split("\n")[0])
+    return SchemaError(f"{what}: {reason}; there are {_list_fields(schema)}{hint}")
 
 
 def _list_fields(schema: pl.Schema) -> str:

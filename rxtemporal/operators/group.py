@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from rxtemporal.core.schema import check_field
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.operator import Branch, Keys, RowOperator
 
@@ -24,7 +25,7 @@ class GroupBy(RowOperator):
 
     def __post_init__(self) -> None:
         if not self.by:
-            raise ArgumentError("group_by takes at least one field")
+            raise ArgumentError("group_by takes at least one field. Hint: group_by('field').")
         names: tuple[Any, ...] = self.by
         for key in names:
             if not isinstance(key, str):
@@ -48,8 +49,7 @@ class GroupBy(RowOperator):
                 "Hint: name all keys at once, or ungroup()."
             )
         for key in self.by:
-            if key not in schema:
-                raise SchemaError(f"group_by: there is no field {key!r}; there are {list(schema)}")
+            check_field(key, schema, "group_by")
             if isinstance(schema[key], pl.List):
                 raise SchemaError(f"group_by: {key!r} is {schema[key]}, which cannot be a key")
         return schema

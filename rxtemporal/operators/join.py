@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rxtemporal.core.schema import check_field
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.expressions import check_row_by_row, infer_schema
 from rxtemporal.operators.operator import Keys, PartialOperator, RowExpression, TwoInputs
@@ -74,10 +75,7 @@ class Matcher(TwoInputs):
 
     def _common(self, mine: str, other: str, left: pl.Schema, right: pl.Schema) -> pl.DataType:
         for name, schema, side in ((mine, left, "left"), (other, right, "right")):
-            if name not in schema:
-                raise SchemaError(
-                    f"{self.name}: the {side} stream has no field {name!r}; it has {list(schema)}"
-                )
+            check_field(name, schema, self.name, f"the {side} stream")
         a, b = left[mine], right[other]
         for kinds in ("is_integer", "is_float"):
             if getattr(a, kinds)() and getattr(b, kinds)():

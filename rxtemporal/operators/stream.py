@@ -115,7 +115,7 @@ class Stream:
                 )
             raise ArgumentError(
                 f"{operator.name} takes another stream, got {_show(other)}. "
-                "Hint: rxt.from_events, rxt.from_polars and rxt.read_csv make streams."
+                "Hint: make one with from_events, from_polars or read_parquet."
             )
         left, right = self._node, other._node
         schema = None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rxtemporal.core.safe_text import brief
-from rxtemporal.core.schema import payload_schema
+from rxtemporal.core.schema import check_field, payload_schema
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.expressions import check_row_by_row, infer_schema
 from rxtemporal.operators.operator import Chain, Keys, Operator, RowExpression, RowOperator
@@ -42,7 +42,10 @@ class Where(RowOperator):
             )
         for dtype in types.values():
             if dtype not in (pl.Boolean, pl.Null):
-                raise SchemaError(f"where takes a predicate, got {self.predicate} of type {dtype}")
+                raise SchemaError(
+                    f"where takes a predicate, got {self.predicate} of type {dtype}. "
+                    "Hint: compare it with a value, as in pl.col('x') > 1."
+                )
         return schema
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
@@ -98,8 +101,7 @@ class Select(Operator):
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the new schema; a grouped stream keeps its keys unchanged, first."""
         for field in self.drops:
-            if field not in schema:
-                raise SchemaError(f"drop: there is no field {field!r}; there are {list(schema)}")
+            check_field(field, schema, "drop")
         if lost := set(self.drops) & set(keys):
             raise SchemaError(f"drop: {min(lost)!r} is a group key, which a grouped stream keeps")
         new = infer_schema(schema, self.expressions, self.name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.spans import Span
-from rxtemporal.errors import ArgumentError, BindingError
+from rxtemporal.errors import ArgumentError, BindingError, explain_calls
 from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
 from rxtemporal.operators.stream import Stream
 from rxtemporal.query.adapters import AdapterEvents, check_factory, read_declared_settings
@@ -120,6 +120,7 @@ class Application:
         events = AdapterEvents(factory, config, shape)
         return self.define_stream(name, events, schema=schema, advance_time=settings)
 
+    @explain_calls("query('warm', stream.where(pl.col('temp') > 25))")
     def query(self, name: str, streamable: Streamable) -> Streamable:
         """Name a query, and return it; other queries can use it like any stream."""
         self._check_free(name)
@@ -255,7 +256,10 @@ def _check_counts(asked: list[str], sinks: list[Any]) -> None:
 
 def _check_pairs(asked: list[str], given: Mapping[str, Sink]) -> None:
     if not asked:
-        raise BindingError("run got no query. Hint: run('name', sinks=sink).")
+        raise BindingError(
+            "run got no query. Hint: app.query(name, stream) names one, and "
+            "app.run(name, sinks=sink) runs it."
+        )
     if len(set(asked)) < len(asked):
         raise BindingError(f"run got the same query twice: {', '.join(asked)}")
     if set(asked) != set(given):

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.core.schema import payload_schema
-from rxtemporal.errors import ArgumentError, SchemaError, SourceError
+from rxtemporal.errors import ArgumentError, SchemaError, SourceError, explain_calls
 from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
 from rxtemporal.ingress.sources import FrameSource, scan_batches
 from rxtemporal.operators.plan import Node
@@ -25,6 +25,7 @@ _SAMPLE_ROWS = 100
 _YEAR_FIRST = re.compile(r"\s*\d{4}")
 
 
+@explain_calls("read_parquet('readings.parquet', start='time') names the column of the times")
 def read_parquet(
     path: str | Path,
     *,
@@ -50,6 +51,7 @@ def read_parquet(
     return file.make_stream(advance_time, batch_rows, name)
 
 
+@explain_calls("read_csv('readings.csv', start='time') names the column of the times")
 def read_csv(
     path: str | Path,
     *,
@@ -97,6 +99,7 @@ def read_csv(
     return file.make_stream(advance_time, batch_rows, name)
 
 
+@explain_calls("read_json('readings.json', start='time') names the column of the times")
 def read_json(
     path: str | Path,
     *,
@@ -178,7 +181,7 @@ class _File:
             if column not in schema:
                 raise SchemaError(
                     f"{self.path} has no column {column!r}; it has {', '.join(schema) or 'none'}"
-                    f"{_guess_separator(schema)}"
+                    f"{_hint_column(column, schema)}"
                 )
         return None if self.fields is None else wanted
 
@@ -268,12 +271,13 @@ def _scan_csv(
     return partial(read, try_parse_dates=True, schema_overrides=types or None)
 
 
-def _guess_separator(schema: pl.Schema) -> str:
-    """Return a hint for a CSV file whose columns are not separated by commas; else nothing."""
-    if len(schema) != 1:
-        return ""
-    only = next(iter(schema))
+def _hint_column(column: str, schema: pl.Schema) -> str:
+    """Return the hint for a column that is missing, perhaps since commas do not separate them."""
+    only = next(iter(schema), "")
     found = next((each for each in ";\t|" if each in only), None)
-    if found is None:
-        return ""
+    if len(schema) != 1 or found is None:
+        from rxtemporal.core.hints import hint_near
+
+        usual = ". Hint: start= and end= name the columns of the times."
+        return hint_near(column, schema) or usual
     return f". Hint: its columns are separated by {found!r}: separator={found!r} reads them."

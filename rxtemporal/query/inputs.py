@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rxtemporal.core.events import Event, RowEvent
-from rxtemporal.core.safe_text import brief
+from rxtemporal.core.safe_text import brief, type_name
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span
-from rxtemporal.errors import ArgumentError, EventError, SchemaError
+from rxtemporal.errors import ArgumentError, EventError, SchemaError, explain_calls
 from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
 from rxtemporal.ingress.settings import HandOff, Heartbeat, Liveliness
 from rxtemporal.ingress.source import Source, StreamSource, UserSource
@@ -42,6 +42,7 @@ def _stream(source: StreamSource) -> Streamable:
     return Streamable(Node(source.schema, (), source=source))
 
 
+@explain_calls("from_events([rxt.PointEvent(time, {'temp': 20.5})])")
 def from_events(
     events: Iterable[Event],
     *,
@@ -63,11 +64,13 @@ def from_events(
     ticks; both in the first thousand events of a list are an ``EventError``.
     """
     given: Any = events
-    if not isinstance(given, Iterable) or isinstance(given, str):
+    if not isinstance(given, Iterable) or isinstance(given, str) or hasattr(given, "columns"):
         from rxtemporal.core.hints import hint_events
 
+        # a frame is not written out
+        shown = type_name(events) if hasattr(given, "columns") else brief(events)
         raise ArgumentError(
-            f"from_events takes an iterable of events, got {brief(events)}{hint_events(events)}"
+            f"from_events takes an iterable of events, got {shown}{hint_events(events)}"
         )
     fields = _look_at(events) if schema is None else payload_schema(schema)
     return _stream(EventSource(events, fields, read_advance_time(advance_time), name))
@@ -161,8 +164,8 @@ def from_observable(
         )
     if not hasattr(observable, "subscribe"):
         raise ArgumentError(
-            f"from_observable takes an observable, got {brief(observable)}. "
-            "Hint: rxt.from_events takes a list or an iterator."
+            f"from_observable takes an observable, got {brief(observable)}. Hint: "
+            "rxt.from_events takes a list or an iterator, rxt.from_async an async generator."
         )
     if batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
@@ -256,6 +259,7 @@ def from_source(
     return _stream(stream)
 
 
+@explain_calls("from_polars(frame, start='time') names the column of the times")
 def from_polars(
     frame: pl.DataFrame,
     *,
@@ -338,6 +342,7 @@ def from_pandas(
     return from_polars(pl.from_pandas(frame), start=start, end=end, **options)
 
 
+@explain_calls("from_arrow(table, start='time') names the column of the times")
 def from_arrow(
     table: pa.Table, *, start: str, end: str | None = None, **options: Any
 ) -> Streamable:

@@ -15,7 +15,13 @@ from rxtemporal.core.forks import FORKS
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span
 from rxtemporal.core.ticks import MIN_TIME, Time, TimeLike, time_ticks
-from rxtemporal.errors import ArgumentError, BindingError, ProcessEndedError, SchemaError
+from rxtemporal.errors import (
+    ArgumentError,
+    BindingError,
+    ProcessEndedError,
+    SchemaError,
+    explain_calls,
+)
 from rxtemporal.ingress.input_stats import PushStats, SourceStats, check_name
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.ingress.pushed_inputs import MOST_INPUTS, OWN, check_input
@@ -45,6 +51,11 @@ if TYPE_CHECKING:
     from rxtemporal.runtime.push_entry import PushEntry
 
 _ONE = frozenset({dict, PointEvent, IntervalEvent, EdgeEvent, Cti})
+
+# names that other libraries have for a push
+_PUSHES = frozenset(
+    {"on_next", "send", "emit", "put", "write", "add", "append", "push_cti", "push_many"}
+)
 
 
 class PushSource:
@@ -91,6 +102,7 @@ class PushSource:
     True
     """
 
+    @explain_calls("PushSource('readings', schema={'temp': float}, delay='5m')")
     def __init__(
         self,
         name: str,
@@ -187,6 +199,10 @@ class PushSource:
             message = f"'PushSource' object has no attribute {name!r}"
             if not name.startswith("_") and hasattr(Streamable, name):
                 message += f". Hint: its stream has the operators: source.stream.{name}(…)."
+            elif name in _PUSHES:
+                message += (
+                    ". Hint: source.push(row), source.push([row, …]), source.push(rxt.Cti(time))."
+                )
             raise AttributeError(message, name=name, obj=self)
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 from rxtemporal import operators as ops
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.spans import Span
-from rxtemporal.errors import AdvanceTimeError, BindingError
+from rxtemporal.errors import AdvanceTimeError, BindingError, explain_calls
 from rxtemporal.operators.plan import Node
 from rxtemporal.operators.stream import Composed
 from rxtemporal.query.method import method, window_method
@@ -207,6 +207,9 @@ class Streamable(RunnableStream):
 
         return write_event_flow(self._node, path, recording=recording).path
 
+    @explain_calls(
+        "run(rxt.Collect()) keeps the results, run(rxt.File('out.csv')) writes them into a file"
+    )
     def run(
         self,
         sink: Sink | Callable[[EventBatch], Any],

@@ -94,6 +94,8 @@ def make_call_error(
         for given, value in unknown.items()
         if (hint := _hint_argument(given, value, signature))
     ]
+    if name == "where" and unknown:
+        hints += [f"where(pl.col({each!r}) == {value!r})" for each, value in unknown.items()]
     if name == "hopping_window" and not named:
         hints.append("windows that follow each other without overlap are tumbling_window(duration)")
     hint = f" Hint: {'; '.join(hints)}." if hints else ""

@@ -14,7 +14,7 @@ from reactivex import Observable
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.log import get_logger
-from rxtemporal.core.safe_text import show
+from rxtemporal.core.safe_text import describe_failure
 from rxtemporal.core.spans import Span
 from rxtemporal.errors import BindingError, StoppedError
 from rxtemporal.ingress.lateness import LateEvent
@@ -230,7 +230,9 @@ class Process:
         self._error = None if isinstance(error, StoppedError) else error
         self._state = _ENDED
         if not self._listeners.finish() and isinstance(self._error, Exception):
-            _log.critical("process ended by an error", process=self.name, error=show(self._error))
+            _log.critical(
+                "process ended by an error", process=self.name, error=describe_failure(self._error)
+            )
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the process has ended; return False if it still runs after ``timeout``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from rxtemporal.core.safe_text import show
+from rxtemporal.core.safe_text import describe_failure
 from rxtemporal.errors import ProcessEndedError
 
 COMPLETED = (
@@ -54,7 +54,7 @@ class RunEnd:
         """
         error = self.error
         if error is not None:
-            why = f"its run has failed with {show(error)}"
+            why = f"its run has failed with {describe_failure(error)}".removesuffix(".")
             hint = "mend the cause and run the query again"
         elif completed or self.accepts:
             why = "the stream has completed"

@@ -47,7 +47,7 @@ BAD_FIELDS: dict[str, tuple[Compose, str, str]] = {
     "select: two of one name": (
         lambda st: st.select("x", x=s),
         "select",
-        "duplicate output name 'x'",
+        "two fields are named 'x'",
     ),
     "select: nested result": (
         lambda st: st.select(y=pl.struct("x", "s")),

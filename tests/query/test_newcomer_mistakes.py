@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -19,6 +19,24 @@ S = rxt.from_events([rxt.PointEvent(1, {"k": "a", "x": 2})], schema={"k": str, "
 W = S.tumbling_window("1m")
 FRAME = pl.DataFrame({"t": [datetime(2026, 1, 1, tzinfo=UTC)], "x": [1]})
 TEXTS = pl.DataFrame({"t": ["2026-01-01"], "d": [date(2026, 1, 1)]})
+NOON, FAR = datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+
+
+class Record:
+    """A record as pydantic makes them: it gives its fields as pairs."""
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        yield from self.model_dump().items()
+
+    def model_dump(self) -> dict[str, Any]:
+        """Return the fields."""
+        return {"time": NOON, "x": 1}
+
+
+async def agen() -> AsyncIterator[Any]:
+    """Yield an event."""
+    yield rxt.PointEvent(1, 2)
+
 
 MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "events: dicts": (lambda: rxt.from_events([{"x": 2}]).to_polars(), EventError,
@@ -123,6 +141,56 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a field by brackets": (lambda: S["x"], TypeError, r"select\('x'\) has one field"),
     "late_events: no settings": (lambda: S.late_events(), rxt.AdvanceTimeError, "advance_time='5m"),
     "a name of another library": (lambda: rxt.from_csv("a"), AttributeError, r"rxt\.read_csv"),
+    "where: a field by keyword": (lambda: S.where(k="a"), TypeError,
+                                  r"does not take k=.*Hint: where\(pl\.col\('k'\) == 'a'\)\."),
+    "where: a number": (lambda: S.where(pl.col("x")), SchemaError,
+                        r"of type Int64\. Hint: compare it with a value"),
+    "where: a text and a number": (lambda: S.where(pl.col("k") > 3), SchemaError,
+                                   r"Hint: .*pl\.col\('x'\)\.cast\(pl\.Float64\)\. \(in where"),
+    "select: a name twice": (lambda: S.select("k", k=pl.col("x")), SchemaError,
+                             r"select: two fields are named 'k'; .*Hint: give one another name"),
+    "group_by: a typo": (lambda: S.group_by("xx"), SchemaError, r"Hint: did you mean 'x'\?"),
+    "group_by: nothing": (lambda: S.group_by(), ArgumentError, r"Hint: group_by\('field'\)\."),
+    "join: a typo": (lambda: S.join(S, on="kk"), SchemaError, r"Hint: did you mean 'k'\?"),
+    "count_window: a span": (lambda: S.count_window("1m"), ArgumentError, r"tumbling_window\(dura"),
+    "events: an async generator": (lambda: rxt.from_events(agen()), ArgumentError, "from_async"),
+    "observable: an async generator": (lambda: rxt.from_observable(agen()), ArgumentError,
+                                       r"rxt\.from_async an async generator"),
+    "events: a frame": (lambda: rxt.from_events(FRAME), ArgumentError,
+                        r"got DataFrame\. Hint: rxt\.from_polars"),
+    "events: none": (lambda: rxt.from_events(), TypeError, r"Hint: from_events\(\[rxt\.PointEv"),
+    "events: a record of pydantic": (lambda: rxt.from_events([Record()]).to_polars(), EventError,
+                                     r"Hint: rxt\.PointEvent\(time, model\.model_dump\("),
+    "frame: no start": (lambda: rxt.from_polars(FRAME), TypeError,
+                        r"'start'\. Hint: from_polars\(frame, start='time'\)"),
+    "frame: a wrong start": (lambda: rxt.from_polars(FRAME, start="time"), SchemaError,
+                             r"it has t, x\. Hint: start= and end= name the columns"),
+    "file: no start": (lambda: rxt.read_csv("a.csv"), TypeError, r"Hint: read_csv\('readings\.cs"),
+    "file: missing": (lambda: rxt.read_csv("none.csv", start="t"), rxt.SourceError,
+                      r"^there is no file none\.csv\. Hint: check the path\.$"),
+    "run: no sink": (lambda: S.run(), TypeError, r"Hint: run\(rxt\.Collect\(\)\)"),
+    "query: no name": (lambda: rxt.Application("a").query(S), TypeError, r"Hint: query\('warm', "),
+    "application: no query": (lambda: rxt.Application("a").run(), rxt.BindingError,
+                              r"Hint: app\.query\(name, stream\)"),
+    "settings: no policy": (lambda: rxt.AdvanceTimeSettings(), TypeError,
+                            r"'policy'\. Hint: .*policy=AdvanceTimePolicy\.DROP"),
+    "settings: a policy by name": (lambda: rxt.AdvanceTimeSettings(policy="drop"),
+                                   rxt.AdvanceTimeError, r"Hint: policy=rxt\.AdvanceTimePolicy"),
+    "push: no schema": (lambda: rxt.PushSource("a"), TypeError, r"Hint: PushSource\('readings', "),
+    "push: settings of another": (lambda: rxt.PushSource("a", schema={"x": int}, advance_time="5m"),
+                                  TypeError, r"PushSource\(\) got .*Hint: .*delay='5m'\)\."),
+    "push: on_next": (lambda: rxt.PushSource("a", schema={"x": int}).on_next(1), AttributeError,
+                      r"Hint: source\.push\(row\)"),
+    "mqtt: a host alone": (lambda: rxt.from_mqtt("localhost"), TypeError,
+                           r"Hint: from_mqtt\('mqtt://localhost', 'sensors/#', schema="),
+    "kafka: a host alone": (lambda: rxt.from_kafka("localhost"), TypeError,
+                            r"Hint: from_kafka\('localhost:9092', 'readings', schema="),
+    "CTI: far ahead": (lambda: rxt.from_events([rxt.Cti(FAR), rxt.PointEvent(NOON, 1)]).to_events(),
+                       rxt.CtiViolationError, r"by \d+ h\. Hint: a CTI at a time makes all"),
+    "CTI: the end of time": (
+        lambda: rxt.from_events([rxt.Cti(datetime.max.replace(tzinfo=UTC)),
+                                 rxt.PointEvent(NOON, 1)]).to_events(),
+        rxt.CtiViolationError, "comes after a CTI at the end of time, which ends the stream"),
     "a name with a typo": (lambda: rxt.from_event([]), AttributeError, "mean 'from_events'"),
 }  # fmt: skip
 
@@ -134,3 +202,34 @@ def test_a_mistake_is_answered_with_what_to_write(
     """The first error that somebody sees is a sentence with a mend."""
     with pytest.raises(error, match=message):
         make()
+
+
+def test_a_run_that_fails_names_the_operator_to_whoever_pushes() -> None:
+    """The operator, its line and the hint are in what the push raises, not in the run alone."""
+    source = rxt.PushSource("readings", schema={"t": str})
+    source.stream.select(x=pl.col("t").cast(pl.Int64)).run(rxt.Collect())
+    with pytest.raises(
+        rxt.ProcessEndedError,
+        match=r"failed with SchemaError: conversion .* \["
+        r'"a"\]\. Hint: cast\(.*\(in select, composed at .*mistakes\.py:\d+\)',
+    ):
+        source.push([{"time": 1, "t": "a"}, {"time": 2, "t": "a"}])
+
+
+def test_a_run_that_fails_in_a_function_names_its_place_to_whoever_pushes() -> None:
+    """An error of the user's own code has the place as a note, which a message has to show."""
+    source = rxt.PushSource("readings", schema={"x": int})
+    source.stream.where(lambda row: 1 / row["x"] > 0).run(rxt.Collect())
+    with pytest.raises(rxt.ProcessEndedError, match=r"ZeroDivisionError: .*mistakes\.py:\d+"):
+        source.push([{"time": 1, "x": 0}, {"time": 2, "x": 0}])
+
+
+def test_a_record_of_pydantic_is_one_row_and_not_its_pairs() -> None:
+    """The reason says how to push it."""
+    source = rxt.PushSource("readings", schema={"x": int})
+    process = source.stream.run(rxt.Collect())
+    verdict = source.push(Record())
+    (rejected,) = verdict.rejected
+    assert rejected.reason.endswith("(Record). Hint: push(item.model_dump()).")
+    assert source.push(Record().model_dump()).accepted == 1
+    process.stop()
