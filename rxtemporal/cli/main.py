@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import logging
 import sys
 from collections.abc import Sequence
@@ -76,9 +77,23 @@ def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     if rest:
         # argparse gives a list of paths only those that stand together
         if not hasattr(options, "paths") or any(each.startswith("-") for each in rest):
-            parser.error(f"unrecognized arguments: {' '.join(rest)}")
+            parser.error(
+                f"unrecognized arguments: {' '.join(rest)}{_hint_option(parser, arguments)}"
+            )
         options.paths += map(type(options.paths[0]), rest)
     return options
+
+
+def _hint_option(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> str:
+    """Return the hint for an option that a command does not have; empty if there is none."""
+    choices = [each.choices for each in parser._actions if isinstance(each.choices, dict)]
+    command = next((each[name] for each in choices for name in arguments if name in each), parser)
+    known = command._option_string_actions
+    for given in arguments:
+        near = difflib.get_close_matches(given, known, 1) if given.startswith("--") else []
+        if near and given not in known:
+            return f". Hint: did you mean {near[0]}?"
+    return ""
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -83,7 +84,10 @@ def find_application(text: str, settings: Settings | None) -> ServiceApp:
 
     place, _, name = text.rpartition(":")
     if not place or not name:
-        raise ArgumentError(f"serve takes FILE.py:NAME or MODULE:NAME, got {text!r}")
+        raise ArgumentError(
+            f"serve takes FILE.py:NAME or MODULE:NAME, got {text!r}. "
+            "Hint: NAME is that of an rxt.Application, as in house.py:app."
+        )
     try:
         module = load_module(place)
     except ModuleNotFoundError as error:
@@ -100,7 +104,7 @@ def find_application(text: str, settings: Settings | None) -> ServiceApp:
         )
     found = getattr(module, name)
     if callable(found) and not isinstance(found, (Application, ServiceApp, type)):
-        found = found()
+        found = _call(found, text)
     if isinstance(found, Application):
         return app(found, settings)
     if isinstance(found, ServiceApp):
@@ -109,6 +113,19 @@ def find_application(text: str, settings: Settings | None) -> ServiceApp:
         f"{text} is no application, but {found!r}. Hint: an rxt.Application, the result of "
         "serve.app(…), or a function that returns one of them."
     )
+
+
+def _call(make: Callable[..., Any], text: str) -> Any:
+    """Return what the function returns; raise if it has parameters, as a query has."""
+    try:
+        inspect.signature(make).bind()
+    except TypeError as error:
+        raise SourceError(
+            f"{text} is a function that cannot be called without arguments: {error}. Hint: serve "
+            "takes an rxt.Application, or a function without parameters that returns one; "
+            "app.query(name, stream) adds a query to it."
+        ) from None
+    return make()
 
 
 def describe(app: ServiceApp, show: Callable[[str], object]) -> None:

@@ -141,6 +141,8 @@ class ServiceApp:
         if access is None:
             given = find_header(scope, b"authorization")
             what = "needs a token" if given is None else "does not know the token"
+            if given is not None and given.partition(b" ")[0].lower() != b"bearer":
+                what = "takes tokens of the kind Bearer alone"
             raise RequestError(
                 401,
                 f"this service {what}. Hint: send the header `Authorization: Bearer TOKEN`, with "

@@ -124,7 +124,8 @@ class Ingest:
         finally:
             share.release()
         self.service.counts.receipts += 1
-        await send_json(send, 200, make_cti_receipt(verdict.cti, self.service.is_durable))
+        ignored = sender.stream.describe_ignored(cti, verdict.cti)
+        await send_json(send, 200, make_cti_receipt(verdict.cti, self.service.is_durable, ignored))
 
     # Rows -----------------------------------------------------------------------------------------
 
@@ -272,7 +273,10 @@ class Ingest:
 
 def _read_cti(body: bytes, limits: Any) -> Cti:
     value = read_rows(body, "JSON", limits).items
-    time = value.get("time") if type(value) is dict else None
+    if type(value) is not dict or "time" not in value:
+        example = '{"time": "2026-05-01T12:00:00Z"}'
+        raise BodyError(f"it has no field 'time'. Hint: a CTI is {example}.", byte=0)
+    time = value["time"]
     try:
         cti = Cti(plain_time(time, "time"))
         if not MIN_TIME < time_ticks(cti.start_time) < MAX_TIME:

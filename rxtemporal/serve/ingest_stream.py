@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rxtemporal.core.events import Cti
+from rxtemporal.core.ticks import Time, time_ticks
 from rxtemporal.ingress.encoded_rows import convert_texts, has_texts
 from rxtemporal.ingress.pushed_inputs import MOST_INPUTS, OWN
 from rxtemporal.ingress.rejected import Rejected
@@ -67,6 +69,17 @@ class IngestStream:
             return
         rows = [items] if isinstance(items, dict) else [row for row in items if type(row) is dict]
         convert_texts(rows, self._schema)
+
+    def describe_ignored(self, sent: Cti, reached: Time | None) -> str | None:
+        """Return why a CTI that was pushed has not advanced the stream; None if it has."""
+        entrance: Any = self.source.stream._node.source
+        delay = entrance.settings.generation.delay_ticks
+        if reached is not None and time_ticks(reached) >= sent.start - delay:
+            return None
+        return (
+            "the CTI is too far ahead of the wall clock, and does not count. Hint: ahead= of the "
+            "source, or ahead in [limits], says how far a clock may be ahead."
+        )
 
     def tell_refused(self, refused: Sequence[Rejected], source: str | None) -> None:
         """Publish rows, or a body, that never came to the source in its ``rejects``."""

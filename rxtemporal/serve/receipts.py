@@ -96,6 +96,7 @@ def list_refused(
     return sorted([*moved, *refused], key=lambda each: each.index)
 
 
-def make_cti_receipt(cti: Time | None, durable: bool) -> bytes:
-    """Return the receipt for a CTI: that of the stream afterwards."""
-    return dumps({"cti": cti, "durable": durable})
+def make_cti_receipt(cti: Time | None, durable: bool, ignored: str | None) -> bytes:
+    """Return the receipt for a CTI: that of the stream afterwards; ``ignored`` says why not."""
+    receipt = {"cti": cti, "durable": durable}
+    return dumps(receipt if ignored is None else {**receipt, "ignored": ignored})

@@ -64,7 +64,10 @@ class Routes:
         if route is None:
             allowed = ", ".join(methods)
             headers = [(b"allow", allowed.encode())]
-            raise RequestError(405, f"this path takes {allowed}", headers=headers)
+            hint = " Hint: curl -d sends rows with POST." if "POST" in methods else ""
+            raise RequestError(
+                405, f"this path takes {allowed}, got {method}.{hint}", headers=headers
+            )
         return route, {"name": value} if value else {}
 
     def _make_missing(self, path: str) -> RequestError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import json
 import types
 import typing
@@ -64,11 +65,13 @@ class Section:
         if not isinstance(table, Mapping):
             # the value may be a secret that stands in the wrong place
             raise ArgumentError(f"[{title}] is a table, got {type(table).__name__}")
-        names = [field.name for field in dataclasses.fields(cls)]
+        names = cls.list_keys()
         for name in table:
             if name not in names:
+                near = difflib.get_close_matches(name, names, 1)
+                hint = f"did you mean {near[0]}? Its" if near else "its"
                 raise ArgumentError(
-                    f"[{title}] has no key {name!r}. Hint: its keys are {', '.join(names)}."
+                    f"[{title}] has no key {name!r}. Hint: {hint} keys are {', '.join(names)}."
                 )
         missing = [
             field.name for field in dataclasses.fields(cls)
@@ -76,7 +79,16 @@ class Section:
         ]  # fmt: skip
         if missing:
             raise ArgumentError(f"[{title}] needs the key {missing[0]!r}")
-        return cls(**table)
+        try:
+            return cls(**table)
+        except ArgumentError as error:
+            # a section that there is several times
+            raise ArgumentError(str(error).replace(f"[{cls.title}]", f"[{title}]", 1)) from None
+
+    @classmethod
+    def list_keys(cls) -> list[str]:
+        """Return the names of the keys."""
+        return [field.name for field in dataclasses.fields(cls)]
 
     def describe(self, title: str = "") -> Iterator[str]:
         """Yield the lines of a file with these values; secrets are hidden."""
@@ -106,8 +118,20 @@ def _check(where: str, field: dataclasses.Field[Any], kind: tuple[type, bool], v
         allowed = _NAMES[wanted] + ("" if least is None else f", at least {least:g}")
         allowed += "" if word is None else f", or {word!r},"
         shown = "another value" if field.metadata.get("secret") else repr(value)
-        raise ArgumentError(f"{where} is {allowed}{' or off' if optional else ''}, got {shown}")
+        raise ArgumentError(
+            f"{where} is {allowed}{' or off' if optional else ''}, got {shown}"
+            f"{_hint_value(wanted, value)}"
+        )
     return found
+
+
+def _hint_value(wanted: type, value: Any) -> str:
+    """Return the hint for a value that stands in the wrong form; empty if there is none."""
+    if wanted is tuple and isinstance(value, str):
+        return ". Hint: write it in brackets, also if there is only one."
+    if wanted in (bool, int, float) and isinstance(value, str):
+        return ". Hint: write it without quotes."
+    return ""
 
 
 def _convert(kind: type, value: Any) -> Any:

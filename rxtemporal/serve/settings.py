@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import json
 import os
 import re
@@ -243,6 +244,8 @@ class Settings:
         path = Path(path)
         try:
             table = tomllib.loads(path.read_text("utf-8"))
+        except FileNotFoundError:
+            raise ArgumentError(f"there is no file {path}. Hint: check the path.") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ArgumentError(f"{path} is not valid TOML: {error}") from error
         try:
@@ -260,10 +263,7 @@ class Settings:
             elif name in _SECTIONS:
                 sections[name] = _SECTIONS[name].parse(each)
             else:
-                raise ArgumentError(
-                    f"there is no section [{name}]. "
-                    f"Hint: there are {', '.join(_SECTIONS)} and tokens.NAME."
-                )
+                raise _make_unknown_error(name, each)
         return cls(**sections)
 
     def change(self, section: str, **values: Any) -> Settings:
@@ -291,6 +291,21 @@ class Settings:
         for name, token in self.tokens.items():
             yield from token.describe(f"tokens.{quote(name)}")
             yield ""
+
+
+def _make_unknown_error(name: str, value: Any) -> ArgumentError:
+    """Return the error for a section that there is not, or for a key in front of all sections."""
+    if not isinstance(value, Mapping):
+        homes = [each for each, kind in _SECTIONS.items() if name in kind.list_keys()]
+        hint = "rxtemporal serve … --check prints all sections with their keys"
+        if homes:
+            hint = f"write [{homes[0]}] in the line above it"
+        return ArgumentError(f"the key {name!r} is in no section. Hint: {hint}.")
+    near = difflib.get_close_matches(name, _SECTIONS, 1)
+    hint = f"did you mean [{near[0]}]? There" if near else "there"
+    return ArgumentError(
+        f"there is no section [{name}]. Hint: {hint} are {', '.join(_SECTIONS)} and tokens.NAME."
+    )
 
 
 def quote(name: str) -> str:

@@ -166,7 +166,10 @@ def test_an_unknown_option_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
     """Only paths may stand behind options."""
     with pytest.raises(SystemExit):
         query("room.csv", "--unknown", "room")
-    assert "unrecognized arguments: --unknown" in capsys.readouterr().err
+    assert "unrecognized arguments: --unknown room\n" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        query("room.csv", "--timezone", "UTC")
+    assert "--timezone UTC. Hint: did you mean --time-zone?" in capsys.readouterr().err
 
 
 def test_an_expression_without_its_stream_is_told_how_to_begin(

@@ -227,6 +227,12 @@ def test_a_cti_can_be_posted():
     assert post({"time": 500}, path=path).json() == {"cti": 400, "durable": False}
     answer = post({"time": "2026-05-01T12:00:00Z"}, path=path, house=make_house(delay=0)[0])
     assert answer.json()["cti"] == "2026-05-01T12:00:00Z"
+    late = post({"time": "9999-01-01T00:00:00Z"}, path=path, house=make_house(delay=0)[0]).json()
+    assert (late["cti"], late["ignored"][:42]) == (
+        None,
+        "the CTI is too far ahead of the wall clock",
+    )
+    assert "'time'. Hint: a CTI is {" in post({"cti": 5}, path=path).json()["error"]
     for body in (b"[]", {"time": "noon"}, {"time": 2**70}, {"time": True}, {}, b"x" * 9_999):
         assert post(body, path=path).status_code in (400, 413)
 
@@ -294,6 +300,7 @@ def test_first_mistakes_are_answered_with_what_to_do():
         (post(reading(1), settings, authorization=text), 401, "`Authorization: Bearer TOKEN`"),
         (post(reading(1), settings, authorization=bearer), 403, "header `Source: NAME`"),
         (post(reading(1), settings, authorization=bearer, source="c"), 403, "`Source: NAME`"),
+        (post(reading(1), settings, authorization=text), 401, "takes tokens of the kind Bearer"),
         (post(b""), 400, "it is empty. Hint: send a row"),
         (post(b" \n"), 400, "it is empty"),
         (post(reading(1), path=ROWS + "/"), 404, "without the slash at its end"),

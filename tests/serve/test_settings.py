@@ -10,6 +10,7 @@ import pytest
 from rxtemporal.errors import ArgumentError
 from rxtemporal.serve import Settings
 from rxtemporal.serve.settings import Limits, ServerSettings, TokenSettings
+from rxtemporal.serve.tokens import hash_token
 
 HASH = "sha256:" + "0123456789abcdef" * 4
 FILE = f"""
@@ -73,15 +74,24 @@ def test_dead_letters_are_in_the_folder_of_the_state_unless_another_is_named() -
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[server]\nporf = 1", "[server] has no key 'porf'. Hint: its keys are host, port"),
-        ("[sever]\nport = 1", "there is no section [sever]. Hint: there are server, state"),
-        ("port = 1", "there is no section [port]"),
+        ("[server]\nporf = 1", "[server] has no key 'porf'. Hint: did you mean port? Its keys are"),
+        ("[server]\nzzz = 1", "[server] has no key 'zzz'. Hint: its keys are host, port"),
+        ("[sever]\nport = 1", "no section [sever]. Hint: did you mean [server]? There are server,"),
+        ("[zzz]\nport = 1", "there is no section [zzz]. Hint: there are server, state"),
+        ("port = 1", "key 'port' is in no section. Hint: write [server] in the line above it."),
+        ("zzz = 1", "the key 'zzz' is in no section. Hint: rxtemporal serve … --check prints"),
         ("server = 1", "[server] is a table, got int"),
-        ("[server]\nport = '1'", "[server] port is an integer, at least 0, got '1'"),
+        (
+            "[server]\nport = '1'",
+            "[server] port is an integer, at least 0, got '1'. Hint: write it without quotes.",
+        ),
         ("[server]\nport = true", "[server] port is an integer, at least 0, got True"),
         ("[server]\nport = 65536", "[server] port is at most 65535, got 65536"),
         ("[server]\nkey = 'a.pem'", "no effect without certificate"),
-        ("[server]\nproxies = '*'", "[server] proxies is a list of texts, got '*'"),
+        (
+            "[server]\nproxies = '*'",
+            "[server] proxies is a list of texts, got '*'. Hint: write it in brackets",
+        ),
         ("[limits]\nrows = 0", "[limits] rows is an integer, at least 1, got 0"),
         ("[limits]\nahead = -1", "ahead is a number, at least 0, or 'delay', or off, got -1"),
         ("[limits]\nahead = nan", "ahead is a number, at least 0, or 'delay', or off, got nan"),
@@ -89,6 +99,7 @@ def test_dead_letters_are_in_the_folder_of_the_state_unless_another_is_named() -
         ("[state]\nrestart_after = 0", "[state] restart_after is a number, at least 0.001, got 0"),
         ("[state]\ndurable = 1", "[state] durable is true or false, got 1"),
         ("[state]\nfolder = ''", "[state] folder is a path or off, got ''"),
+        (f"[tokens.a]\nhash = '{hash_token('a')}'\nwrite = 'x'", "[tokens.a] write is a list of"),
         ("[tokens.a]\nwrite = ['x']", "[tokens.a] needs the key 'hash'"),
         ("[tokens]\na = 1", "[tokens.a] is a table, got int"),
         ("[server", "is not valid TOML"),
@@ -129,3 +140,11 @@ def test_settings_in_python_are_checked_like_those_of_a_file() -> None:
         Limits(text=1.5)  # type: ignore[arg-type]
     assert Limits(ahead=3).ahead == 3.0
     assert Settings().change("server", port=0).server.port == 0
+
+
+def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    """Nothing is said of disks and rights to write."""
+    with pytest.raises(
+        ArgumentError, match=r"^there is no file .*none\.toml\. Hint: check the path"
+    ):
+        Settings.load(tmp_path / "none.toml")
