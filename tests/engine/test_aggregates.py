@@ -271,7 +271,7 @@ def test_a_state_of_sums_counts_the_running_values(span: int) -> None:
     for ends, count in ((0, 2), (ENDS, 0)):
         what = np.arange(3) << BITS | ends
         sweep(running, column, Changes(what, key, span), none)
-        assert running._counts.tolist() == [1, 0, count]
+        assert running._counts[-1] == count
 
 
 @pytest.mark.parametrize("name", RUNNING)

@@ -1,14 +1,14 @@
-"""Compensated sums of floats over rows that come and go.
+"""Exact sums of floats over rows that come and go, rounded once for each result.
 
-A sum is a total, its rounding error (Knuth's exact sum of two), so that removal does not make it
-drift, and the number of values; total and error are reset when no value is left. NaN and infinities
-are counted: they never enter the total, and so leave no trace.
+A sum is two floats, a total and its rounding error (Knuth's exact sum of two), as long as these
+hold it exactly. A value with which they would not goes to the digits of ``exact_sums``: one of
+another magnitude, one that makes the total overflow, NaN and infinities.
 
 The state is ``sums`` ``float64[1 + span, keys, 4]``: the running sums and the ring, as in
-``aggregates``. ``odd`` ``int64[1 + span, keys, 3]``: how many values are NaN, +inf and -inf.
-``counts`` ``int64[3]``: the place in the ring of rows that begin now, and over all keys the numbers
-of odd values and of running ones; where one is 0, nothing is looked up. ``by_place`` is ``sums`` as
-``float64[…, 4]``, of which an index is faster.
+``aggregates``; of each the total, the error, the number of values, and the first node of its rest
+in ``rest``. ``counts`` ``int64[5]``: the progress; the place in the ring of rows that begin now;
+and over all keys the number of running values, since where it is 0 nothing is looked up.
+``by_place`` is ``sums`` as ``float64[…, 4]``, of which an index is faster.
 """
 
 from __future__ import annotations
@@ -18,11 +18,28 @@ import numpy.typing as npt
 
 from rxtemporal.engine.kernels.aggregates import find_places
 from rxtemporal.engine.kernels.compiled import jit
+from rxtemporal.engine.kernels.exact_sums import (
+    APPLIED,
+    LEAST,
+    SIZE,
+    STOPPED,
+    WRITTEN,
+    add_exactly,
+    add_float,
+    clear,
+    is_full,
+    load,
+    store,
+)
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Number = int | np.uint64
+
+
+# places in ``counts``, after those of the progress
+TURN, RUNNING = 3, 4
 
 
 @jit
@@ -34,42 +51,51 @@ def sum_floats(
     value: Floats,
     valid: Bools,
     sums: Floats,
-    odd: Ints,
+    rest: Ints,
     counts: Ints,
     mean: bool,
-) -> tuple[Floats, Bools, int]:
-    """Return the sums, or the means; the mask of samples with values; and how many have none.
+    out: Floats,
+    there: Bools,
+) -> int:
+    """Write the sums, or the means, and which samples have values; return how many have none.
 
     The arguments are as in ``aggregates``, and the state has no ring. The sum of nothing is 0.
     """
-    out, there = np.empty(len(at), np.float64), np.empty(len(at), np.bool_)
     by_place = sums.reshape((-1, 4))
-    i = empty = running = 0
+    i, s = counts[APPLIED], counts[WRITTEN]
+    empty = running = 0
+    fits = True
     # one loop: there may be a sample for each change, and a call for each costs more than it does
-    for s in range(len(at) + 1):
+    while fits:
         upto = at[s] if s < len(at) else len(what)
         while i < upto:
             row = np.uint64(what[i] >> 3)
             if valid[row]:
                 k = np.uint64(key[row])
                 sign = 1 - 2 * (what[i] & 1)
-                _add(by_place, k, sign, value[row])
+                if not _add(by_place, k, sign, value[row]):
+                    fits = _add_rest(by_place, k, sign, value[row], rest)
+                    if not fits:
+                        break
                 running += sign
-                if not abs(value[row]) < np.inf:
-                    _add_odd(0, k, sign, value[row], odd, counts)
             i += 1
-        if s == len(at):
+        if not fits or s == len(at):
             break
         k = np.uint64(of[s])
         values = by_place[k, 2]
         total = by_place[k, 0] + by_place[k, 1]
-        if counts[1] > 0:
-            total = _apply_odd(total, 0, 0, k, odd, counts)
+        if by_place[k, 3] != 0.0:
+            fits = not is_full(rest)
+            if not fits:
+                break
+            total = _settle(by_place, k, 0.0, 1, rest)
         out[s] = total / max(values, 1.0) if mean else total
         there[s] = values > 0
         empty += int(not values > 0)
-    counts[2] += running
-    return out, there, empty
+        s += 1
+    counts[RUNNING] += running
+    counts[APPLIED], counts[WRITTEN], counts[STOPPED] = i, s, int(not fits)
+    return empty
 
 
 @jit
@@ -82,25 +108,28 @@ def sum_windows(
     value: Floats,
     valid: Bools,
     sums: Floats,
-    odd: Ints,
+    rest: Ints,
     counts: Ints,
     mean: bool,
-) -> tuple[Floats, Bools, int]:
-    """Return the results of ``sum_floats``, for rows that ``span`` windows hold and others.
+    out: Floats,
+    there: Bools,
+) -> int:
+    """Write the results of ``sum_floats``, for rows that ``span`` windows hold and others.
 
     ``window`` ``int64[r]``: another number for each window; a key with rows has a sample in each.
     """
-    out, there = np.empty(len(at), np.float64), np.empty(len(at), np.bool_)
     by_place = sums.reshape((-1, 4))
-    i = s = empty = 0
-    while s < len(at):
-        add_values(i, at[s], what, key, value, valid, by_place, odd, counts)
-        i, first = at[s], s
+    counts[STOPPED] = 0
+    s = counts[WRITTEN]
+    empty = 0
+    while s < len(at) and not counts[STOPPED]:
+        add_values(counts[APPLIED], at[s], what, key, value, valid, sums, by_place, rest, counts)
+        first = s
         while s < len(at) and window[s] == window[first]:
             s += 1
-        empty += write_sums(first, s, of, by_place, odd, counts, mean, out, there)
-    add_values(i, len(what), what, key, value, valid, by_place, odd, counts)
-    return out, there, empty
+        empty += write_sums(first, s, of, sums, by_place, rest, counts, mean, out, there)
+    add_values(counts[APPLIED], len(what), what, key, value, valid, sums, by_place, rest, counts)
+    return empty
 
 
 @jit
@@ -111,27 +140,34 @@ def add_values(
     key: Ints,
     value: Floats,
     valid: Bools,
+    sums: Floats,
     by_place: Floats,
-    odd: Ints,
+    rest: Ints,
     counts: Ints,
 ) -> None:
-    """Apply the changes from number ``begin`` up to ``end``."""
-    turn, running = counts[0], 0
-    ring = np.uint64(turn) * np.uint64(odd.shape[1])
+    """Apply the changes from number ``begin`` up to ``end``, unless the sum has stopped before."""
+    if counts[STOPPED]:
+        return
+    running = 0
+    ring = np.uint64(counts[TURN]) * np.uint64(sums.shape[1])
     for i in range(begin, end):
         change = what[np.uint64(i)]
         row = np.uint64(change >> 3)
         if valid[row]:
             k = np.uint64(key[row])
+            once = change & 4
             sign = 1 - 2 * (change & 1)
-            if change & 4:
-                _add(by_place, ring + k, 1, value[row])
-            else:
-                _add(by_place, k, sign, value[row])
-                running += sign
-            if not abs(value[row]) < np.inf:
-                _add_odd(turn if change & 4 else 0, k, sign, value[row], odd, counts)
-    counts[2] += running
+            place = ring + k if once else k
+            if not (
+                _add(by_place, place, sign, value[row])
+                or _add_rest(by_place, place, sign, value[row], rest)
+            ):
+                counts[STOPPED] = 1
+                end = i
+                break
+            running += 0 if once else sign
+    counts[RUNNING] += running
+    counts[APPLIED] = end
 
 
 @jit
@@ -139,8 +175,9 @@ def write_sums(
     first: int,
     last: int,
     of: Ints,
+    sums: Floats,
     by_place: Floats,
-    odd: Ints,
+    rest: Ints,
     counts: Ints,
     mean: bool,
     out: Floats,
@@ -149,88 +186,124 @@ def write_sums(
     """Write the results of one window, from number ``first`` up to ``last``, and end the window.
 
     They are those of the keys ``of``, which have to be all keys with rows. Returns how many have no
-    values.
+    values. Writes nothing if the sum has stopped before.
     """
-    span, keys = len(odd) - 1, np.uint64(odd.shape[1])
-    join, leave = find_places(span, counts[0])
+    if counts[STOPPED]:
+        return 0
+    span, keys = len(sums) - 1, np.uint64(sums.shape[1])
+    join, leave = find_places(span, counts[TURN])
     ring, old = np.uint64(join) * keys, np.uint64(leave) * keys
-    running, are_odd = span > 1 or counts[2] > 0, counts[1] > 0
+    running = span > 1 or counts[RUNNING] > 0
     empty = 0
     for s in range(first, last):
         row = np.uint64(s)
         k = np.uint64(of[row])
         joins, leaves = ring + k, old + k
-        total = error = values = 0.0
+        total = error = values = rests = 0.0
+        exact = True
         if running:
-            total, error, values = by_place[k, 0], by_place[k, 1], by_place[k, 2]
+            total, error, values, rests = (
+                by_place[k, 0], by_place[k, 1], by_place[k, 2], by_place[k, 3],
+            )  # fmt: skip
         x, more, count = by_place[joins, 0], by_place[joins, 1], by_place[joins, 2]
+        rests += by_place[joins, 3] + by_place[leaves, 3]
+        total, error, values, exact = _combine(total, error, values, x, more, count)
         if span > 1:
-            total, error, values = _combine(total, error, values, x, more, count)
             x, more, count = by_place[leaves, 0], by_place[leaves, 1], by_place[leaves, 2]
-            lasting = _combine(total, error, values, -x, -more, -count)
-            by_place[k, 0], by_place[k, 1], by_place[k, 2] = lasting
+            after, low, left, fits = _combine(total, error, values, -x, -more, -count)
+            exact = exact and fits
+        if exact and rests == 0.0:
+            if span > 1:
+                by_place[k, 0], by_place[k, 1], by_place[k, 2] = after, low, left
+            total += error
+            for part in range(3):
+                by_place[leaves, part] = 0.0
+        elif is_full(rest):
+            counts[WRITTEN], counts[STOPPED] = s, 1
+            return empty
         else:
-            total, error, values = total + x, error + more, values + count
-        total += error
-        for part in range(3):
-            by_place[leaves, part] = 0.0
-        if are_odd:
-            total = _apply_odd(total, join, leave, k, odd, counts)
+            total = _pass(by_place, k, joins, leaves, rest)
         out[row] = total / max(values, 1.0) if mean else total
         there[row] = values > 0
         empty += int(not values > 0)
-    counts[0] = leave
+    counts[TURN], counts[WRITTEN] = leave, last
     return empty
 
 
 @jit
-def _add(sums: Floats, k: Number, sign: int, x: float) -> None:
-    """Add a value to a sum, or take it away."""
-    values = sums[k, 2] + np.float64(sign)
-    sums[k, 2] = values
-    if abs(x) < np.inf:
-        x *= np.float64(sign)
-        before = sums[k, 0]
-        total = before + x
-        part = total - before
-        sums[k, 1] += (before - (total - part)) + (x - part)
-        sums[k, 0] = total
-    if values == 0.0:
-        sums[k, 0] = 0.0
-        sums[k, 1] = 0.0
+def _add(sums: Floats, k: Number, sign: int, value: float) -> bool:
+    """Add a value to a sum, or take it away; if that is not all, do nothing and return False."""
+    x = float(value) * float(sign)
+    before, error = float(sums[k, 0]), float(sums[k, 1])
+    values = sums[k, 2] + float(sign)
+    total, more = add_exactly(before, x)
+    after = error + more
+    # false if a bit is lost, and also for NaN, to which infinities and an overflow lead
+    fits = after - error == more and after - more == error
+    if fits and values != 0.0:
+        sums[k, 0], sums[k, 1], sums[k, 2] = total, after, values
+        return True
+    return False
+
+
+@jit
+def _add_rest(sums: Floats, k: Number, sign: int, value: float, rest: Ints) -> bool:
+    """Do what ``_add`` does not; return False if that has to wait for room."""
+    if is_full(rest):
+        return False
+    sums[k, 2] += float(sign)
+    if sums[k, 2] == 0.0:
+        clear(sums, k, 2, rest)
+    else:
+        _settle(sums, k, value, sign, rest)
+    return True
 
 
 @jit
 def _combine(
     total: float, error: float, values: float, x: float, more: float, count: float
-) -> tuple[float, float, float]:
-    """Return a sum, its error and its number of values, with those of another sum added."""
+) -> tuple[float, float, float, bool]:
+    """Return a sum, its error and its number of values, with those of another sum added.
+
+    And True if these hold it exactly.
+    """
+    # floats of Python, if this is not compiled: those of numpy warn of an overflow
+    total, error, x, more = float(total), float(error), float(x), float(more)
     values += count
-    after = total + x
-    part = after - total
-    error = error + more + ((total - (after - part)) + (x - part))
-    return after if values != 0.0 else 0.0, error if values != 0.0 else 0.0, values
+    after, lost = add_exactly(total, x)
+    both = error + more
+    low = both + lost
+    exact = both - error == more and both - more == error
+    exact = exact and low - both == lost and low - lost == both
+    return after, low, values, exact
 
 
 @jit
-def _add_odd(place: int, k: Number, sign: int, x: float, odd: Ints, counts: Ints) -> None:
-    """Count a NaN or an infinity that comes or goes."""
-    odd[place, k, 0 if np.isnan(x) else 1 if x > 0 else 2] += sign
-    counts[1] += sign
+def _settle(sums: Floats, k: Number, value: float, sign: int, rest: Ints) -> float:
+    """Add a value to a sum digit by digit, or take it away; return the sum, rounded."""
+    digits = np.zeros(SIZE, np.int64)
+    load(digits, sums, k, 2, rest, 1, LEAST)
+    add_float(digits, float(value), sign, LEAST)
+    return store(digits, sums, k, 2, rest, LEAST)
 
 
 @jit
-def _apply_odd(total: float, join: int, leave: int, k: Number, odd: Ints, counts: Ints) -> float:
-    """Return the sum with NaN and infinities applied; drop those of rows that no window holds."""
-    if len(odd) > 1:
-        for part in range(3):
-            odd[0, k, part] += odd[join, k, part]
-    nans, highs, lows = odd[0, k, 0], odd[0, k, 1], odd[0, k, 2]
-    if len(odd) > 1:
-        for part in range(3):
-            odd[0, k, part] -= odd[leave, k, part]
-            counts[1] -= odd[leave, k, part]
-            odd[leave, k, part] = 0
-    if nans > 0 or (highs > 0 and lows > 0):
-        return np.nan
-    return np.inf if highs > 0 else -np.inf if lows > 0 else total
+def _pass(sums: Floats, k: Number, joins: Number, leaves: Number, rest: Ints) -> float:
+    """Return the sum of a window, rounded: that of ``k`` and the one that joins it.
+
+    Leave in ``k`` the sum without the one that leaves, and nothing in that.
+    """
+    digits = np.zeros(SIZE, np.int64)
+    load(digits, sums, k, 2, rest, 1, LEAST)
+    load(digits, sums, joins, 2, rest, 1, LEAST)
+    total = store(digits, sums, k, 2, rest, LEAST)
+    digits = np.zeros(SIZE, np.int64)
+    load(digits, sums, k, 2, rest, 1, LEAST)
+    load(digits, sums, leaves, 2, rest, -1, LEAST)
+    store(digits, sums, k, 2, rest, LEAST)
+    sums[k, 2] += sums[joins, 2] - sums[leaves, 2]
+    clear(sums, leaves, 2, rest)
+    sums[leaves, 2] = 0.0
+    if sums[k, 2] == 0.0:
+        clear(sums, k, 2, rest)
+    return total

@@ -81,7 +81,7 @@ def find_windows(
     value: Floats,
     valid: Bools,
     sums: Floats,
-    odd: Ints,
+    rest: Ints,
     counts: Ints,
     mean: bool,
     found: Ints,
@@ -98,7 +98,7 @@ def find_windows(
     ``roster`` of keys with rows (``int64[keys + 2]``, its length first), and by their first window,
     modulo ``span``, the numbers of rows that ``span`` windows hold. ``value`` to ``mean`` are as in
     ``float_sums``, for a sum that is computed in the same pass, which is cheaper; with ``counts``
-    ``int64[0]`` there is none.
+    ``int64[0]`` there is none. It may stop, which ``counts`` says, while the windows go on.
 
     Writes, window by window, to ``found`` ``int64[5, r]``: key, ``alive`` and the number of the
     change before which the rows of a result are counted, start and end of its window; and to
@@ -125,7 +125,9 @@ def find_windows(
                 within = within and start >= _MIN and start + duration < _MAX
                 if len(counts):
                     of = found[0]
-                    empty += write_sums(first, r, of, by_place, odd, counts, mean, out, there)
+                    empty += write_sums(
+                        first, r, of, sums, by_place, rest, counts, mean, out, there
+                    )  # fmt: skip
             window += 1
             # each key that is left then has a result in every window until the next change
             more = np.float64(upto - window) * np.float64(roster[0])
@@ -135,7 +137,7 @@ def find_windows(
         before = origin + (window + 1) * spacing
         first, i = i, _apply(i, window, before, at, what, key, state, roster)
         if len(counts):
-            add_values(first, i, what, key, value, valid, by_place, odd, counts)
+            add_values(first, i, what, key, value, valid, sums, by_place, rest, counts)
     return i, r, window, 0, within, empty
 
 

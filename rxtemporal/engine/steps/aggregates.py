@@ -15,18 +15,19 @@ from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Nullable
 from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels import aggregates as kernels
+from rxtemporal.engine.kernels.exact_sums import STOPPED
 from rxtemporal.engine.kernels.extremes import drop_heaps, find_extremes
-from rxtemporal.engine.kernels.float_sums import sum_floats, sum_windows
+from rxtemporal.engine.kernels.float_sums import TURN, sum_floats, sum_windows
 from rxtemporal.engine.kernels.variance import compute_variance
 from rxtemporal.engine.steps.field_values import read_floats, read_integers, read_valid
-from rxtemporal.engine.steps.rows import Column, grow
+from rxtemporal.engine.steps.rows import Column, grow, grow_rows
 from rxtemporal.engine.steps.state import Stateful
 from rxtemporal.errors import SchemaError
 
 Own = Sequence[Column]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
-# value, valid, sums, odd, counts and mean of a kernel in ``float_sums``
+# value, valid, sums, rest, counts and mean of a kernel in ``float_sums``
 SumInput: TypeAlias = tuple[Column, Column, Column, Column, Column, bool]
 # sums or means, and the mask of those that have values; None: all have
 SumResult: TypeAlias = tuple[Floats, Bools | None]
@@ -102,6 +103,11 @@ def _grow_sums(sums: Column, span: int, keys: int) -> Column:
     return larger
 
 
+def make_room(rest: Int64s) -> Int64s:
+    """Return the rests of exact sums with room for more of them."""
+    return grow_rows(rest, max(2 * len(rest), 512))
+
+
 class Count(Stateful):
     """Count of the values that are not null."""
 
@@ -168,17 +174,17 @@ class IntegerSum(Stateful):
 
 
 class FloatSum(Stateful):
-    """Compensated sum of floats; 0 for no values."""
+    """Exact sum of floats, rounded once; 0 for no values."""
 
     once, objects = True, False
     dtypes = (np.float64, np.bool_)
-    held = ("_sums", "_odd", "_counts")
+    held = ("_sums", "_rest", "_counts")
     _mean = False
 
     def __init__(self) -> None:
         self._sums = np.zeros((1, 0, 4), np.float64)
-        self._odd = np.zeros((1, 0, 3), np.int64)
-        self._counts = np.array([1, 0, 0])
+        self._rest = np.zeros((1, 3), np.int64)
+        self._counts = np.array([0, 0, 0, 1, 0])
 
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values, and which are not null."""
@@ -186,23 +192,47 @@ class FloatSum(Stateful):
 
     def keep_keys(self, kept: KeptKeys) -> None:
         """Forget the keys that are not kept."""
-        self._sums, self._odd = kept.pick(self._sums, 1), kept.pick(self._odd, 1)
+        self._sums = kept.pick(self._sums, 1)
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the sums, Float64."""
-        what, key, at, of = changes.what, changes.key, samples.at, samples.of
-        sums = self.prepare(own, changes.span, samples.keys)
-        if changes.span:
-            out, there, empty = sum_windows(what, key, at, of, samples.windows, *sums)
-        else:
-            out, there, empty = sum_floats(what, key, at, of, *sums)
+        self.prepare(own, changes.span, samples.keys)
+        out, there = np.empty(len(samples.at)), np.empty(len(samples.at), np.bool_)
+        empty = self._continue(changes, own, samples, out, there)
         return self.finish(out, there if empty else None)
 
     def prepare(self, own: Own, span: int, keys: int) -> SumInput:
         """Return the values and the state, with room for so many keys."""
         self._sums = _grow_sums(self._sums, span, keys)
-        self._odd = _grow_sums(self._odd, span, keys)
-        return own[0], own[1], self._sums, self._odd, self._counts, self._mean
+        self._counts[:TURN] = 0
+        return own[0], own[1], self._sums, self._rest, self._counts, self._mean
+
+    def complete(
+        self, changes: Changes, own: Own, samples: Samples, sums: Floats, there: Bools | None
+    ) -> core.Column:
+        """Return the column of sums that were computed with the windows; compute the others."""
+        if self._counts[STOPPED]:
+            if there is None:
+                there = np.ones(len(sums), np.bool_)
+            self._rest = make_room(self._rest)
+            self._continue(changes, own, samples, sums, there)
+        return self.finish(sums, there)
+
+    def _continue(
+        self, changes: Changes, own: Own, samples: Samples, out: Floats, there: Bools
+    ) -> int:
+        """Compute the sums that are left; return how many of them have no values."""
+        what, key, at, of = changes.what, changes.key, samples.at, samples.of
+        empty = 0
+        while True:
+            state = own[0], own[1], self._sums, self._rest, self._counts, self._mean, out, there
+            if changes.span:
+                empty += sum_windows(what, key, at, of, samples.windows, *state)
+            else:
+                empty += sum_floats(what, key, at, of, *state)
+            if not self._counts[STOPPED]:
+                return empty
+            self._rest = make_room(self._rest)
 
     def finish(self, sums: Floats, there: Bools | None) -> core.Column:
         """Return the column of the sums."""
@@ -220,17 +250,17 @@ class Average(FloatSum):
 
 
 class Variance(Stateful):
-    """Variance of the sample, or its root; null for fewer than two values."""
+    """Exact variance of the sample, or its root; null for fewer than two values."""
 
     once, objects = False, False
     dtypes = (np.float64, np.bool_)
-    held = ("_n", "_strange", "_sums")
+    held = ("_sums", "_squares", "_rest")
 
     def __init__(self, *, root: bool) -> None:
         self._root = root
-        self._n = np.zeros(0, np.int64)
-        self._strange = np.zeros(0, np.int64)
-        self._sums = np.zeros((5, 0), np.float64)
+        self._sums = np.zeros((0, 4), np.float64)
+        self._squares = np.zeros((0, 5), np.float64)
+        self._rest = np.zeros((1, 3), np.int64)
 
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values, and which are not null."""
@@ -238,19 +268,22 @@ class Variance(Stateful):
 
     def keep_keys(self, kept: KeptKeys) -> None:
         """Forget the keys that are not kept."""
-        self._n, self._strange = kept.pick(self._n), kept.pick(self._strange)
-        self._sums = kept.pick(self._sums)
+        self._sums, self._squares = kept.pick(self._sums, 0), kept.pick(self._squares, 0)
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the variances, Float64."""
-        keys = samples.keys
-        self._n, self._strange = grow(self._n, keys), grow(self._strange, keys)
-        self._sums = grow(self._sums, keys)
-        variances, counts = compute_variance(
-            changes.what, changes.key, own[0], own[1], samples.at, samples.of,
-            self._n, self._strange, self._sums,
-        )  # fmt: skip
-        return Nullable(np.sqrt(variances) if self._root else variances, counts > 1)
+        self._sums = grow_rows(self._sums, samples.keys)
+        self._squares = grow_rows(self._squares, samples.keys)
+        out, there = np.zeros(len(samples.at)), np.empty(len(samples.at), np.bool_)
+        progress = np.zeros(3, np.int64)
+        while True:
+            compute_variance(
+                changes.what, changes.key, own[0], own[1], samples.at, samples.of, self._root,
+                self._sums, self._squares, self._rest, progress, out, there,
+            )  # fmt: skip
+            if not progress[STOPPED]:
+                return Nullable(out, there)
+            self._rest = make_room(self._rest)
 
 
 class Extreme(Stateful):

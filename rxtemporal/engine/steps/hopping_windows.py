@@ -41,7 +41,7 @@ _NUMBER_AXIS = 0, 1
 # no sum
 _NO_SUM: SumInput = (
     freeze(np.empty(0)), freeze(np.empty(0, np.bool_)), np.empty((1, 0, 4)),
-    np.empty((1, 0, 3), np.int64), np.empty(0, np.int64), False,
+    np.zeros((1, 3), np.int64), np.empty(0, np.int64), False,
 )  # fmt: skip
 
 

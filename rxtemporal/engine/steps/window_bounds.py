@@ -47,7 +47,7 @@ class Windows:
     ``start``, ``end``, ``edge``: as in a batch. ``key``: the key's code. ``alive``: the number of
     rows that the window holds, which are those alive before change number ``at``. ``window``:
     another number for each window, where one window is for all keys; otherwise None. ``sums``: the
-    sum of floats in each window, if it has been computed in the same pass.
+    sum of floats in each window, as far as it has been computed in the same pass.
     """
 
     start: Int64s

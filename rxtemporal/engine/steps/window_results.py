@@ -147,7 +147,7 @@ class AggregateResults(Stateful):
                 mine = own[used : used + len(running.dtypes)]
                 used += len(running.dtypes)
                 if running is self._sum and windows.sums is not None:
-                    swept.append(self._sum.finish(*windows.sums))
+                    swept.append(self._sum.complete(changes, mine, samples, *windows.sums))
                 else:
                     swept.append(running.sweep(changes, mine, samples))
         return swept
