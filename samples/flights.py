@@ -24,13 +24,13 @@ def main() -> None:
 
     subject = rxt.CtiSynchronizingSubject.create_point(delay=timedelta(hours=4))
     hourly = (
-        rxt.from_observable(subject, schema=DEPARTURE_SCHEMA, batch_rows=512)
+        rxt.from_observable(subject, schema=DEPARTURE_SCHEMA, unit="us", batch_rows=512)
         .group_by("origin")
         .hopping_window2(timedelta(hours=1), timedelta(minutes=15))
         .aggregate(departures=agg.count(), mean_delay=agg.avg("dep_delay"))
     )
     results: list[rxt.IntervalEvent] = []
-    hourly.to_observable(ctis=False, time="datetime").subscribe(results.append)
+    hourly.to_observable(ctis=False).subscribe(results.append)
 
     inputs = {airport: subject.input(airport) for airport in AIRPORTS}
     for airport, event in merge_by_time(feeds):

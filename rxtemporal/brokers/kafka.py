@@ -14,6 +14,7 @@ from rxtemporal.core.safe_text import brief, hide_user
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import parse_time
+from rxtemporal.core.time_forms import TimeForm, Unit
 from rxtemporal.errors import ArgumentError, EventError, explain_calls
 from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
 from rxtemporal.ingress.input_stats import SourceStats, check_name
@@ -58,7 +59,9 @@ class KafkaSource(StreamSource):
         begin: str | datetime,
         make_client: Callable[[], KafkaClient],
         make_reader: Callable[[], KafkaReader],
+        time: TimeForm | None = None,
     ) -> None:
+        self.time = time
         self.name, self.settings = name, settings
         self._topics, self._partitions, self._begin = topics, partitions, begin
         self._make_client, self._make_reader = make_client, make_reader
@@ -101,11 +104,13 @@ def from_kafka(
     on_reject: Callable[[Rejected], object] | None = None,
     name: str | None = None,
     config: Mapping[str, Any] | None = None,
+    unit: Unit | None = None,
 ) -> Streamable:
     """Make a stream from topics of Kafka, whose messages are JSON objects.
 
     ``servers`` is a list of brokers, ``host:port,host:port``. ``schema``, ``start`` and ``end``
     are as in ``PushSource``; with ``start=None`` the timestamp of a message is the row's start.
+    ``unit`` is that of the numbers among the times of rows, as in ``PushSource``.
     The time of the stream is the highest start less ``delay`` (0 by default), or follows
     ``advance_time``.
 
@@ -135,7 +140,8 @@ def from_kafka(
     fields = payload_schema(schema)
     policy, others = choose(Rejects, rejects, "rejects"), choose(Extra, extra, "extra")
     # an argument that is wrong is an error now
-    RowReader(title, fields, start=TIMESTAMP if start is None else start, end=end, extra=others)
+    first = TIMESTAMP if start is None else start
+    reader = RowReader(title, fields, start=first, end=end, extra=others, unit=unit)
     further = check_config(config)
     if on_reject is not None and not callable(on_reject):
         raise ArgumentError(f"on_reject is a function of one argument, got {brief(on_reject)}")
@@ -144,7 +150,7 @@ def from_kafka(
         return KafkaClient(servers, group, further)
 
     def make_reader() -> KafkaReader:
-        return KafkaReader(title, fields, start, end, others, policy, on_reject)
+        return KafkaReader(title, fields, start, end, others, policy, on_reject, unit)
 
     source = KafkaSource(
         title,
@@ -154,6 +160,7 @@ def from_kafka(
         _check_begin(begin),
         make_client,
         make_reader,
+        "datetime" if start is None else reader.time,
     )
     return Streamable(Node(source.schema, (), source=source))
 
@@ -161,7 +168,8 @@ def from_kafka(
 def _make_settings(delay: Span | None, advance_time: AdvanceTime | None) -> AdvanceTimeSettings:
     settings = read_advance_time(advance_time)
     if settings is None:
-        every = AdvanceTimeGenerationSettings(1, span(delay or 0, "delay", least=0))
+        span(delay or 0, "delay", least=0)
+        every = AdvanceTimeGenerationSettings(1, delay or 0)
         return AdvanceTimeSettings(every, policy=AdvanceTimePolicy.DROP)
     if delay is not None:
         raise ArgumentError(

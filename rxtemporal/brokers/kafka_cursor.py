@@ -19,6 +19,7 @@ from rxtemporal.errors import CheckpointError, SourceError
 from rxtemporal.ingress.input_stats import SourceStats
 from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.source import Cursor
+from rxtemporal.ingress.stream_time import StreamTime
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -71,6 +72,16 @@ class KafkaCursor(Cursor):
         self._closed = False
 
     @property
+    def times(self) -> StreamTime | None:
+        """The form of the times in the run that reads."""
+        return self._reader.times
+
+    @times.setter
+    def times(self, times: StreamTime | None) -> None:
+        if times is not None:
+            self._reader.join(times)
+
+    @property
     def position(self) -> dict[str, dict[int, int]]:
         """The offset after the rows taken, of each partition of each topic."""
         position: dict[str, dict[int, int]] = defaultdict(dict)
@@ -94,7 +105,6 @@ class KafkaCursor(Cursor):
             return None
         first = self._merge.first
         rows = self._merge.take(until if first is None else max(until, first))
-        self.time_form = self._reader.time
         return [] if rows is None else [rows]
 
     def note_saved(self, position: dict[str, dict[int, int]] | None) -> None:

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Int64s, TimeForm
+from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.log import get_logger
+from rxtemporal.core.ticks import to_datetime
+from rxtemporal.core.time_forms import Unit
 from rxtemporal.errors import SchemaError
 from rxtemporal.ingress.encoded_rows import convert_texts, decode_objects
 from rxtemporal.ingress.rejected import Extra, Rejected, Rejects
 from rxtemporal.ingress.row_reader import RowReader
+from rxtemporal.ingress.stream_time import StreamTime
 from rxtemporal.query.batches import pack_rows
 
 if TYPE_CHECKING:
@@ -63,13 +66,23 @@ class KafkaReader:
         extra: Extra,
         rejects: Rejects,
         on_reject: Callable[[Rejected], object] | None,
+        unit: Unit | None = None,
     ) -> None:
         self._name, self._stamped = name, start is None
-        self._reader = RowReader(name, schema, start=start or TIMESTAMP, end=end, extra=extra)
+        self._reader = RowReader(
+            name, schema, start=start or TIMESTAMP, end=end, extra=extra, unit=unit
+        )
         self._rejects, self._on_reject = rejects, on_reject
         self.schema = self._reader.schema
-        # the form of the times, once it is known
-        self.time: TimeForm | None = "datetime" if start is None else None
+
+    @property
+    def times(self) -> StreamTime:
+        """The form of the times in the run that reads."""
+        return self._reader.times
+
+    def join(self, times: StreamTime) -> None:
+        """Read times of the form of a run from now on."""
+        self._reader = self._reader.join(times)
 
     def read(self, place: tuple[str, int], messages: Sequence[Message]) -> Piece:
         """Return messages of one partition as rows; publish those that do not fit.
@@ -84,7 +97,6 @@ class KafkaReader:
             for row, number in zip(rows, places, strict=True):
                 row[TIMESTAMP] = _read_stamp(kept[number])
         found = self._reader.read(rows)
-        self.time = self.time or found.time
         offsets = np.array([each.offset() for each in kept], np.int64)
         numbers = np.array(places, np.int64)
         batch = found.items
@@ -143,10 +155,10 @@ def _offset(message: Any) -> int:
     return int(message.offset())
 
 
-def _read_stamp(message: Message) -> int | None:
-    """Return the timestamp of a message in ticks; None if it has none."""
+def _read_stamp(message: Message) -> datetime | None:
+    """Return the timestamp of a message; None if it has none."""
     kind, milliseconds = message.timestamp()
-    return milliseconds * _TICKS_PER_MS if kind else None
+    return to_datetime(milliseconds * _TICKS_PER_MS) if kind else None
 
 
 def _refuse(first: Rejected) -> SchemaError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,8 @@ import polars as pl
 from rxtemporal.core.columns import BOOL, Columns, end_column, read_times, time_series
 from rxtemporal.core.schema import conform
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, describe, time_ticks
+from rxtemporal.core.time_forms import TimeForm as TimeForm
+from rxtemporal.core.time_forms import find_time_form
 from rxtemporal.errors import CtiViolationError, EventError, SchemaError
 
 if TYPE_CHECKING:
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-TimeForm = Literal["datetime", "ticks"]
 
 START, END = "start_time", "end_time"
 # an array, since numpy makes one of a number for each sum
@@ -43,20 +44,32 @@ class EventBatch:
     payload   DataFrame      the same as a frame, made when it is first read
     cti       ticks          nothing before it changes after this batch
     keys      tuple          names of the fields that group the stream; empty: not grouped
+    time      TimeForm       ``"datetime"`` or ``"ticks"``, the form in which the source of the rows
+                             gives its times; None: it is not known
     ========= ============== ==================================================================
 
     Made with the payload as a frame or as columns, with None for ``edge`` where all rows are
     complete, and with None for ``end`` where all are points. ``in_order`` is True if the starts
     are known never to fall. Inside a batch a start edge precedes its end edge; otherwise the order
     of rows has no meaning, nor have the boundaries between batches. A batch and its arrays are
-    never modified.
+    never modified; a run sets the form of the times of its results.
 
     >>> batch = EventBatch.from_dicts([{"start_time": 0, "end_time": 9, "x": 1}], cti=9)
     >>> len(batch), batch.cti, batch.to_dicts()
     (1, 9, [{'start_time': 0, 'end_time': 9, 'x': 1}])
     """
 
-    __slots__ = ("_edge", "_end", "_has_edges", "columns", "cti", "in_order", "keys", "start")
+    __slots__ = (
+        "_edge",
+        "_end",
+        "_has_edges",
+        "columns",
+        "cti",
+        "in_order",
+        "keys",
+        "start",
+        "time",
+    )
 
     def __init__(
         self,
@@ -67,6 +80,7 @@ class EventBatch:
         cti: int,
         keys: tuple[str, ...] = (),
         in_order: bool = False,
+        time: TimeForm | None = None,
     ) -> None:
         self.start = start
         self._end = end
@@ -77,6 +91,7 @@ class EventBatch:
         self.cti = cti
         self.keys = keys
         self.in_order = in_order
+        self.time = time
 
     def __len__(self) -> int:
         return len(self.start)
@@ -190,6 +205,7 @@ class EventBatch:
             self.cti,
             self.keys,
             in_order,
+            self.time,
         )
 
     def slice(self, begin: int, end: int) -> EventBatch:
@@ -202,6 +218,7 @@ class EventBatch:
             self.cti,
             self.keys,
             self.in_order,
+            self.time,
         )
 
     def estimate_bytes(self) -> int:
@@ -210,7 +227,8 @@ class EventBatch:
 
     def none(self, cti: int) -> EventBatch:
         """Return this batch without its rows, which only advances time to ``cti``."""
-        return EventBatch(_NO_INTS, _NO_INTS, None, self.columns.slice(0, 0), cti, self.keys)
+        columns = self.columns.slice(0, 0)
+        return EventBatch(_NO_INTS, _NO_INTS, None, columns, cti, self.keys, time=self.time)
 
     def replace(
         self,
@@ -231,6 +249,7 @@ class EventBatch:
             self.cti if cti is None else cti,
             self.keys if keys is None else keys,
             start is None and self.in_order,
+            self.time,
         )
         made._has_edges = edge is None and self._has_edges
         return made
@@ -254,6 +273,7 @@ class EventBatch:
             Columns.concat([batch.columns for batch in batches]),
             last.cti,
             last.keys,
+            time=next((batch.time for batch in batches if batch.time is not None), None),
         )
 
     def check(self, previous_cti: int = MIN_TIME) -> EventBatch:
@@ -298,8 +318,12 @@ class EventBatch:
         lifetime = f"[{describe(int(self.start[row]))}, {describe(int(self.end[row]))})"
         return f"{lifetime} {self.payload.row(row, named=True)}"
 
-    def to_polars(self, time: TimeForm = "datetime") -> pl.DataFrame:
-        """Return the rows as a frame: start_time, end_time (null: never ends), the payload."""
+    def to_polars(self, time: TimeForm | None = None) -> pl.DataFrame:
+        """Return the rows as a frame: start_time, end_time (null: never ends), the payload.
+
+        ``time`` is the form of the times, by default the batch's own; datetimes if it has none.
+        """
+        form = time or self.time or "datetime"
         clash = {START, END} & set(self.schema)
         if clash:
             raise SchemaError(
@@ -308,8 +332,8 @@ class EventBatch:
             )
         return pl.DataFrame(
             [
-                time_series(START, self.start, time),
-                time_series(END, self.end, time, endless=True),
+                time_series(START, self.start, form),
+                time_series(END, self.end, form, endless=True),
                 *self.columns.list_series(),
             ]
         )
@@ -333,12 +357,20 @@ class EventBatch:
             payload.drop_in_place(name)  # polars' drop builds a query
         if not payload.width:
             payload = pl.DataFrame(height=frame.height)
-        batch = cls(starts, ends, None, conform(payload), time_ticks(cti), (), in_order)
+        time: TimeForm = "ticks" if frame[start].dtype.is_integer() else "datetime"
+        batch = cls(starts, ends, None, conform(payload), time_ticks(cti), (), in_order, time)
         return batch.check() if end is not None else batch._check_starts()
 
-    def to_dicts(self, time: TimeForm = "ticks") -> list[dict[str, Any]]:
-        """Return the rows as dicts of start_time, end_time (None: never ends) and the fields."""
-        return self.to_polars(time).to_dicts()
+    def to_dicts(self, time: TimeForm | None = None) -> list[dict[str, Any]]:
+        """Return the rows as dicts of start_time, end_time (None: never ends) and the fields.
+
+        ``time`` is the form of the times, by default the batch's own; ticks if it has none.
+
+        >>> rows = [{"start_time": "2026-05-01T12:00:00Z", "end_time": None, "x": 1}]
+        >>> EventBatch.from_dicts(rows).to_dicts()[0]["start_time"].isoformat()
+        '2026-05-01T12:00:00+00:00'
+        """
+        return self.to_polars(time or self.time or "ticks").to_dicts()
 
     @classmethod
     def from_dicts(
@@ -353,16 +385,21 @@ class EventBatch:
         for number, row in enumerate(records):
             if START not in row:
                 raise EventError(f"row {number} has no {START!r}: {row}")
-        starts = np.array([time_ticks(row.pop(START)) for row in records], np.int64)
+        given = [row.pop(START) for row in records]
+        starts = np.array(list(map(time_ticks, given)), np.int64)
         ends = np.array(
             [_end_of(row.pop(END, start + 1)) for row, start in zip(records, starts, strict=True)],
             np.int64,
         )
         types = None if schema is None else dict(schema)
         frame = pl.DataFrame(records, schema=types, infer_schema_length=None)
-        return cls.of_rows(starts, ends, conform(frame), time_ticks(cti)).check()
+        batch = cls.of_rows(starts, ends, conform(frame), time_ticks(cti)).check()
+        # those of 0 and the ends of time belong to both forms
+        forms = (find_time_form(time) for time in given)
+        batch.time = next((form for form in forms if form is not None), None)
+        return batch
 
-    def to_arrow(self, time: TimeForm = "datetime") -> pa.Table:
+    def to_arrow(self, time: TimeForm | None = None) -> pa.Table:
         """Return the rows as a pyarrow table with the columns of ``to_polars``."""
         return self.to_polars(time).to_arrow()
 

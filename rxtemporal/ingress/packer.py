@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any, TypeAlias
 
-from rxtemporal.core.batch import Bools, EventBatch, TimeForm
+from rxtemporal.core.batch import Bools, EventBatch
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import (
     Cti,
@@ -17,6 +18,7 @@ from rxtemporal.core.events import (
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.schema import refuse_lists
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import EventError, annotate
 from rxtemporal.ingress.batch_verdicts import LateRows, Verdicts
 from rxtemporal.ingress.clock_guard import ClockGuard
@@ -29,11 +31,11 @@ from rxtemporal.ingress.pending_events import (
     SavedRow,
     ends_row,
     find_cti,
-    find_form,
     make_batch,
     save_events,
 )
 from rxtemporal.ingress.source import StreamSource
+from rxtemporal.ingress.stream_time import StreamTime
 
 # when so many rows wait, they leave without a CTI
 MOST_ROWS = 65_536
@@ -46,6 +48,7 @@ RUN_LEAST = UNTYPED_ROWS
 # late events in their original form, one or many
 Late: TypeAlias = tuple[RowEvent, Lateness] | LateRows
 _COMPLETE = frozenset({PointEvent, IntervalEvent})
+_get_time = attrgetter("start_time")
 
 
 class Packer:
@@ -62,13 +65,15 @@ class Packer:
         door: Door,
         payloads: PayloadReader,
         min_rows: int = 1,
-        time: TimeForm | None = None,
+        times: StreamTime | None = None,
         *,
         omits_ctis: bool = False,
     ) -> None:
         self.door = door
         self._omits_ctis = omits_ctis
-        self._time = time
+        self.times = times or StreamTime()
+        # the type of times of which another one needs no look
+        self._kind: type | None = None
         self.payloads = payloads
         self.late: list[Late] = []
         self._least, self._most = min_rows, MOST_ROWS
@@ -113,13 +118,40 @@ class Packer:
     @property
     def time(self) -> TimeForm | None:
         """The form in which the source gives times; None until it is known."""
-        if self._time is None and self._waiting:
-            self._time = find_form(self._waiting[0])
-        return self._time
+        return self.times.shown
 
     def note_time(self, form: TimeForm | None) -> None:
-        """Note the form of the times of rows that come as columns, unless it is known."""
-        self._time = self.time or form
+        """Note the form of the times of rows that come as columns; raise for another one."""
+        if form is not None and not self.times.takes(form):
+            raise EventError(
+                f"stream {self.door.source!r} has times in ticks and datetimes: the start of a "
+                f"batch is {self.times.explain(None)}"
+            )
+
+    def _see(self, event: Any) -> None:
+        """Note the form of an event's times; ``EventError`` if the stream's is another."""
+        if not isinstance(event, RowEvent | Cti):
+            return  # the door refuses it
+        time = event.start_time
+        self.times.see(time, self.door.source, event)
+        if time not in (0, MIN_TIME, MAX_TIME):
+            self._kind = type(time)
+
+    def _see_run(self, events: Sequence[Any]) -> bool:
+        """Note the form of the times of a run; return False if some may be of another one."""
+        kinds = set(map(type, map(_get_time, events)))
+        if kinds == {self._kind}:
+            return True
+        if len(kinds) > 1:
+            return False
+        try:  # all are of one type, so one that shows the form is enough
+            for event in events:
+                self._see(event)
+                if self._kind is not None:
+                    break
+        except EventError:
+            return False
+        return self._kind is None or kinds == {self._kind}
 
     @property
     def rows(self) -> int:
@@ -140,12 +172,14 @@ class Packer:
         # this runs once for each event that is pushed
         kind, waiting, door = type(event), self._waiting, self.door
         if kind in _COMPLETE:
+            if type(event.start_time) is not self._kind:
+                return False
             count = len(waiting)
             if count < self._free and (event.start >= door.cti or self._judged):
                 door.events += 1
                 waiting.append(event)  # type: ignore[arg-type]
                 return True
-            if count < self._behind and self._time is not None:
+            if count < self._behind:
                 before = door.cti
                 if door.pass_row(event.start):
                     waiting.append(event)  # type: ignore[arg-type]
@@ -154,7 +188,12 @@ class Packer:
                         if self._limit != self._least or cti <= self.sent:
                             self._set_limit()
                     return True
-        elif kind is Cti and 0 < len(waiting) < self._least and door.pass_cti(event.start):
+        elif (
+            kind is Cti
+            and type(event.start_time) is self._kind
+            and 0 < len(waiting) < self._least
+            and door.pass_cti(event.start)
+        ):
             self._note_cti()
             return True
         return False
@@ -170,6 +209,8 @@ class Packer:
     def judge(self, event: Event, *, ahead: bool = False) -> EventBatch | None:
         """Take one event that may be late, may bring a CTI or a batch, or is an edge."""
         door, waiting = self.door, self._waiting
+        if type(getattr(event, "start_time", None)) is not self._kind:
+            self._see(event)
         if self._judged and self._keeps and type(event) in _COMPLETE and not ahead:
             door.events += 1
             waiting.append(event)  # type: ignore[arg-type]
@@ -182,8 +223,6 @@ class Packer:
             kept = self._take_edge(kept, edge)
         if kept is not None:
             waiting.append(kept)
-        if self._time is None:
-            self._time = find_form(event)
         if door.cti > before:
             self._note_cti()
         if door.cti > self.sent:
@@ -229,8 +268,8 @@ class Packer:
 
     def check_batch(self, batch: EventBatch) -> EventBatch:
         """Check a batch against the contract of batches; return it with the stream's fields."""
-        if len(batch) and self._time is None:
-            self._time = "ticks"
+        if len(batch):  # rows whose form nobody knows fit both
+            self.note_time(batch.time)
         if self.door.rows.opened and batch.edge.any():
             raise EventError(BOTH)
         if self._omits_ctis and batch.cti == MIN_TIME:
@@ -256,6 +295,8 @@ class Packer:
     def _put_batch(self, batch: EventBatch, late: LateRows | None) -> EventBatch:
         if late is not None:
             self.late.append(late)
+        if len(batch) and self.times.form is None:
+            self.times.takes(batch.time)
         if batch.cti < self.sent:
             batch = batch.replace(cti=self.sent)
         self.sent = batch.cti
@@ -269,6 +310,8 @@ class Packer:
         the wall clock. No row may be waiting.
         """
         if guard is not None and guard.rows_ahead(run.start, run.kind) is not None:
+            return None
+        if not self._see_run(run.items):
             return None
         verdicts = self.door.judge_columns(run.start, run.end, run.kind)
         if self.door.settings is None and (len(verdicts.late) or verdicts.backwards):
@@ -291,8 +334,6 @@ class Packer:
         run, verdicts, kept = judged.run, judged.verdicts, judged.kept
         self.door.apply(verdicts, run.rows)
         self.late += judged.late()
-        if self._time is None:
-            self._time = find_form(run.items[0])
         cti = max(self.door.cti, self.sent)
         if not judged.payload.height and not kept.any() and cti == self.sent:
             return None
@@ -325,8 +366,6 @@ class Packer:
             self.sent = cti
             self._note_cti()
             return EventBatch.empty(self.payloads.columns([]).schema, cti)
-        if self._time is None:
-            self._time = find_form(waiting[0])
         payload = self.payloads.columns([row.payload for row in waiting])
         batch = make_batch(waiting, self._edges, payload, cti)
         self.sent = cti
@@ -358,11 +397,12 @@ class Packer:
     def save(self) -> list[Any]:
         """Return the state of the door, the known fields and the waiting rows."""
         rows = save_events(self._waiting, self._edges, self._ctis)
-        return [self.door.save(), self.payloads.save(), self.sent, self.time, rows]
+        return [self.door.save(), self.payloads.save(), self.sent, self.times.form, rows]
 
     def load(self, state: Sequence[Any]) -> None:
         """Resume from the result of ``save`` of a packer of the same stream."""
-        door, payloads, self.sent, self._time, waiting = state
+        door, payloads, self.sent, form, waiting = state
+        self.note_time(form)
         self.door.load(door)
         self.payloads.load(payloads)
         for number, (start, end, payload, edge, before) in enumerate(waiting):
@@ -373,13 +413,15 @@ class Packer:
         self._note_cti()
 
 
-def make_packer(source: StreamSource, name: str | None = None) -> Packer:
-    """Return a packer with a door for one run of a source."""
+def make_packer(
+    source: StreamSource, name: str | None = None, times: StreamTime | None = None
+) -> Packer:
+    """Return a packer with a door for one run of a source; ``times`` are those of its streams."""
     return Packer(
         Door(source.settings, name or source.name, delays_ctis=source.delays_ctis),
         PayloadReader(source.schema),
         source.min_rows,
-        source.time,
+        times or StreamTime(source.declared_time, source.describe_time()),
         omits_ctis=source.omits_ctis,
     )
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.schema import to_fields
@@ -29,11 +28,6 @@ Pending: TypeAlias = RowEvent | SavedRow
 
 # the CTIs that stood before events: each with the number of the first event after it
 Ctis: TypeAlias = list[tuple[int, int]]
-
-
-def find_form(event: Any) -> TimeForm:
-    """Return the form in which an event gives its times."""
-    return "datetime" if isinstance(event.start_time, datetime) else "ticks"
 
 
 def ends_row(event: RowEvent) -> bool:

@@ -10,6 +10,7 @@ import polars as pl
 from reactivex import abc
 
 from rxtemporal.core.spans import SECOND, Span, span
+from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.input_stats import SourceStats
 from rxtemporal.ingress.rejected import Rejects
@@ -51,8 +52,10 @@ class PushedSource(StreamSource):
         *,
         min_rows: int,
         refuses_ahead: bool,
+        time: TimeForm | None,
     ) -> None:
         self.name = name
+        self.time = time
         self.schema = schema
         self.settings = settings
         self.lively = lively
@@ -109,8 +112,9 @@ def make_push_settings(
                 "verdict.rejected."
             )
         when_ahead = WhenAhead.KEEP
+    span(delay, "delay", least=0)
     return AdvanceTimeSettings(
-        AdvanceTimeGenerationSettings(1, span(delay, "delay", least=0)),
+        AdvanceTimeGenerationSettings(1, delay),
         policy=policy,
         ahead=ahead,
         when_ahead=when_ahead,

@@ -6,7 +6,7 @@ Each returns all rows, or raises if one does not fit: then they are read one by 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Int64s, TimeForm
+from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.fields import Field, UnfitError
 from rxtemporal.core.schema import conform
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
+from rxtemporal.core.time_forms import TimeForm, Unit, read_number_column
 from rxtemporal.ingress.row_times import NO_SEQ, check_lifetimes, check_seq, plain_time, read_times
 
 
@@ -34,16 +35,24 @@ class RowColumns:
     """Reader of dicts of complete rows."""
 
     def __init__(
-        self, fields: Sequence[Field], start: str, end: str | None, seq: str | None
+        self,
+        fields: Sequence[Field],
+        start: str,
+        end: str | None,
+        seq: str | None,
+        unit: Unit | None = None,
     ) -> None:
         self._fields, self._start, self._end, self._seq = fields, start, end, seq
+        self._unit = unit
         names = {field.name for field in fields} | {start, end, seq}
         self._known = names - {None}
 
     def read(self, rows: Sequence[dict[str, Any]]) -> RowBatch:
         """Return rows as columns; raise if one of them does not fit."""
-        start, time = read_times([row[self._start] for row in rows])
-        end = start + TICK if self._end is None else _read_ends([row[self._end] for row in rows])
+        start, time = read_times([row[self._start] for row in rows], self._unit)
+        end = start + TICK
+        if self._end is not None:
+            end = _read_ends([row[self._end] for row in rows], time, self._unit)
         check_lifetimes(start, end)
         columns = [field.column([row[field.name] for row in rows]) for field in self._fields]
         payload = pl.DataFrame(columns) if columns else pl.DataFrame(height=len(rows))
@@ -63,13 +72,13 @@ class RowColumns:
         return {name: count for name, count in counts.items() if name not in self._known}
 
 
-def _read_ends(values: Sequence[Any]) -> Int64s:
-    if not any(value is None for value in values):
-        return read_times(values)[0]
+def _read_ends(values: Sequence[Any], form: TimeForm, unit: Unit | None) -> Int64s:
     ends = np.full(len(values), MAX_TIME)  # a null end: the row never ends
     given = [n for n, value in enumerate(values) if value is not None]
     if given:
-        ends[given] = read_times([values[n] for n in given])[0]
+        ends[given], found = read_times([values[n] for n in given], unit)
+        if found != form:
+            raise UnfitError("starts and ends of different forms")
     return ends
 
 
@@ -83,20 +92,32 @@ class FrameReader:
         start: str,
         end: str | None,
         seq: str | None,
+        unit: Unit | None = None,
     ) -> None:
         self._start, self._end, self._seq = start, end, seq
+        self._unit = unit
         self._payload = PayloadFrame(fields, schema)
         self._names = [start, *([end] if end else []), *schema]
         self._known = {*self._names, seq}
 
     def read(self, frame: pl.DataFrame) -> RowBatch:
         """Return the rows of a frame as columns; raise if one of them does not fit."""
-        batch = EventBatch.from_polars(frame.select(self._names), start=self._start, end=self._end)
+        rows = read_unit(frame.select(self._names), {self._start, self._end}, self._unit)
+        batch = EventBatch.from_polars(rows, start=self._start, end=self._end)
         batch = batch.replace(payload=self._payload.read(batch.payload))
         seq = None if self._seq is None else read_seqs(frame, self._seq)
         extra = {name: frame.height for name in frame.columns if name not in self._known}
-        time: TimeForm = "ticks" if frame[self._start].dtype.is_integer() else "datetime"
-        return RowBatch(batch, seq, time, extra)
+        return RowBatch(batch, seq, batch.time, extra)
+
+
+def read_unit(frame: pl.DataFrame, names: Iterable[str | None], unit: Unit | None) -> pl.DataFrame:
+    """Return a frame in which the columns named that have numbers of a unit have instants."""
+    if unit is None:
+        return frame
+    numbers = [frame[name] for name in names if name is not None]
+    return frame.with_columns(
+        read_number_column(each, unit) for each in numbers if each.dtype.is_numeric()
+    )
 
 
 class PayloadFrame:
@@ -145,7 +166,7 @@ def own_batch(batch: EventBatch) -> EventBatch:
     if type(cti) is not int or not MIN_TIME <= cti <= MAX_TIME:
         raise UnfitError("the CTI of a batch is an int of ticks inside of time")
     start, end, edge = (each.copy() for each in columns)
-    return EventBatch(start, end, edge, batch.payload.clone(), cti)
+    return EventBatch(start, end, edge, batch.payload.clone(), cti, time=batch.time)
 
 
 def find_bad_lifetimes(batch: EventBatch) -> npt.NDArray[np.intp]:

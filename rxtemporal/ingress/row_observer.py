@@ -11,7 +11,6 @@ from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.errors import SchemaError
 from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.row_reader import RowReader
-from rxtemporal.ingress.unpacker import list_events
 
 _EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti, EventBatch})
 
@@ -25,8 +24,6 @@ class RowObserver(abc.ObserverBase[Any]):
     def __init__(self, observer: abc.ObserverBase[Any], rows: RowReader) -> None:
         self._observer, self._rows = observer, rows
         self._push, self._read_one = observer.on_next, rows.read_one
-        # True once the form of the times is known: a batch does not tell it
-        self._has_form = False
 
     def on_next(self, value: Any) -> None:
         """Pass an item on."""
@@ -38,7 +35,6 @@ class RowObserver(abc.ObserverBase[Any]):
             if type(event) is Rejected:
                 self._refuse(event, 1)
             else:
-                self._has_form = True
                 self._push(event)
         else:
             self._push_many(value)
@@ -50,10 +46,7 @@ class RowObserver(abc.ObserverBase[Any]):
             return
         items = read.items
         if isinstance(items, EventBatch):
-            if len(items) and not self._has_form:
-                self._has_form = True
-                self._push(list_events(items.slice(0, 1), read.time or "ticks")[0])
-                items = items.slice(1, len(items))
+            items.time = read.time
             items = [items] if len(items) else []  # type: ignore[list-item]
         for item in items:
             self._push(item)

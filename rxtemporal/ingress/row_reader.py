@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import threading
 from collections import Counter
@@ -30,7 +31,9 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import brief, describe_error, encodable, type_name
 from rxtemporal.core.schema import SCALAR_FIELD, to_fields
 from rxtemporal.core.slices import finish
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.core.spans import SECOND
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
+from rxtemporal.core.time_forms import Unit, check_unit, find_time_form, find_unit_form
 from rxtemporal.errors import ArgumentError, EventError
 from rxtemporal.ingress.encoded_rows import ArrowIpc, JsonLines, JsonMessages
 from rxtemporal.ingress.rejected import Extra, ReadRows, Rejected
@@ -45,6 +48,7 @@ from rxtemporal.ingress.row_columns import (
     read_seqs,
 )
 from rxtemporal.ingress.row_times import NO_SEQ, check_seq, plain_time
+from rxtemporal.ingress.stream_time import StreamTime
 
 _log = get_logger(__name__)
 
@@ -70,7 +74,8 @@ class RowReader:
     named, ``end`` and ``seq``; or an event. Each row is held to the schema exactly, as by
     ``Field``; one that does not fit is returned as ``Rejected``, whatever its own code raises.
     What is returned cannot be changed by whoever pushed it, and fits the packer, the log and the
-    query. The state is the counts of ignored fields alone; any thread may read.
+    query. Numbers among the times have the ``unit``, and times are of one form, see ``StreamTime``.
+    The state is that form and the counts of ignored fields alone; any thread may read.
 
     >>> reader = RowReader("readings", pl.Schema({"temp": pl.Float64}), start="ts")
     >>> reader.read_one({"ts": 5, "temp": 20})
@@ -87,10 +92,19 @@ class RowReader:
         shape: EventShape | None = None,
         seq: str | None = None,
         extra: Extra = Extra.IGNORE,
+        unit: Unit | None = None,
     ) -> None:
         shape = shape or (EventShape.POINT if end is None else EventShape.INTERVAL)
         _check_names(start, end, seq, shape)
         self.name = name
+        self._unit = check_unit(unit)
+        # the form of the times, as far as it is declared; and in the run that takes the rows
+        self.time = find_unit_form(unit)
+        if isinstance(schema.get(start), pl.Datetime):
+            self.time = "datetime"
+        self.times = StreamTime(self.time, f"the times of stream {name!r} are known")
+        # ticks in a number; None: none, or no whole number of them
+        self._factor = None if unit is None else {"s": SECOND, "ms": 1_000, "us": 1}.get(unit)
         self.schema = pl.Schema(
             {field: dtype for field, dtype in schema.items() if field not in (start, end)}
         )
@@ -107,10 +121,16 @@ class RowReader:
         self._inner_width, self._outer_width = len(self._inner), len(self._outer)
         is_plain = self._shape is EventShape.POINT and seq is None and not self._is_scalar
         self._plain_width = self._outer_width if is_plain else -1
-        self._columns = RowColumns(fields, start, end, seq)
-        self._frames = FrameReader(fields, self.schema, start, end, seq)
+        self._columns = RowColumns(fields, start, end, seq, unit)
+        self._frames = FrameReader(fields, self.schema, start, end, seq, unit)
         self._payload = PayloadFrame(fields, self.schema)
         self._fields = fields
+
+    def join(self, times: StreamTime) -> RowReader:
+        """Return a reader of such rows whose times have the form of other streams, too."""
+        reader = copy.copy(self)
+        reader.times = times
+        return reader
 
     # One ------------------------------------------------------------------------------------------
 
@@ -142,18 +162,26 @@ class RowReader:
                 kind = type(value)
                 is_plain = kind is exact and (kind is not str or value.isascii())
                 fields[name] = value if is_plain else check(value)
-            if type(time) is int and MIN_TIME <= time < MAX_TIME:
-                return make_point(time, time, fields)
+            form = self.times.form
+            if type(time) is int:
+                if form == "ticks" and MIN_TIME <= time < MAX_TIME:
+                    return make_point(time, time, fields)
+                if (
+                    self._factor is None
+                    or not MIN_TIME <= (start := time * self._factor) < MAX_TIME
+                ):
+                    return None
+                return make_point(to_datetime(start), start, fields)
             is_utc = type(time) is datetime and time.tzinfo is UTC
-            return PointEvent(time, fields) if is_utc else None
+            return PointEvent(time, fields) if is_utc and form == "datetime" else None
         except _BAD:  # to be explained
             return None
 
     def _read_dict(self, row: dict[Any, Any]) -> One:
         # this runs once for each row that is pushed
-        time = row[self._start]
-        if type(time) is not int:
-            time = plain_time(time, self._start)
+        time = given = row[self._start]
+        if type(time) is not int or self._unit is not None:
+            time = plain_time(time, self._start, self._unit)
         fields = self._read_fields(row)
         seq = None if self._seq is None else check_seq(row.get(self._seq), self._seq)
         event: Event
@@ -161,10 +189,19 @@ class RowReader:
             is_plain = type(time) is int and MIN_TIME <= time < MAX_TIME
             event = make_point(time, time, fields) if is_plain else PointEvent(time, fields)
         else:
-            event = self._make(time, self._end_of(row), fields)
+            end = self._end_of(row)
+            event = self._make(time, end, fields)
+            if end is not None:
+                self._check_form(end, self._end, row[self._end])
         if len(row) != self._outer_width or (seq is None and self._seq):
             self._see_extra(row, self._outer)
+        self._check_form(time, self._start, given)
         return event, seq
+
+    def _check_form(self, time: Time, name: str, given: Any) -> None:
+        """Raise an error if the times of the stream have another form."""
+        if not self.times.takes(find_time_form(time)):
+            raise UnfitError(f"{name!r} is {brief(given)}, {self.times.explain(given)}")
 
     def _read_fields(self, row: dict[Any, Any]) -> Any:
         """Return the payload of a row, each field in its plain form."""
@@ -180,7 +217,7 @@ class RowReader:
         assert self._end is not None
         # a start edge has no end yet
         end = row.get(self._end) if self._shape is EventShape.EDGE else row[self._end]
-        return None if end is None else plain_time(end, self._end)
+        return None if end is None else plain_time(end, self._end, self._unit)
 
     def _make(self, start: Any, end: Any, fields: Any) -> Event:
         if self._shape is EventShape.INTERVAL:
@@ -192,7 +229,9 @@ class RowReader:
     def _read_item(self, item: Any) -> One:
         kind = type(item)
         if kind is Cti:
-            return Cti(plain_time(item.start_time, "time")), None
+            time = self._plain_time(item.start_time, "time")
+            self._check_form(time, "time", item.start_time)
+            return Cti(time), None
         if kind in _EVENTS:
             return self._read_event(item)
         if isinstance(item, Mapping):
@@ -209,19 +248,26 @@ class RowReader:
         row = to_fields(event.payload)
         fields = self._read_fields(row)
         seq = None if self._seq is None else check_seq(row.get(self._seq), self._seq)
-        start = plain_time(event.start_time, "start_time")
+        start = self._plain_time(event.start_time, "start_time")
+        end = plain_time(event.end, "end")
+        if type(event.start_time) is int:
+            end = self._plain_time(end, "end")
         read: Event
         if type(event) is PointEvent:
             read = PointEvent(start, fields)
         elif type(event) is IntervalEvent:
-            read = IntervalEvent(start, plain_time(event.end, "end"), fields)
+            read = IntervalEvent(start, end, fields)
         else:
             assert isinstance(event, EdgeEvent)
-            edge = EdgeType(event.edge_type)
-            read = EdgeEvent(edge, start, plain_time(event.end, "end"), fields)
+            read = EdgeEvent(EdgeType(event.edge_type), start, end, fields)
         if len(row) != self._inner_width or (seq is None and self._seq):
             self._see_extra(row, self._inner)
+        self._check_form(start, "start_time", event.start_time)
         return read, seq
+
+    def _plain_time(self, time: Any, name: str) -> Time:
+        """Return a time of an event, in which the ends of time have no unit."""
+        return time if time in (MIN_TIME, MAX_TIME) else plain_time(time, name, self._unit)
 
     def _see_extra(self, row: dict[Any, Any], known: frozenset[str]) -> None:
         """Count the fields that the schema does not name, or refuse the row."""
@@ -319,6 +365,9 @@ class RowReader:
         if read.extra and self._refuses:
             raise UnfitError("a field is not in the schema")
         rows = len(read.batch)
+        is_both = read.time == "ticks" and not read.batch.start.any()
+        if rows and not self.times.takes(None if is_both else read.time):
+            raise UnfitError("found row by row")
         self._count_ignored({_name(key): count for key, count in read.extra.items()})
         return ReadRows(read.batch, range(rows), read.seq, (), rows, read.time)
 
@@ -344,6 +393,8 @@ class RowReader:
 
     def _read_batch(self, given: EventBatch) -> ReadRows:
         batch = own_batch(given)
+        if batch.time is not None and not self.times.takes(batch.time):
+            raise UnfitError(f"the start of a batch is {self.times.explain(None)}")
         lifetimes = find_bad_lifetimes(batch)
         try:
             if len(lifetimes):
@@ -355,7 +406,7 @@ class RowReader:
             extra = set(batch.schema) - self._inner
             self._count_ignored(dict.fromkeys(map(_name, extra), len(batch)))
             batch = batch.replace(payload=payload)
-            return ReadRows(batch, range(len(batch)), seq, (), len(batch))
+            return ReadRows(batch, range(len(batch)), seq, (), len(batch), batch.time)
         except _BAD:
             return self._read_batch_rows(batch, set(lifetimes.tolist()))
 
@@ -384,7 +435,7 @@ class RowReader:
         numbers = None if self._seq is None else np.array(seqs, np.int64)
         kept = np.array(index, np.int64)
         read = EventBatch(batch.start[kept], batch.end[kept], batch.edge[kept], payload, batch.cti)
-        return ReadRows(read, index, numbers, tuple(rejected), len(batch))
+        return ReadRows(read, index, numbers, tuple(rejected), len(batch), batch.time)
 
 
 def _list_items(items: Any) -> Sequence[Any] | pl.DataFrame:

@@ -10,10 +10,11 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import Int64s, TimeForm
+from rxtemporal.core.batch import Int64s
 from rxtemporal.core.fields import UnfitError
 from rxtemporal.core.safe_text import brief, type_name
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, ticks, to_datetime
+from rxtemporal.core.time_forms import TimeForm, Unit, read_number, read_number_column
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # time zones whose code is not the user's own
@@ -23,15 +24,21 @@ NO_SEQ = -1
 _MOST_SEQ = np.iinfo(np.int64).max
 # fewer times are plain arithmetic: a series has fixed costs
 _MANY = 1_000
-_HINT = "a time is an aware datetime, an ISO 8601 text with an offset, or an int of ticks"
+_HINT = (
+    "a time is an aware datetime, an ISO 8601 text with an offset, or an int: of ticks, or with "
+    "unit= a Unix time"
+)
 
 
-def plain_time(value: Any, name: str) -> Time:
+def plain_time(value: Any, name: str, unit: Unit | None = None) -> Time:
     """Return a time as ticks or as an aware datetime whose code is Python's own.
 
-    ``UnfitError`` if it is no time or names no instant; it may still lie outside of time.
+    A number of a ``unit`` is a datetime. ``UnfitError`` if it is no time or names no instant; it
+    may still lie outside of time.
     """
     kind = type(value)
+    if unit not in (None, "ticks") and _is_number(value):
+        return to_datetime(read_number(value, unit))
     if kind is int:
         return value  # type: ignore[no-any-return]
     if kind is datetime:
@@ -43,6 +50,11 @@ def plain_time(value: Any, name: str) -> Time:
     if hasattr(value, "__index__") and kind is not bool:
         return int(value.__index__())
     raise UnfitError(f"{name!r} is no time: {brief(value)} ({type_name(value)}). Hint: {_HINT}.")
+
+
+def _is_number(value: Any) -> bool:
+    is_number = isinstance(value, float) or hasattr(value, "__index__")
+    return is_number and not isinstance(value, bool)
 
 
 def _plain_datetime(value: datetime) -> datetime:
@@ -81,9 +93,12 @@ def check_seq(value: Any, name: str) -> int | None:
     )
 
 
-def read_times(values: Sequence[Any]) -> tuple[Int64s, TimeForm]:
+def read_times(values: Sequence[Any], unit: Unit | None = None) -> tuple[Int64s, TimeForm]:
     """Return times of one kind as ticks, and their form; raise if one is no time."""
     kinds = set(map(type, values))
+    if unit not in (None, "ticks") and (kinds == {int} or kinds == {float}):
+        instants = read_number_column(pl.Series(values, strict=True), unit)
+        return instants.to_physical().to_numpy(writable=True), "datetime"
     if kinds == {int}:
         return np.array(values, np.int64), "ticks"
     if kinds == {str}:

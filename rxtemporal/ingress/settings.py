@@ -14,6 +14,7 @@ from typing import Any
 
 from rxtemporal.core.spans import Span, describe_span, parse_span, span
 from rxtemporal.core.ticks import TICK, TICKS_PER_SECOND
+from rxtemporal.core.time_forms import TimeForm, find_span_form
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, explain_calls
 
 
@@ -107,6 +108,15 @@ class AdvanceTimeGenerationSettings:
         """The delay in ticks, of either sign."""
         return span(self.delay, "delay")
 
+    @property
+    def time(self) -> TimeForm | None:
+        """The form of the streams for which the delay is meant; None: of both.
+
+        Both have a delay of one tick less than nothing, which commits every point as it arrives.
+        ``frequency`` says nothing: a number there counts events.
+        """
+        return None if self.delay == -TICK else find_span_form(self.delay)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AdvanceTimeImportSettings:
@@ -170,6 +180,11 @@ class AdvanceTimeSettings:
                 f"generation is an AdvanceTimeGenerationSettings, got {self.generation!r}. "
                 "Hint: leave advance_time= out if the source sends its own CTIs."
             )
+
+    @property
+    def time(self) -> TimeForm | None:
+        """The form of the streams for which the settings are meant; None: of both."""
+        return None if self.generation is None else self.generation.time
 
     @property
     def ahead_ticks(self) -> int | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 
 
@@ -21,3 +22,12 @@ class SideSource:
         self.origin = origin
         self.name = f"{self.what} of {origin.name}"
         self.settings: AdvanceTimeSettings | None = origin.settings
+
+    @property
+    def declared_time(self) -> TimeForm | None:
+        """The form of the times: that of the origin."""
+        return self.origin.declared_time  # type: ignore[no-any-return]
+
+    def describe_time(self) -> str:
+        """Return what says the form of the times, for a message."""
+        return str(self.origin.describe_time())

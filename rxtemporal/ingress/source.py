@@ -15,11 +15,30 @@ from reactivex import abc
 from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
 from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.errors import SourceError
+from rxtemporal.core.time_forms import (
+    FORMS,
+    Unit,
+    count_unit,
+    find_unit_form,
+    read_number,
+    unite_forms,
+)
+from rxtemporal.errors import ArgumentError, SourceError
 from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
+from rxtemporal.ingress.stream_time import StreamTime
+from rxtemporal.ingress.unix_events import UnixObserver, read_units
 
 if TYPE_CHECKING:
     from rxtemporal.ingress.input_stats import SourceStats
+
+
+_DELAYS = {"datetime": "a span with a unit", "ticks": "a number of ticks", None: "0"}
+_DELAY_HINTS = {
+    "datetime": "a delay over ticks is a number; if the numbers are Unix times, unit= says so, for "
+    "example unit='s'.",
+    "ticks": "over datetimes a delay has a unit, for example '5s'.",
+    None: "",
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,6 +116,12 @@ class Cursor:
 
     time_form: TimeForm | None = None
     """The form of the times of rows that come in batches, once it is known."""
+
+    times: StreamTime | None = None
+    """The form of the times in the run that reads: set by the run, before any item."""
+
+    unit: Unit | None = None
+    """The unit of the numbers among the times of events."""
 
     _items: Iterator[Any] = iter(())
 
@@ -188,7 +213,7 @@ class Cursor:
         ahead = self._ahead
         if not self._ended and self._failed is None and len(ahead) < count:
             try:
-                ahead.extend(islice(self._items, count - len(ahead)))
+                ahead.extend(read_units(islice(self._items, count - len(ahead)), self.unit))
             except Exception as error:  # the items before it are taken first
                 self._failed = error
             self._ended = len(ahead) < count
@@ -272,6 +297,8 @@ class StreamSource(Source):
     hand_off: HandOff | None = None
     # the form of its times; None: that of the first event
     time: TimeForm | None = None
+    # the unit of the numbers among its times; None: numbers are ticks
+    unit: Unit | None = None
     # the number of waiting rows from which a CTI sends them on
     min_rows: int = 1
     # True if its points and intervals have been judged and break none of its CTIs
@@ -299,6 +326,27 @@ class StreamSource(Source):
     # True if its items were compared with the wall clock when they were recorded
     replays: bool = False
 
+    @property
+    def declared_time(self) -> TimeForm | None:
+        """The form of its times as far as it is known: its own, or that of its delay.
+
+        ``ArgumentError`` if these differ.
+        """
+        delays = None if self.settings is None or self.replays else self.settings.time
+        try:
+            return unite_forms([self.time, delays])
+        except ValueError:
+            raise ArgumentError(
+                f"{self.describe_time()}, and its delay is {_DELAYS[delays]}. Hint: "
+                f"{_DELAY_HINTS[delays]}"
+            ) from None
+
+    def describe_time(self) -> str:
+        """Return what says the form of the times, for a message."""
+        if self.time is not None:
+            return f"the times of stream {self.name!r} are {FORMS[self.time]}"
+        return f"the delay of stream {self.name!r} is {_DELAYS[self.declared_time]}"
+
     def inputs(self) -> Mapping[str, SourceStats]:
         """Return the counters of the inputs that this source merges, by name; none by default."""
         return {}
@@ -325,7 +373,9 @@ class UserSource(StreamSource):
         min_rows: int,
         hand_off: HandOff | None,
         lively: Liveliness | None,
+        unit: Unit | None = None,
     ) -> None:
+        self.unit, self.time = unit, find_unit_form(unit)
         self.source, self.schema, self.settings = source, schema, settings
         self.name, self.hand_off, self.lively = name, hand_off, lively
         self.min_rows = min_rows
@@ -341,4 +391,55 @@ class UserSource(StreamSource):
                 f"open() of the source of stream {self.name!r} returned {type(cursor).__name__}, "
                 "not an rxt.Cursor. Hint: rxt.Cursor(items) reads any iterable of events."
             )
-        return cursor
+        return cursor if self.unit in (None, "ticks") else UnixCursor(cursor, self.unit)
+
+
+class UnixCursor(Cursor):
+    """Cursor over the items of another one, in whose events numbers are Unix times of a unit."""
+
+    def __init__(self, inner: Cursor, unit: Unit) -> None:
+        super().__init__()
+        self._inner, self.unit = inner, unit
+        self.completes, self.checked = inner.completes, inner.checked
+        self.may_wait, self.item_by_item = inner.may_wait, inner.item_by_item
+
+    @property
+    def position(self) -> Any:
+        """The position of the inner cursor."""
+        return self._inner.position
+
+    def peek(self) -> int:
+        """Return the time of the next item, as a run compares it with those of other streams."""
+        time = self._inner.peek()
+        if time in (MIN_TIME, MAX_TIME):
+            return time
+        assert self.unit is not None
+        return read_number(time, self.unit)
+
+    def take(self, until: int = MAX_TIME) -> Sequence[Any] | None:
+        """Return the items up to and including a time."""
+        assert self.unit is not None
+        items = self._inner.take(count_unit(until, self.unit))
+        self.completes, self.time_form = self._inner.completes, self._inner.time_form
+        return items if items is None else list(read_units(items, self.unit))
+
+    def close(self) -> None:
+        """Release the source."""
+        self._inner.close()
+
+    def note_saved(self, position: Any) -> None:
+        """Note that a checkpoint of the run has this position."""
+        self._inner.note_saved(position)
+
+    def connect(self, observer: abc.ObserverBase[Any]) -> abc.DisposableBase:
+        """Push the items of the inner cursor."""
+        assert self.unit is not None
+        return self._inner.connect(UnixObserver(observer, self.unit))
+
+    def read_in_step(self) -> None:
+        """Read nothing ahead."""
+        self._inner.read_in_step()
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield all remaining items."""
+        return iter(read_units(self._inner, self.unit))

@@ -15,10 +15,13 @@ from reactivex.disposable import Disposable
 from reactivex.subject import Subject
 
 from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.events import RowEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.core.time_forms import TimeForm, Unit, find_time_form, find_unit_form
 from rxtemporal.errors import CheckpointError, SchemaError, SourceError, blame
 from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
 from rxtemporal.ingress.source import RUN_ROWS, Cursor, Front, StreamSource
+from rxtemporal.ingress.unix_events import UnixObserver, read_units
 
 if TYPE_CHECKING:
     from rxtemporal.ingress.input_stats import SourceStats
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
 # batches of a bounded stream have at least so many rows
 SIZED_ROWS = 1_024
+# so many events of a list are looked at when the stream is made
+_MOST_SEEN = 1_000
 
 
 class FrameSource(StreamSource):
@@ -229,8 +234,11 @@ class EventSource(StreamSource):
         settings: AdvanceTimeSettings | None,
         name: str,
         lively: Liveliness | None = None,
+        unit: Unit | None = None,
     ) -> None:
         self.name = name
+        self.unit = unit
+        self.time = find_unit_form(unit) or _find_form(events)
         self.schema = schema
         self._events = events
         self.settings = settings
@@ -248,18 +256,17 @@ class EventSource(StreamSource):
         if self._opened and position is None:
             self._refuse_used_up()
         self._opened = True
-        if position is None and isinstance(self._events, (list, tuple)):
-            # imported here: only a run of such a source needs it
-            from rxtemporal.ingress.time_forms import check_forms
-
-            check_forms(self._events, self.name)
         items = iter(self._events)
         if self.bounded:
             items = self._skip(items, position or 0)
         name = f"rxtemporal source {self.name}"
+        cursor: Cursor = IteratorCursor(items)
         if self.pushes:
-            return ThreadCursor(items, name)
-        return Cursor(items, run_rows=RUN_ROWS) if self.bounded else IteratorCursor(items)
+            cursor = ThreadCursor(items, name)
+        elif self.bounded:
+            cursor = Cursor(items, run_rows=RUN_ROWS)
+        cursor.unit = self.unit
+        return cursor
 
     def _refuse_used_up(self) -> None:
         """Raise an error if an earlier run has read the iterator to its end."""
@@ -287,6 +294,14 @@ class EventSource(StreamSource):
         return items
 
 
+def _find_form(events: Iterable[Any]) -> TimeForm | None:
+    """Return the form of the times of the first events of a list that show one."""
+    if not isinstance(events, (list, tuple)):
+        return None
+    times = (each.start_time for each in events[:_MOST_SEEN] if isinstance(each, RowEvent))
+    return next((form for time in times if (form := find_time_form(time))), None)
+
+
 class IteratorCursor(Cursor):
     """Reads an iterator item by item."""
 
@@ -296,7 +311,7 @@ class IteratorCursor(Cursor):
         """Yield all items from here on; what was read ahead comes first."""
         while self._ahead:
             yield from self.take() or ()
-        for item in self._items:
+        for item in read_units(self._items, self.unit):
             self._taken += 1
             if self._is_timed:
                 self._see(item)
@@ -320,7 +335,7 @@ class ThreadCursor(Cursor):
 
         def run() -> None:
             try:
-                for item in self._items:
+                for item in read_units(self._items, self.unit):
                     if stopped.is_set():
                         return
                     observer.on_next(item)
@@ -350,9 +365,12 @@ class ObservableSource(StreamSource):
         lively: Liveliness | None = None,
         judged: bool = False,
         rows: RowReader | None = None,
+        unit: Unit | None = None,
     ) -> None:
         self.name = name
         self.schema = schema
+        self.unit = unit
+        self.time = find_unit_form(unit) if rows is None else rows.time
         self._rows = rows
         # batches that are made of rows have no CTI
         self.omits_ctis = rows is not None
@@ -371,7 +389,9 @@ class ObservableSource(StreamSource):
 
     def open(self, position: Any = None) -> Cursor:
         """Return a cursor that subscribes to the observable."""
-        return _ObservableCursor(self.observable, self._rows)
+        cursor = _ObservableCursor(self.observable, self._rows)
+        cursor.unit = self.unit
+        return cursor
 
     def make_front(self, fields: Callable[[Any], Any]) -> Front | None:
         """Return the state of a CTI synchronizing subject."""
@@ -389,7 +409,10 @@ class _ObservableCursor(Cursor):
         if self._rows is not None:
             from rxtemporal.ingress.row_observer import RowObserver
 
-            observer = RowObserver(observer, self._rows)
+            rows = self._rows if self.times is None else self._rows.join(self.times)
+            observer = RowObserver(observer, rows)
+        if self.unit not in (None, "ticks"):
+            observer = UnixObserver(observer, self.unit)
         if type(self._observable) is Subject:
             # as it is: ``subscribe`` would wrap it, which costs each event a call
             return self._observable._subscribe_core(observer)

@@ -13,6 +13,7 @@ import polars as pl
 from rxtemporal.core.events import IntervalEvent
 from rxtemporal.core.schema import END, START
 from rxtemporal.core.spans import Span, span
+from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.expressions import check_row_by_row, infer_schema
 from rxtemporal.operators.operator import Keys, RowOperator
@@ -198,7 +199,7 @@ def alter_event_lifetime(
     an ``EventError``; a result of the wrong type is a ``SchemaError``.
     Source: *Dangers of time travel*, ``AlterEventLifetime``.
     """
-    return AlterEventLifetime(start=start, duration=duration)
+    return AlterEventLifetime(start=start, duration=duration, time=find_span_form(duration))
 
 
 def alter_event_start_time(start: TimesGiven) -> AlterEventLifetime:
@@ -228,4 +229,6 @@ def alter_event_duration(duration: LengthGiven) -> AlterEventLifetime:
     >>> stays.alter_event_duration(2).to_polars().rows()
     [(3, 5, 'a'), (8, 10, 'b')]
     """
-    return AlterEventLifetime(name="alter_event_duration", duration=duration)
+    return AlterEventLifetime(
+        name="alter_event_duration", duration=duration, time=find_span_form(duration)
+    )

@@ -11,6 +11,7 @@ import polars as pl
 
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import TimeLike, time_ticks
+from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.operators.operator import Keys, RowOperator
 
 if TYPE_CHECKING:
@@ -54,7 +55,11 @@ def chop(period: Span, offset: TimeLike | timedelta = 0) -> Chop:
     >>> stays.chop(5).to_polars().rows()
     [(3, 5, 'a'), (5, 10, 'a'), (8, 9, 'b'), (10, 14, 'a')]
     """
-    return Chop(period=span(period, "period", least=1), offset=_read_offset(offset))
+    return Chop(
+        period=span(period, "period", least=1),
+        offset=_read_offset(offset),
+        time=find_span_form(period, offset),
+    )
 
 
 def _read_offset(offset: TimeLike | timedelta) -> int:

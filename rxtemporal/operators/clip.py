@@ -11,6 +11,7 @@ import polars as pl
 
 from rxtemporal.core.schema import check_field
 from rxtemporal.core.spans import Span, span
+from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, blame
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.operators.join import Handed, Matcher, On, read_pairs
@@ -165,4 +166,4 @@ class ClipToLimit(RowOperator):
 
 def clip_to_limit(limit: Span) -> ClipToLimit:
     """End each row at most ``limit`` after its start."""
-    return ClipToLimit(limit=span(limit, "limit", least=1))
+    return ClipToLimit(limit=span(limit, "limit", least=1), time=find_span_form(limit))

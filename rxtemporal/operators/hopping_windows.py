@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rxtemporal.core.events import WindowOutput
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import TimeLike, time_ticks
+from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Chain
 from rxtemporal.operators.snap import snap_to_window_intervals
@@ -80,6 +81,7 @@ def hopping_window(
         duration=span(duration, "duration", least=1),
         period=span(period, "period", least=1),
         alignment=time_ticks(alignment),
+        time=find_span_form(duration, period, alignment),
         at=output,
     )
     return windows(lambda result: grid(result=result))
@@ -93,8 +95,8 @@ def tumbling_window(
     The output CTI is the start of the window that contains the input CTI, since a result lives for
     its window; with ``output=WindowOutput.POINT_AT_END`` the CTI passes unchanged.
 
-    A number is one of ticks, also where times are datetimes: ``tumbling_window(5)`` is then a
-    window of 5 microseconds, and ``tumbling_window("5s")`` one of 5 seconds.
+    Over datetimes the duration has a unit, as in ``tumbling_window("5s")``; over ticks it is a
+    number.
     """
     return hopping_window(duration, duration, alignment, output=output)
 

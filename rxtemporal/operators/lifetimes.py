@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rxtemporal.core.spans import Span, span
+from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.operators.operator import Keys, RowOperator
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def shift_event_time(d: Span) -> ShiftEventTime:
     >>> stays.shift_event_time(10).to_polars().rows()
     [(13, 24, 'a'), (18, 19, 'b')]
     """
-    return ShiftEventTime(by=span(d, "d"))
+    return ShiftEventTime(by=span(d, "d"), time=find_span_form(d))
 
 
 def to_point_events() -> ToPointEvents:
@@ -140,4 +141,4 @@ def extend_lifetime(d: Span) -> ExtendLifetime:
     >>> stays.extend_lifetime(-1).to_polars().rows()
     [(3, 13, 'a')]
     """
-    return ExtendLifetime(by=span(d, "d"))
+    return ExtendLifetime(by=span(d, "d"), time=find_span_form(d))

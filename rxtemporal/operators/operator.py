@@ -12,6 +12,7 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import ArgumentError, SchemaError, blame
 from rxtemporal.operators import expressions
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_row
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 Keys = tuple[str, ...]
 
 _PACKAGE = __name__.partition(".")[0]
+# fields that are no setting of an operator: a span is the same number however it was given
+_UNWRITTEN = ("line", "time")
 
 
 def find_caller_line() -> str:
@@ -57,6 +60,8 @@ class _Description:
     """
 
     line: str = dataclasses.field(default_factory=find_caller_line, repr=False)
+    # the form of the streams over which its spans are meant; None: of any
+    time: TimeForm | None = dataclasses.field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -109,7 +114,7 @@ class _Description:
 
 
 def _settings(described: Any) -> str:
-    fields = [f.name for f in dataclasses.fields(described) if f.name != "line"]
+    fields = [f.name for f in dataclasses.fields(described) if f.name not in _UNWRITTEN]
     return ", ".join(f"{name}={_describe(getattr(described, name))}" for name in fields)
 
 

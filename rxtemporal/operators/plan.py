@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import polars as pl
 
+from rxtemporal.core.time_forms import TimeForm
+from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Keys, Operator, TwoInputs
 
 if TYPE_CHECKING:
@@ -48,6 +50,33 @@ class Node:
     inputs: tuple[Node, ...] = ()
     # only for a source that is replayed at a speed
     pace: Pace | None = None
+    # the form of its times, as far as the plan knows it
+    time: TimeForm | None = dataclasses.field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        """Find the form of the times; ``ArgumentError`` if streams of both forms meet here."""
+        form, witness = self.own_time, self
+        for each in self.inputs:
+            if form is None:
+                form, witness = each.time, each
+            elif each.time not in (None, form):
+                refuse_two_forms(witness, each)
+        object.__setattr__(self, "time", form)
+
+    @property
+    def own_time(self) -> TimeForm | None:
+        """The form that the source declares, or the spans of the operator have."""
+        if self.source is not None:
+            return self.source.declared_time
+        return None if self.operator is None else self.operator.time
+
+    def describe_own_time(self) -> str:
+        """Return what says the form of the times, for a message."""
+        if self.operator is not None:
+            takes = "spans in ticks" if self.own_time == "ticks" else "spans with units"
+            return f"{self.operator.name}, composed at {self.operator.line}, takes {takes}"
+        assert self.source is not None
+        return self.source.describe_time()
 
     @property
     def cti_delay(self) -> int | None:
@@ -62,6 +91,22 @@ class Node:
     def list_nodes(self) -> list[Node]:
         """Return this node and all nodes below it, each once, inputs first."""
         return list_nodes((self,))
+
+
+def refuse_two_forms(*nodes: Node) -> NoReturn:
+    """Raise the error for streams or spans of both forms that meet."""
+    said = {str(node.time or node.own_time): _find_witness(node) for node in nodes}
+    raise ArgumentError(
+        "streams in ticks and streams of datetimes do not meet: "
+        f"{said['ticks'].describe_own_time()}, and {said['datetime'].describe_own_time()}. Hint: "
+        "unit= where a stream is made says what its numbers count, for example unit='s', and a "
+        "span over datetimes has a unit, as '5m' or a timedelta; over ticks it is a number."
+    )
+
+
+def _find_witness(node: Node) -> Node:
+    """Return the last source or operator below a node that says the form of its times."""
+    return next(each for each in reversed(list_nodes((node,))) if each.own_time is not None)
 
 
 def list_nodes(outputs: Sequence[Node]) -> list[Node]:

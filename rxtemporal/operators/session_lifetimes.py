@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rxtemporal.core.spans import Span, span
+from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 
@@ -55,4 +56,8 @@ def session_lifetimes(timeout: Span, max_duration: Span | None = None) -> Sessio
     [(0, 14, 'a'), (4, 14, 'a'), (20, 30, 'a')]
     """
     longest = None if max_duration is None else span(max_duration, "max_duration", least=1)
-    return SessionLifetimes(timeout=span(timeout, "timeout", least=1), max_duration=longest)
+    return SessionLifetimes(
+        timeout=span(timeout, "timeout", least=1),
+        max_duration=longest,
+        time=find_span_form(timeout, max_duration),
+    )

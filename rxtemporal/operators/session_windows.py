@@ -11,6 +11,7 @@ import polars as pl
 
 from rxtemporal.core.events import WindowOutput
 from rxtemporal.core.spans import Span, span
+from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Chain, Keys, Operator, RowExpression
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
@@ -119,6 +120,11 @@ def session_window(
     """
     most = None if max_duration is None else span(max_duration, "max_duration", least=1)
     gap, at = span(timeout, "timeout", least=1), check_output(output)
-    return windows(
-        lambda result: SessionWindows(timeout=gap, max_duration=most, at=at, result=result)
+    made = partial(
+        SessionWindows,
+        timeout=gap,
+        max_duration=most,
+        at=at,
+        time=find_span_form(timeout, max_duration),
     )
+    return windows(lambda result: made(result=result))

@@ -9,6 +9,7 @@ import polars as pl
 
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import TimeLike, time_ticks
+from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.operators.operator import Keys, RowOperator
 
 if TYPE_CHECKING:
@@ -61,4 +62,5 @@ def snap_to_window_intervals(
         duration=span(duration, "duration", least=1),
         period=span(period, "period", least=1),
         alignment=time_ticks(alignment),
+        time=find_span_form(duration, period, alignment),
     )

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
+from rxtemporal.core.time_forms import Unit
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.ingress.settings import AdapterAdvanceTimeSettings, AdvanceTimeSettings
 from rxtemporal.query.async_bridge import AsyncEvents
-from rxtemporal.query.file_times import Ambiguous, Nonexistent, Unit
+from rxtemporal.query.file_times import Ambiguous, Nonexistent
 from rxtemporal.query.files import read_csv, read_json, read_parquet
 from rxtemporal.query.inputs import (
     BATCH_ROWS,
@@ -97,24 +98,26 @@ class ParquetConfig(FileConfig):
 class IterableConfig:
     """Events or batches: an iterable, or a function that makes one for each run.
 
-    ``schema`` is passed to ``from_events``, ``speed`` to ``at_speed``.
+    ``schema`` and ``unit`` are passed to ``from_events``, ``speed`` to ``at_speed``.
     """
 
     events: Iterable[Any] | Callable[[], Iterable[Any]]
     schema: Any = None
     speed: float = math.inf
+    unit: Unit | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncConfig:
     """Events or batches: an async iterable, or a function that makes one for each run.
 
-    ``schema`` is passed to ``from_async``, ``speed`` to ``at_speed``.
+    ``schema`` and ``unit`` are passed to ``from_async``, ``speed`` to ``at_speed``.
     """
 
     events: AsyncIterable[Any] | Callable[[], AsyncIterable[Any]]
     schema: Any = None
     speed: float = math.inf
+    unit: Unit | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +129,7 @@ class ObservableConfig:
     start: str | None = None
     end: str | None = None
     batch_rows: int = 1
+    unit: Unit | None = None
 
 
 # Factories --------------------------------------------------------------------------------------
@@ -203,7 +207,9 @@ class _EventAdapter:
     ) -> Streamable:
         """Return a stream that calls ``create`` for each run."""
         events = AdapterEvents(self, config, shape)
-        stream = from_events(events, schema=config.schema, advance_time=advance_time)
+        stream = from_events(
+            events, schema=config.schema, advance_time=advance_time, unit=config.unit
+        )
         return at_speed(stream, config.speed)
 
 
@@ -242,6 +248,7 @@ class ObservableAdapter:
             end=config.end,
             advance_time=advance_time,
             batch_rows=config.batch_rows,
+            unit=config.unit,
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.spans import Span
+from rxtemporal.core.time_forms import Unit, check_unit
 from rxtemporal.errors import ArgumentError, BindingError, explain_calls
 from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
 from rxtemporal.operators.stream import Stream
@@ -96,6 +97,7 @@ class Application:
         advance_time: AdvanceTime | None = None,
         *,
         schema: Any = None,
+        unit: Unit | None = None,
     ) -> Streamable:
         """Name an input stream that reads from an adapter, and return it.
 
@@ -105,8 +107,8 @@ class Application:
         ``declare_advance_time_properties(config, shape)`` returns an
         ``AdapterAdvanceTimeSettings``; ``advance_time`` takes precedence over it. An optional
         method ``stream(config, shape, advance_time)`` returns a stream and is called instead of
-        ``create``: the factories of ``rxtemporal.adapters`` have it. ``schema`` is passed to
-        ``from_events``.
+        ``create``: the factories of ``rxtemporal.adapters`` have it. ``schema`` and ``unit``
+        are passed to ``from_events``.
         """
         factory = check_factory(adapter_factory, config, shape)
         declared = read_declared_settings(factory, config, shape)
@@ -116,9 +118,15 @@ class Application:
                 raise ArgumentError(
                     f"{type(factory).__name__} takes no schema=. Hint: leave it out."
                 )
+            if unit is not None:
+                raise ArgumentError(
+                    f"{type(factory).__name__} takes no unit=. Hint: its config has it."
+                )
             return self.define_stream(name, factory.stream(config, shape, settings))
         events = AdapterEvents(factory, config, shape)
-        return self.define_stream(name, events, schema=schema, advance_time=settings)
+        return self.define_stream(
+            name, events, schema=schema, advance_time=settings, unit=check_unit(unit)
+        )
 
     @explain_calls("query('warm', stream.where(pl.col('temp') > 25))")
     def query(self, name: str, streamable: Streamable) -> Streamable:

@@ -13,6 +13,7 @@ from rxtemporal.core.events import Event, IntervalEvent, PointEvent
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.ticks import MIN_TIME, TimeLike, time_ticks
+from rxtemporal.core.time_forms import Unit
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.rejected import Extra, Rejected, choose
 from rxtemporal.ingress.row_reader import RowReader
@@ -26,13 +27,15 @@ def make_batch(
     end: str | None = None,
     extra: Extra = Extra.IGNORE,
     cti: TimeLike = MIN_TIME,
+    unit: Unit | None = None,
 ) -> tuple[EventBatch, tuple[Rejected, ...]]:
     """Make a batch of rows; return it, and the rows that do not fit.
 
     ``rows`` are what ``PushSource.push`` takes: dicts, frames, ``JsonLines``, ``ArrowIpc``. Each is
     held to the schema as there, and a row that does not fit loses none of the others. ``start`` and
-    ``end`` name the fields of the times; without ``end`` rows are points. ``cti`` is the CTI of the
-    batch. The result can be pushed into a subject, or into a query by ``from_observable``.
+    ``end`` name the fields of the times; without ``end`` rows are points. ``unit`` is that of the
+    numbers among the times, as in ``PushSource``. ``cti`` is the CTI of the batch. The result can
+    be pushed into a subject, or into a query by ``from_observable``.
 
     >>> import rxtemporal as rxt
     >>> rows = [{"ts": 5, "temp": 20}, {"ts": 6, "temp": "hot"}]
@@ -41,11 +44,13 @@ def make_batch(
     ([{'start_time': 5, 'end_time': 6, 'temp': 20.0}], 1)
     """
     extra = choose(Extra, extra, "extra")
-    reader = RowReader("rows", payload_schema(schema), start=start, end=end, extra=extra)
+    fields = payload_schema(schema)
+    reader = RowReader("rows", fields, start=start, end=end, extra=extra, unit=unit)
     read = reader.read(rows)
     batch = read.items
     if not isinstance(batch, EventBatch):
         batch = pack_rows(batch, reader.schema)
+    batch.time = reader.times.shown
     return batch.replace(cti=max(batch.cti, time_ticks(cti))), read.rejected
 
 

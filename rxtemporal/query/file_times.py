@@ -13,18 +13,13 @@ from typing import Any, Literal
 import polars as pl
 
 from rxtemporal.core.safe_text import brief
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, to_datetime
-from rxtemporal.errors import ArgumentError, SourceError
+from rxtemporal.core.time_forms import Unit, check_unit, explain_units, read_number_column
+from rxtemporal.errors import ArgumentError, EventError, SourceError
 
-Unit = Literal["s", "ms", "us", "ns", "ticks"]
 Ambiguous = Literal["earliest", "latest"]
 Nonexistent = Literal["forward"]
 
 _UTC = pl.Datetime("us", "UTC")
-_TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
-_UNITS = ("s", "ms", "us", "ns", "ticks")
-# a number is guessed to be a time from 1980 to 2100, in ticks
-_USUAL = (315_532_800_000_000, 4_102_444_800_000_000)
 _FORMATS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
 _YEAR_FIRST = r"^\s*\d{4}[-/]"
 _FOUR_DIGITS = 1_000
@@ -46,8 +41,7 @@ class TimeOptions:
     numbers_are_ticks: bool = False
 
     def __post_init__(self) -> None:
-        if self.unit is not None and self.unit not in _UNITS:
-            raise ArgumentError(f"unit is one of {', '.join(_UNITS)}, got {brief(self.unit)}")
+        check_unit(self.unit)
         if self.ambiguous not in (None, "earliest", "latest"):
             raise ArgumentError(f"ambiguous is 'earliest' or 'latest', got {brief(self.ambiguous)}")
         if self.nonexistent not in (None, "forward"):
@@ -87,23 +81,19 @@ class TimeOptions:
         if self.unit is None:
             raise ArgumentError(
                 f"column {column.name!r} of {what} has numbers, and their unit is not known. "
-                f"Hint: {_guess(column, self.numbers_are_ticks)}"
+                f"{self._explain_units(column)}"
             )
-        if self.unit == "ticks":
-            return column.cast(pl.Int64)
-        if self.unit == "ns":
-            return _make_instants(column.cast(pl.Int64) // 1_000)
-        factor = _TICKS[self.unit]
-        inside = column.is_between(MIN_TIME / factor, MAX_TIME / factor)
-        if not inside.all():
-            value = column.filter(~inside)
+        try:
+            return read_number_column(column, self.unit)
+        except EventError as error:
             raise SourceError(
-                f"{what} cannot be read: {value[0]} in column {column.name!r} is no time in the "
-                f"unit {self.unit!r}. Hint: {_guess(value, self.numbers_are_ticks)}"
-            )
-        if column.dtype.is_float():
-            return _make_instants((column * factor).round())
-        return _make_instants(column.cast(pl.Int64) * factor)
+                f"{what} cannot be read: in column {column.name!r}, {error}"
+            ) from None
+
+    def _explain_units(self, column: pl.Series) -> str:
+        """Return a hint that shows the first number in each unit."""
+        hint = explain_units(column.drop_nulls().first())
+        return hint if self.numbers_are_ticks else f"{hint} unit='ticks' leaves them numbers."
 
     def localise(self, naive: pl.Series, what: str, before: int = 0) -> pl.Series:
         """Return times without an offset as instants, in the zone of the options."""
@@ -153,10 +143,6 @@ def _is_naive(dtype: pl.DataType) -> bool:
     return dtype == pl.Date or (isinstance(dtype, pl.Datetime) and dtype.time_zone is None)
 
 
-def _make_instants(ticks: pl.Series) -> pl.Series:
-    return ticks.cast(pl.Int64).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
-
-
 def _move_forward(naive: pl.Series, zone: str) -> pl.Series:
     """Return times, those in a gap of the zone with the offset of the day before."""
     before = naive.dt.offset_by("-1d").dt.replace_time_zone(
@@ -172,18 +158,6 @@ def _check_zone(zone: Any) -> None:
     near = difflib.get_close_matches(str(zone), names, 1)
     hint = f"did you mean {near[0]!r}?" if near else "a zone has a name such as 'Europe/Berlin'."
     raise ArgumentError(f"time_zone: there is no zone {brief(zone)}. Hint: {hint}")
-
-
-def _guess(column: pl.Series, numbers_are_ticks: bool) -> str:
-    """Return a hint that says which unit makes the first number a usual time."""
-    values = column.drop_nulls()
-    ticks = "" if numbers_are_ticks else "; 'ticks' takes the numbers as they are"
-    units = f"'s', 'ms', 'us' and 'ns' count from 1970-01-01T00:00:00Z{ticks}."
-    for unit, factor in (("s", 1e6), ("ms", 1e3), ("us", 1.0), ("ns", 1e-3)):
-        if len(values) and _USUAL[0] <= values[0] * factor < _USUAL[1]:
-            time = to_datetime(int(values[0] * factor)).isoformat().replace("+00:00", "Z")
-            return f"unit={unit!r} makes {values[0]} the time {time}. The units {units}"
-    return f"unit= names it: {units}"
 
 
 def _make_offset_error(first: list[Any], name: str, what: str) -> SourceError:

@@ -12,11 +12,12 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.core.schema import payload_schema
+from rxtemporal.core.time_forms import Unit
 from rxtemporal.errors import ArgumentError, SchemaError, SourceError, explain_calls
 from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
 from rxtemporal.ingress.sources import FrameSource, scan_batches
 from rxtemporal.operators.plan import Node
-from rxtemporal.query.file_times import Ambiguous, Nonexistent, TimeOptions, Unit
+from rxtemporal.query.file_times import Ambiguous, Nonexistent, TimeOptions
 from rxtemporal.query.inputs import BATCH_ROWS, get_frame_rows
 from rxtemporal.query.streamable import Streamable
 

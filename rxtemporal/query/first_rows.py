@@ -13,7 +13,6 @@ from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.stream import Stream
 from rxtemporal.query.runs import execute, iterate
-from rxtemporal.query.tiny_windows import warn_of_tiny_windows
 
 
 def collect_head(stream: Stream, n: int, time: TimeForm | None) -> pl.DataFrame:
@@ -26,7 +25,6 @@ def collect_head(stream: Stream, n: int, time: TimeForm | None) -> pl.DataFrame:
         while missing and (batch := next(results, None)) is not None:
             batches.append(batch.slice(0, missing))
             missing -= len(batches[-1])
-    warn_of_tiny_windows(stream, run)
     if not batches:
         batches = [EventBatch.empty(stream.schema or pl.Schema(), MIN_TIME)]
     return EventBatch.concat(batches).to_polars(time or run.time)

@@ -11,6 +11,7 @@ from rxtemporal.core.events import Event, RowEvent
 from rxtemporal.core.safe_text import brief, type_name
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span
+from rxtemporal.core.time_forms import Unit, check_unit
 from rxtemporal.errors import ArgumentError, EventError, SchemaError, explain_calls
 from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
 from rxtemporal.ingress.settings import HandOff, Heartbeat, Liveliness
@@ -49,6 +50,7 @@ def from_events(
     schema: Any = None,
     advance_time: AdvanceTime | None = None,
     name: str = "events",
+    unit: Unit | None = None,
 ) -> Streamable:
     """Make a stream from an iterable of events and CTIs, in their order.
 
@@ -60,8 +62,16 @@ def from_events(
     ends with a CTI at the end of time.
 
     A list (or anything of known length) is processed in batches of at least 1,024 rows; an iterator
-    at every CTI, since its next event may take long. Each run iterates anew. Times are datetimes or
-    ticks; both in the first thousand events of a list are an ``EventError``.
+    at every CTI, since its next event may take long. Each run iterates anew.
+
+    Times are datetimes, or numbers; both in one stream are an ``EventError``. Numbers are ticks, or
+    with ``unit`` Unix times: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"`` since 1970-01-01T00:00:00Z,
+    which become datetimes (what is finer than a microsecond is floored).
+
+    >>> import rxtemporal as rxt
+    >>> events = [rxt.PointEvent(1795457564, {"temp": 20.5})]
+    >>> rxt.from_events(events, unit="s").to_events()[0].start_time.isoformat()
+    '2026-11-23T18:12:44+00:00'
     """
     given: Any = events
     if not isinstance(given, Iterable) or isinstance(given, str) or hasattr(given, "columns"):
@@ -73,7 +83,8 @@ def from_events(
             f"from_events takes an iterable of events, got {shown}{hint_events(events)}"
         )
     fields = _look_at(events) if schema is None else payload_schema(schema)
-    return _stream(EventSource(events, fields, read_advance_time(advance_time), name))
+    settings = read_advance_time(advance_time)
+    return _stream(EventSource(events, fields, settings, name, unit=check_unit(unit)))
 
 
 def _look_at(events: Iterable[Any]) -> pl.Schema | None:
@@ -95,6 +106,7 @@ def from_async(
     name: str = "async events",
     heartbeat: Heartbeat | None = None,
     idle_after: Span | None = None,
+    unit: Unit | None = None,
 ) -> Streamable:
     """Make a stream from an async iterable of events and CTIs, or of event batches.
 
@@ -114,7 +126,8 @@ def from_async(
     given = None if schema is None else payload_schema(schema)
     settings = read_advance_time(advance_time)
     lively = Liveliness.check(heartbeat, idle_after, settings)
-    return _stream(EventSource(AsyncEvents(events), given, settings, name, lively))
+    source = EventSource(AsyncEvents(events), given, settings, name, lively, check_unit(unit))
+    return _stream(source)
 
 
 def from_observable(
@@ -129,6 +142,7 @@ def from_observable(
     hand_off: HandOff | None = None,
     heartbeat: Heartbeat | None = None,
     idle_after: Span | None = None,
+    unit: Unit | None = None,
 ) -> Streamable:
     """Make a stream from an observable (for example a subject) of events, or of event batches.
 
@@ -138,8 +152,9 @@ def from_observable(
 
     With ``start`` the observable may also send rows: dicts that have their times in the fields
     ``start`` and, for intervals, ``end``, as ``PushSource.push`` takes them, one by one or in
-    lists. Times are aware datetimes, ISO 8601 texts with an offset, or ticks. ``schema`` has the
-    other fields, and a row that does not fit it is a ``SchemaError``, which ends the stream.
+    lists. Times are aware datetimes, ISO 8601 texts with an offset, or numbers: ticks, or Unix
+    times of a ``unit``. ``schema`` has the other fields, and a row that does not fit it is a
+    ``SchemaError``, which ends the stream.
 
     While the source is silent, a ``heartbeat`` advances its CTI by the wall clock. After
     ``idle_after`` of silence (a timedelta or ticks of wall time) the stream is idle: it follows the
@@ -174,7 +189,7 @@ def from_observable(
     # imported here: only a stream that may come from a subject loads subjects
 
     given = None if schema is None else payload_schema(schema)
-    rows = _make_reader(name, given, start, end)
+    rows = _make_reader(name, given, start, end, check_unit(unit))
     settings = read_advance_time(advance_time)
     if settings is None:
         warn_of_lost_ctis(observable, name)
@@ -189,12 +204,13 @@ def from_observable(
         lively=lively,
         judged=isinstance(observable, CtiSubject),
         rows=rows,
+        unit=unit,
     )
     return _stream(source)
 
 
 def _make_reader(
-    name: str, schema: pl.Schema | None, start: str | None, end: str | None
+    name: str, schema: pl.Schema | None, start: str | None, end: str | None, unit: Unit | None
 ) -> RowReader | None:
     """Return the reader of rows that have their times in these fields; None without ``start``."""
     if start is None:
@@ -211,7 +227,7 @@ def _make_reader(
     # only a stream that takes rows loads what reads them
     from rxtemporal.ingress.row_reader import RowReader
 
-    return RowReader(name, schema, start=start, end=end)
+    return RowReader(name, schema, start=start, end=end, unit=unit)
 
 
 def from_source(
@@ -223,13 +239,15 @@ def from_source(
     hand_off: HandOff | None = None,
     heartbeat: Heartbeat | None = None,
     idle_after: Span | None = None,
+    unit: Unit | None = None,
 ) -> Streamable:
     """Make a stream from a source of your own: an instance of a subclass of ``Source``.
 
     Items are as in ``from_events``, or event batches. ``name`` is by default the source's own.
     ``batch_rows`` is the number of waiting rows at which the next CTI sends them on: by default 1,
     or 1,024 if the source is bounded. ``hand_off``, ``heartbeat`` and ``idle_after`` are as in
-    ``from_observable``, for a source that pushes.
+    ``from_observable``, for a source that pushes. ``unit`` is that of the numbers among the times
+    of events, as in ``from_events``; a batch has its times in ticks.
 
     Each run opens the source once. A run with ``resume=`` saves the position of its cursor with its
     state, and the next run opens the source there.
@@ -255,7 +273,16 @@ def from_source(
         raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff().")
     least = batch_rows or (SIZED_ROWS if source.bounded else 1)
     given = None if source.schema is None else payload_schema(source.schema)
-    stream = UserSource(source, given, settings, name or source.name, least, hand_off, lively)
+    stream = UserSource(
+        source,
+        given,
+        settings,
+        name or source.name,
+        least,
+        hand_off,
+        lively,
+        check_unit(unit),
+    )
     return _stream(stream)
 
 
@@ -271,10 +298,12 @@ def from_polars(
     time_zone: str | None = None,
     ambiguous: Ambiguous | None = None,
     nonexistent: Nonexistent | None = None,
+    unit: Unit | None = None,
 ) -> Streamable:
     """Make a stream from the rows of a frame, in their order.
 
-    ``start`` and ``end`` name columns of datetimes or ticks; the other columns are the payload.
+    ``start`` and ``end`` name columns of datetimes, or of numbers: ticks, or Unix times of a
+    ``unit`` (``"s"``, ``"ms"``, ``"us"`` or ``"ns"``). The other columns are the payload.
     Without ``end`` rows are points; a row with a null ``end`` never ends; a null start is an error.
     Datetimes without a zone, and dates, need ``time_zone``; ``ambiguous`` and ``nonexistent`` are
     as in ``read_csv``. Without ``advance_time`` results become final only at the end of the frame.
@@ -291,6 +320,10 @@ def from_polars(
 
         options = TimeOptions(None, time_zone, ambiguous, nonexistent)
         frame = options.localise_frame(frame, {start, end or start}, name)
+    if check_unit(unit) is not None:
+        from rxtemporal.ingress.row_columns import read_unit
+
+        frame = read_unit(frame, {start, end or start} & set(frame.columns), unit)
 
     def frames() -> Iterator[pl.DataFrame]:
         return iter(frame.iter_slices(get_frame_rows(batch_rows)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from reactivex import Observable
@@ -15,6 +16,7 @@ from rxtemporal.core.forks import FORKS
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span
 from rxtemporal.core.ticks import MIN_TIME, Time, TimeLike, time_ticks
+from rxtemporal.core.time_forms import Unit
 from rxtemporal.errors import (
     ArgumentError,
     BindingError,
@@ -65,6 +67,10 @@ class PushSource:
     ``end`` rows are points; with it, ``shape`` says whether they are intervals (the default) or
     edges. Events, CTIs, batches, polars frames and Arrow tables can be pushed as well, mixed.
 
+    * Times: datetimes, ISO 8601 texts with an offset, or numbers. With ``unit`` numbers are Unix
+      times (``"s"``, ``"ms"``, ``"us"`` or ``"ns"`` since 1970-01-01T00:00:00Z, with fractions too)
+      and the stream has datetimes. Without it they are ticks. A number in a stream of datetimes, or
+      under a query whose spans have units, is rejected, and so is a datetime among ticks.
     * Rows: each is accepted, late, a duplicate or rejected, as its ``Verdict`` says. A row that
       cannot be read never ends the run: with ``Rejects.KEEP`` it is in the verdict, and with
       ``Rejects.RAISE`` the push raises and none of its rows is accepted. ``extra`` says what is
@@ -122,6 +128,7 @@ class PushSource:
         seq: str | None = None,
         heartbeat: Heartbeat | None = None,
         idle_after: Span | None = None,
+        unit: Unit | None = None,
     ) -> None:
         self.name = check_name(name, "a source's name")
         self._rejects = choose(Rejects, rejects, "rejects")
@@ -131,8 +138,11 @@ class PushSource:
             raise ArgumentError(f"batch_rows must be positive, got {batch_rows!r}")
         settings = make_push_settings(delay, policy, ahead, when_ahead, self._rejects)
         # the fields of a row that are not in its payload
-        self._layout: dict[str, Any] = {"start": start, "end": end, "seq": seq, "shape": shape}
-        self._rows = RowReader(
+        self._layout: dict[str, Any] = {
+            "start": start, "end": end, "seq": seq, "shape": shape, "unit": unit
+        }  # fmt: skip
+        self._make_rows = partial(
+            RowReader,
             name,
             payload_schema(schema),
             start=start,
@@ -141,6 +151,7 @@ class PushSource:
             seq=seq,
             extra=choose(Extra, extra, "extra"),
         )
+        self._rows = self._make_rows(unit=unit)
         self._entry: PushEntry | None = None
         self._closed = False
         # the number of open handles of each input
@@ -160,6 +171,7 @@ class PushSource:
             self._input_stats,
             min_rows=batch_rows,
             refuses_ahead=when_ahead is WhenAhead.REJECT,
+            time=self._rows.time,
         )
         self._stream = Streamable(Node(source.schema, (), source=source))
         self._feed = RejectFeed(source)
@@ -207,6 +219,27 @@ class PushSource:
 
     def __repr__(self) -> str:
         return f"PushSource({self.name!r}, {self._state()})"
+
+    @property
+    def unit(self) -> Unit | None:
+        """The unit of the numbers among the times; None: they are ticks."""
+        return self._layout["unit"]  # type: ignore[no-any-return]
+
+    def use_unit(self, unit: Unit) -> None:
+        """Take the numbers among the times as Unix times of a unit; before any run.
+
+        ``ArgumentError``: the source has another unit.
+        """
+        if self.unit == unit:
+            return
+        if self.unit is not None:
+            raise ArgumentError(f"source {self.name!r} has the unit {self.unit!r}, got {unit!r}")
+        if self._entry is not None:
+            raise ArgumentError(f"source {self.name!r} is in a run already, without a unit")
+        self._layout["unit"] = unit
+        self._rows = self._make_rows(unit=unit)
+        own: Any = self.stream._node.source
+        own.time = self._rows.time
 
     def _make_double(self) -> PushSource:
         """Return a source of such rows and settings that is in no run."""
@@ -381,6 +414,7 @@ class PushSource:
                 "over one source run together in an Application; or stop() the first process."
             )
         self._entry = entry
+        self._rows = self._rows.join(entry.times)
         if self._closed:
             entry.complete()
         return Disposable(self._async.wake)

@@ -30,7 +30,6 @@ from rxtemporal.ingress.unpacker import Unpacker, make_unpacker
 from rxtemporal.operators.stream import Stream
 from rxtemporal.query.async_bridge import iterate_results
 from rxtemporal.query.patience import may_wait, refuse_endless, start_notice, watch_results
-from rxtemporal.query.tiny_windows import warn_of_tiny_windows
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.lift import lift
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, RaiseOrLog, Subscriber
@@ -198,7 +197,6 @@ def collect_events(
     unpacker = Unpacker(shape, ctis, lambda: time or run.time)
     for batch in iterate(run, "to_events()"):
         unpacker.add_events(batch, events)
-    warn_of_tiny_windows(stream, run)
     return events
 
 
@@ -208,7 +206,6 @@ def collect_frame(stream: Stream, time: TimeForm | None) -> pl.DataFrame:
     refuse_endless(stream, "to_polars()")
     run = execute(stream, EventShape.INTERVAL)
     batches = list(iterate(run, "to_polars()"))
-    warn_of_tiny_windows(stream, run)
     if not batches:
         batches = [EventBatch.empty(stream.schema or pl.Schema(), MIN_TIME)]
     return EventBatch.concat(batches).to_polars(time or run.time)

@@ -6,15 +6,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from operator import attrgetter
 from typing import Any, TypeAlias
 
-from rxtemporal.core.batch import TimeForm
+from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.log import get_logger
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.packer import make_packer
 from rxtemporal.ingress.positions import Subscription
-from rxtemporal.operators.plan import Node
+from rxtemporal.ingress.stream_time import StreamTime
+from rxtemporal.operators.plan import Node, list_nodes
 from rxtemporal.operators.wiring import Wiring
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.lift import BatchOperator
@@ -30,6 +32,7 @@ from rxtemporal.runtime.rejected_rows import RejectedRows
 from rxtemporal.runtime.run_end import RunEnd
 from rxtemporal.runtime.run_state import RunState
 from rxtemporal.runtime.source_entries import SourceEntry, list_entries
+from rxtemporal.runtime.stream_times import StreamTimes
 from rxtemporal.runtime.time_flow import TimeFlow
 from rxtemporal.storage.event_log.event_log import EventLog
 from rxtemporal.storage.event_log.recorder import RunRecorder
@@ -88,6 +91,10 @@ class Execution:
         self.flow = TimeFlow(self.clock)
         # the names of sources in this run, by identity; other sources keep their own names
         named = names or {}
+        nodes = list_nodes((*(node for node, _ in outputs), *others))
+        self._times = StreamTimes(nodes, named)
+        # the form of the times of each output's results
+        self._shown = [self._times.of(node) for node, _ in outputs]
         self.readers = [self._reader(each, named) for each in entries]
         # at equal times, events of the stream that was named first come first
         ranks = {source: rank for rank, source in enumerate(named)}
@@ -107,7 +114,7 @@ class Execution:
 
     def _reader(self, entry: SourceEntry, names: Mapping[int, str]) -> Reader:
         source, main = entry.source, entry.main
-        packer = make_packer(source, names.get(id(source)))
+        packer = make_packer(source, names.get(id(source)), self._times.of(source))
         beside = entry.put_rejected_beside()
         late = LateEvents(self.late, packer, beside, entry.lates)
         queue = (
@@ -270,8 +277,9 @@ class Execution:
                 self._end()
                 on_completed()
 
-        for output, observer in zip(self._outputs, on_next, strict=True):
-            self._subscriptions.append(output.subscribe(observer, fail, complete))
+        for output, times, observer in zip(self._outputs, self._shown, on_next, strict=True):
+            deliver = partial(_deliver, times, observer)
+            self._subscriptions.append(output.subscribe(deliver, fail, complete))
         self._subscriptions += self.wiring.connect()
         for source, entry in self.wiring.entries:
             if id(source) in self._others:
@@ -399,3 +407,9 @@ class Execution:
                 reader.close()
             except Exception:
                 _log.exception("a source could not be closed", source=reader.name)
+
+
+def _deliver(times: StreamTime, observer: Callable[[Any], None], batch: EventBatch) -> None:
+    """Deliver results, with the form in which the sources give their times."""
+    batch.time = times.shown
+    observer(batch)

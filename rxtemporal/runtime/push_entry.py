@@ -44,6 +44,7 @@ from rxtemporal.ingress.pushed_inputs import OWN, PushedInput, PushedInputs
 from rxtemporal.ingress.rejected import ReadRows, Rejected
 from rxtemporal.ingress.row_times import NO_SEQ
 from rxtemporal.ingress.seen_numbers import NEW, REPEAT, UNSURE, Seen
+from rxtemporal.ingress.stream_time import StreamTime
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.runtime.input_stream import StreamState
@@ -106,6 +107,11 @@ class PushEntry:
     def accepts(self) -> bool:
         """True while the run takes rows."""
         return self._reader.run_end.accepts and not self._reader.ended
+
+    @property
+    def times(self) -> StreamTime:
+        """The form of the times of the stream, and of those that it meets."""
+        return self._packer.times
 
     @property
     def inputs(self) -> PushedInputs:

@@ -106,6 +106,7 @@ class Reader(PushedStream):
             self.packer.trust_events()
 
     def _use(self, cursor: Cursor) -> None:
+        cursor.times = self.packer.times
         self.cursor, self._checked = cursor, cursor.checked
         self._items = iter(cursor) if cursor.item_by_item else iter(())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rxtemporal.brokers.mqtt_feed import MqttFeed
+from rxtemporal.core.time_forms import check_unit
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.rejected import Rejects
 from rxtemporal.query.push_source import PushSource
@@ -30,4 +31,6 @@ def make_feed(
             f"{name!r} that cannot be read would end the feed. Hint: rejects=Rejects.KEEP keeps "
             "such messages apart."
         )
+    if (unit := check_unit(section.unit)) is not None:
+        sources[name].use_unit(unit)
     return MqttFeed(sources[name], section.make_settings(), tell=taps[name].offer_all)

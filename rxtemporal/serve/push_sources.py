@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from rxtemporal.core.ticks import TICKS_PER_SECOND
+from rxtemporal.core.time_forms import check_unit
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.pushed_source import PushedSource
 from rxtemporal.ingress.side_source import SideSource
@@ -40,6 +41,14 @@ def _select(sources: Iterable[tuple[str, Any]]) -> dict[str, PushSource]:
                 "Hint: name their streams apart with application.define_stream(name, …)."
             )
     return found
+
+
+def set_units(sources: Mapping[str, PushSource], unit: str | None) -> None:
+    """Take the numbers among the times of sources without ``unit=`` as Unix times of a unit."""
+    wanted = check_unit(unit)
+    for source in sources.values():
+        if wanted is not None and source.unit is None:
+            source.use_unit(wanted)
 
 
 def guard_clocks(sources: Mapping[str, PushSource], ahead: float | Literal["delay"]) -> None:

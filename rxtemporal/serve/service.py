@@ -18,7 +18,7 @@ from rxtemporal.serve.broker_feed import make_feed
 from rxtemporal.serve.compilation import Compilation
 from rxtemporal.serve.counts import Counts
 from rxtemporal.serve.feeds import SinkPair, find_feeds, make_sinks
-from rxtemporal.serve.push_sources import find_in_plan, find_in_run, guard_clocks
+from rxtemporal.serve.push_sources import find_in_plan, find_in_run, guard_clocks, set_units
 from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.settings import Settings
 from rxtemporal.serve.taps import StreamTap
@@ -102,6 +102,7 @@ class Service:
         _check_streams(self.settings, self.sources)
         self.taps = {name: StreamTap() for name in self.sources}
         self.broker = make_feed(self.settings.mqtt, self.sources, self.taps)
+        set_units(self.sources, self.settings.ingest.unit)
 
     def _adopt(self, process: Process, sinks: Mapping[str, AnySink] | None) -> None:
         if sinks:

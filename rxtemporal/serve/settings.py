@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from rxtemporal.brokers.mqtt_settings import MqttSettings
+from rxtemporal.core.time_forms import check_unit
 from rxtemporal.errors import ArgumentError
 from rxtemporal.serve.section import Section, at_least, secret
 
@@ -52,6 +53,23 @@ class ServerSettings(Section):
             raise ArgumentError(f"[server] port is at most 65535, got {self.port}")
         if (self.key or self.client_ca) and not self.certificate:
             raise ArgumentError("[server] key and client_ca have no effect without certificate")
+
+
+@dataclasses.dataclass(frozen=True)
+class IngestSettings(Section):
+    """Section ``[ingest]``: the times of the rows that are sent.
+
+    ``unit`` (``"s"``, ``"ms"``, ``"us"`` or ``"ns"``) is that of the numbers among the times, for
+    sources without ``unit=``; without it numbers are ticks.
+    """
+
+    title: ClassVar[str] = "ingest"
+
+    unit: str | None = None
+
+    def check(self) -> None:
+        """Refuse an unknown unit."""
+        check_unit(self.unit)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,8 +185,8 @@ class TokenSettings(Section):
 class MqttSection(Section):
     """Section ``[mqtt]``: a broker whose messages are pushed into a stream.
 
-    ``stream`` may be absent if there is only one. The other keys are those of ``rxt.from_mqtt``;
-    the password is in a file.
+    ``stream`` may be absent if there is only one; ``unit`` is that of the numbers among its times.
+    The other keys are those of ``rxt.from_mqtt``; the password is in a file.
     """
 
     title: ClassVar[str] = "mqtt"
@@ -188,6 +206,7 @@ class MqttSection(Section):
     keepalive: int = at_least(5, 60)
     session_seconds: int = at_least(0, 7 * 24 * 3600)
     inflight: int = at_least(1, 2_000)
+    unit: str | None = None
 
     def check(self) -> None:
         """Refuse a url with a password, which would be shown, and values that the feed refuses."""
@@ -200,17 +219,19 @@ class MqttSection(Section):
             raise ArgumentError(
                 "[mqtt] client_id must not be empty. Hint: a name that stays the same."
             )
+        check_unit(self.unit)
         self.make_settings()
 
     def make_settings(self) -> MqttSettings:
         """Return the settings of the feed."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        del values["stream"]
+        del values["stream"], values["unit"]
         return MqttSettings(**values)
 
 
 _SECTIONS: dict[str, type[Section]] = {
     "server": ServerSettings,
+    "ingest": IngestSettings,
     "state": StateSettings,
     "limits": Limits,
     "dead_letters": DeadLetterSettings,
@@ -231,6 +252,7 @@ class Settings:
     """
 
     server: ServerSettings = dataclasses.field(default_factory=ServerSettings)
+    ingest: IngestSettings = dataclasses.field(default_factory=IngestSettings)
     state: StateSettings = dataclasses.field(default_factory=StateSettings)
     limits: Limits = dataclasses.field(default_factory=Limits)
     dead_letters: DeadLetterSettings = dataclasses.field(default_factory=DeadLetterSettings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -80,8 +80,20 @@ def test_frames_come_back_as_they_went_in() -> None:
     """A frame of ticks goes through a batch unchanged, null ends included."""
     frame = batch().to_polars("ticks")
     assert EventBatch.from_polars(frame, cti=9).to_polars("ticks").equals(frame)
-    assert batch().to_polars().schema["end_time"] == pl.Datetime("us", "UTC")
-    assert batch().to_polars()["end_time"].null_count() == 1
+    assert batch().to_polars("datetime").schema["end_time"] == pl.Datetime("us", "UTC")
+    assert batch().to_polars("datetime")["end_time"].null_count() == 1
+
+
+@pytest.mark.parametrize("form", ["ticks", "datetime"])
+def test_a_batch_gives_times_in_its_own_form(form: Literal["ticks", "datetime"]) -> None:
+    """As its source gave them: in frames, tables and dicts, of all its rows and of some."""
+    read = EventBatch.from_polars(batch().to_polars(form), cti=9)
+    assert (read.time, EventBatch.concat([read, read]).time) == (form, form)
+    for some in (read, read.slice(0, 1), read.take(np.array([0])), read.replace(cti=10)):
+        assert some.to_dicts() == some.to_dicts(form)
+        assert some.to_polars().equals(some.to_polars(form))
+    again = EventBatch.from_dicts(read.to_dicts(), cti=9)
+    assert again.to_dicts() == read.to_dicts()
 
 
 def test_arrow_tables_come_back_as_they_went_in() -> None:

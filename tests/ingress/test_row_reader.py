@@ -349,7 +349,7 @@ def test_all_ways_to_push_many_rows_give_the_same(way, count, time):
     assert (read.rows, read.rejected, list(read.index)) == (count, (), list(range(count)))
     if isinstance(read.items, EventBatch):
         assert read.items.schema == SCHEMA
-        assert read.time == (None if way == "batch" else "ticks" if time == 5 else "datetime")
+        assert read.time == ("ticks" if time == 5 else "datetime")
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -69,7 +69,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "time: swapped": (lambda: rxt.PointEvent({"x": 1}, 1), EventError, "has the time first"),
     "time: two forms": (
         lambda: rxt.from_events([rxt.PointEvent("2026-01-01T00:00:00Z", 1), rxt.PointEvent(5, 2)])
-        .to_polars(), EventError, r"ticks and datetimes: PointEvent\(5, 2\) and .*Hint: give all"),
+        .to_polars(), EventError, r"PointEvent\(5, 2\) .*Hint: unit='s' makes 5 the time"),
     "frame: texts": (lambda: rxt.from_polars(TEXTS, start="t"), EventError, r"str\.to_datetime"),
     "frame: dates": (lambda: rxt.from_polars(TEXTS, start="d"), EventError, r"cast\(pl\.Datetime"),
     "frame: a dict": (lambda: rxt.from_polars({}, start="t"), ArgumentError, r"pl\.DataFrame\(…"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rxtemporal.core.batch import START
+from rxtemporal.core.time_forms import Unit
 from rxtemporal.engine.codec import load_frame
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
@@ -40,14 +41,15 @@ def from_dataframe(
     batch_rows: int = BATCH_ROWS,
     name: str = "dataframe",
     trigger: str | None = None,
+    unit: Unit | None = None,
 ) -> Streamable:
     """Make a stream of a DataFrame's rows, in order of start, or of other columns.
 
-    Columns are read as ``stream`` reads them; those in ``order_by`` are no part of the payload.
-    Otherwise as ``from_polars``: ``advance_time`` judges rows in the order in which they come, and
-    without it everything is final at the end. Each run has Spark sort the rows, and fetches them as
-    Arrow, ``batch_rows`` at a time: this process holds a sorted partition or two of them, and never
-    all.
+    Columns are read as ``stream`` reads them, numbers of a ``unit`` too; those in ``order_by`` are
+    no part of the payload. Otherwise as ``from_polars``: ``advance_time`` judges rows in the order
+    in which they come, and without it everything is final at the end. Each run has Spark sort the
+    rows, and fetches them as Arrow, ``batch_rows`` at a time: this process holds a sorted partition
+    or two of them, and never all.
 
     A streaming DataFrame is read micro-batch by micro-batch, each as a whole and in order. Since
     it has no end, it needs ``advance_time``, or a column ``cti``, which ``stream`` describes and
@@ -60,7 +62,8 @@ def from_dataframe(
     """
     settings = read_advance_time(advance_time)
     judged: dict[str, Any] = {"advance_time": settings, "order_by": order_by}
-    given = stream(frame, start=start, end=end, cti=cti, **({} if cti is None else judged))
+    options = {} if cti is None else judged
+    given = stream(frame, start=start, end=end, cti=cti, unit=unit, **options)
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
     if order:  # the same checks, of the columns as well
         given = DataFrameInput(given.frame, given.start, given.end, settings, order)

@@ -10,6 +10,7 @@ import polars as pl
 
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.schema import payload_schema
+from rxtemporal.core.time_forms import Unit, check_unit
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, SchemaError
 from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
 from rxtemporal.ingress.settings import AdvanceTimeSettings
@@ -73,12 +74,14 @@ def stream(
     order_by: str | Sequence[str] = (),
     cti: str | None = None,
     late: str | None = None,
+    unit: Unit | None = None,
 ) -> DataFrameInput:
     """Describe how ``run`` reads a DataFrame as a stream.
 
-    ``start`` and ``end`` name columns of timestamps, or of integers of ticks; the others are the
-    payload. Without ``end`` rows are points, unless there is a column ``end_time``. A row with a
-    null end never ends.
+    ``start`` and ``end`` name columns of timestamps, or of integers: ticks, or Unix times of a
+    ``unit`` (``"s"``, ``"ms"``, ``"us"`` or ``"ns"``), which become timestamps, as in the column
+    ``cti``. The others are the payload. Without ``end`` rows are points, unless there is a column
+    ``end_time``. A row with a null end never ends.
 
     A bounded DataFrame without ``advance_time`` is final as a whole. With it, one task finds late
     events in the order of the columns ``order_by`` (which are no part of the payload) before rows
@@ -101,6 +104,9 @@ def stream(
     for name in (start, end, cti, *order):
         if name is not None and name not in frame.columns:
             raise SchemaError(f"there is no column {name!r}; there are {frame.columns}")
+    if check_unit(unit) not in (None, "ticks"):
+        for name in filter(None, (start, end, cti)):
+            frame = _read_unit(frame, name, unit)
     for name in filter(None, (start, end, cti)):
         _check_time(frame, name)
     if advance_time is not None and cti is not None:
@@ -167,6 +173,25 @@ def _check_time(frame: DataFrame, name: str) -> None:
             f"column {name!r} of type {kind} is no time; a time is a TIMESTAMP or an integer of "
             "ticks (microseconds since 1970-01-01T00:00:00Z)"
         )
+
+
+def _read_unit(frame: DataFrame, name: str, unit: Unit | None) -> DataFrame:
+    """Return a frame in which a column of numbers of a unit has timestamps."""
+    import pyspark.sql.functions as sf
+
+    kind, column = frame.schema[name].dataType.typeName(), sf.col(quote_name(name))
+    if kind in ("float", "double", "decimal"):
+        per = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}[str(unit)]
+        ticks = sf.round(column.cast("double") * per).cast("long")
+    elif kind not in ("long", "integer", "short", "byte"):
+        return frame
+    elif unit == "ns":
+        # the division of integers is towards zero, and times are floored
+        whole = f"cast({quote_name(name)} as bigint)"
+        ticks = sf.expr(f"({whole} - pmod({whole}, 1000L)) div 1000L")
+    else:
+        ticks = column.cast("long") * {"s": 1_000_000, "ms": 1_000, "us": 1}[str(unit)]
+    return frame.withColumn(name, sf.timestamp_micros(ticks))
 
 
 def _check_late(late: Any, frame: DataFrame, settings: AdvanceTimeSettings | None) -> None:

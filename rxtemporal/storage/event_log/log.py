@@ -14,6 +14,7 @@ from rxtemporal.core.events import Cti, Event, RowEvent
 from rxtemporal.core.forks import FORKED, FORKS
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.core.time_forms import find_time_form
 from rxtemporal.engine.codec import dump_frame
 from rxtemporal.errors import SpoolError
 from rxtemporal.ingress.source import Sent, SentRows
@@ -171,8 +172,7 @@ class Tape:
         if not isinstance(first, (RowEvent, Cti)):
             return
         if self.facts.time is None:
-            ticks = isinstance(first.start_time, int)
-            self.facts.time = "ticks" if ticks else "datetime"
+            self.facts.time = find_time_form(first.start_time)
         self._note(events, len(events), accepted=len(events))
 
     def batch(self, batch: EventBatch | SentRows) -> None:
@@ -181,7 +181,7 @@ class Tape:
         batch = batch.batch if isinstance(batch, SentRows) else batch
         own = batch.cti > MIN_TIME
         if len(batch) and self.facts.time is None:
-            self.facts.time = "ticks"
+            self.facts.time = batch.time
         records = len(batch) + own
         self._note(
             [Rows(batch, own, sent)] if records else [], records, accepted=count_pushed(batch)

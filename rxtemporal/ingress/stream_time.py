@@ -1,0 +1,66 @@
+"""The form of the times of streams that meet in one run: declared, or that of the first row."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from rxtemporal.core.safe_text import brief
+from rxtemporal.core.time_forms import ONE, TimeForm, explain_units, find_time_form
+from rxtemporal.errors import EventError
+
+
+class StreamTime:
+    """The form of the times of streams that meet, shared by their readers and doors.
+
+    ``form`` is None until a declaration, a span or a row has shown it, and does not change after
+    that. ``because`` says what showed it, for messages. Threads: any.
+
+    >>> times = StreamTime()
+    >>> times.takes("ticks"), times.takes("datetime"), times.form
+    (True, False, 'ticks')
+    """
+
+    __slots__ = ("_has_numbers", "_lock", "because", "form")
+
+    def __init__(self, form: TimeForm | None = None, because: str = "") -> None:
+        self.form, self.because = form, because
+        self._lock = threading.Lock()
+        self._has_numbers = False
+
+    @property
+    def shown(self) -> TimeForm | None:
+        """The form in which the times are shown; numbers that belong to both forms are ticks."""
+        return self.form or ("ticks" if self._has_numbers else None)
+
+    def takes(self, form: TimeForm | None) -> bool:
+        """Return True if times of this form may come; the first form that comes is that of all.
+
+        None stands for numbers that belong to both forms.
+        """
+        if form is None:
+            self._has_numbers = True
+            return True
+        if self.form is None:
+            with self._lock:
+                if self.form is None:
+                    self.form, self.because = form, f"an earlier row has {ONE[form]}"
+        return self.form == form
+
+    def see(self, time: Any, name: str, what: Any) -> None:
+        """Note a time of ``what`` in the stream of a name; ``EventError`` if it may not come."""
+        if not self.takes(find_time_form(time)):
+            raise EventError(
+                f"stream {name!r} has times in ticks and datetimes: {brief(what)} has "
+                f"{self.explain(time)}"
+            )
+
+    def explain(self, time: Any) -> str:
+        """Return what a time is, why it may not come, and what to write."""
+        if self.form == "datetime":
+            hint = explain_units(time if isinstance(time, int | float) else None)
+            return f"a number without a unit, and {self.because}. {hint}"
+        return (
+            f"a datetime, and {self.because}. Hint: give all times as datetimes, with spans that "
+            "have units, or all as numbers."
+        )
