@@ -43,12 +43,14 @@ def session_lifetimes(timeout: Span, max_duration: Span | None = None) -> Sessio
     ``timeout`` after its last start (a gap of exactly ``timeout`` ends it). Only starts count: ends
     and end edges are ignored. A row is emitted as a start edge when the CTI has passed its start,
     and its end follows with the first CTI that is not below the session's end. The CTI passes
-    unchanged. Held: the rows of sessions that have not ended.
+    unchanged. Held: the rows of sessions that have not ended, and with ``max_duration`` a few
+    numbers for each key until ``timeout`` after its last start.
 
     ``max_duration`` M limits a session on an absolute grid. Let c be the greatest multiple of M
     (counted from 1970-01-01T00:00:00Z) not above the session's first start: the session ends at
-    c + M at the latest if it starts at c, else at c + 2M; a session that follows one ended by this
-    limit ends at its own c + M at the latest.
+    c + M at the latest if it starts at c, else at c + 2M. A session that follows one ended by this
+    limit, and starts less than ``timeout`` after the last start of that one, continues the grid: it
+    ends at its own c + M at the latest.
 
     >>> import rxtemporal as rxt
     >>> clicks = [rxt.PointEvent(t, {"page": "a"}) for t in (0, 4, 20)]

@@ -344,8 +344,8 @@ def test_session_lifetimes() -> None:
     ],
 )
 def test_session_cap(first_start: int, after_cap: bool, cap: int) -> None:
-    """“With c = snap(first start, 0, M), cap = c + M if first start = c, else c + 2M; after a
-    session that its cap closed, the next one's cap is its own c + M”.
+    """“With c = snap(first start, 0, M), the cap is c + M if the session starts at c, or starts
+    *less than* `timeout` after the last start of a session that its cap closed; else c + 2M”.
     """
     assert session_cap(first_start, 10, after_cap) == cap
 
@@ -357,6 +357,17 @@ def test_sessions_are_capped() -> None:
         *((t, 20) for t in (5, 9, 13, 17, 19)),
         *((t, 30) for t in (20, 24, 28, 29)),
         (50, 55),
+    ]
+
+
+def test_sessions_continue_the_grid_within_the_timeout() -> None:
+    """The design's own example: 41 is less than 10 after 32, and 62 is more than 10 after 51."""
+    starts = (11, 12, 21, 25, 31, 32, 41, 45, 51, 62, 71, 75)
+    found = session_windows(alike([(t, t + 1) for t in starts]), 10, 20)
+    assert held(found) == [
+        (11, 40, [11, 12, 21, 25, 31, 32]),
+        (41, 60, [41, 45, 51]),
+        (62, 85, [62, 71, 75]),
     ]
 
 

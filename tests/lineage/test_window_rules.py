@@ -117,6 +117,14 @@ def test_sessions_before_a_limited_one() -> None:
     assert find(counts, 1) == {ROW: [5, 6], BOUNDARY: [0, 1, 2, 3, 4]}
 
 
+def test_sessions_long_before_a_limited_one() -> None:
+    """A session that begins the timeout after a limited one, or later, stands on its rows alone."""
+    rows = make_rows(*((t, t + 1, t) for t in (3, 7, 11, 15, 19, *range(24, 43, 4))))
+    counts = rows.session_window(5, 10).aggregate(n=agg.count())
+    assert counts.to_polars(time="ticks").rows() == [(3, 20, 5), (24, 40, 4), (40, 45, 1)]
+    assert find(counts, 1) == {ROW: [5, 6, 7, 8]}
+
+
 def test_a_few_results_cost_little_memory() -> None:
     """The causes of a few results are found without those of all others."""
     n = 2_000

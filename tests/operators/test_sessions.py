@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import arrangements
+import numpy as np
 import oracle
 import oracle_lifetimes
 import oracle_windows
@@ -17,11 +18,12 @@ from hypothesis import strategies as st
 from oracle import MAX_TIME, MIN_TIME, Row
 
 import rxtemporal as rxt
-from rxtemporal import EventBatch
+from rxtemporal import EventBatch, agg
 from rxtemporal.engine.steps.count_windows import CountBounds
 from rxtemporal.engine.steps.session_windows import SessionBounds
 from rxtemporal.engine.steps.start_windows import StartBounds
 from rxtemporal.operators.session_lifetimes import session_lifetimes
+from rxtemporal.testing import Stepper
 
 SCHEMA = pl.Schema(physical.SCHEMA)
 # timeout and max_duration: some that never meet, and grids that rows fall on and between
@@ -62,12 +64,28 @@ def test_a_session_is_capped_on_the_grid() -> None:
     assert lifetimes(points(-3, 0), 4, 10) == [(-3, 4), (0, 4)]
 
 
-def test_after_a_cap_the_next_session_is_capped_at_its_own_boundary() -> None:
-    """This holds however much later the session after a capped one begins."""
+def test_a_session_that_goes_on_after_a_cap_is_capped_at_its_own_boundary() -> None:
+    """It starts less than the timeout after the last start of the capped session."""
     starts = [11, 14, 17, 20, 23, 26, 29, 31, 34, 37]
     ends = [end for _, end in lifetimes(points(*starts), 4, 10)]
     assert ends == [30] * 7 + [40] * 3
-    assert lifetimes(points(9, 12, 15, 18, 75, 78), 4, 10)[-2:] == [(75, 80), (78, 80)]
+    capped = (9, 12, 15, 18)
+    assert lifetimes(points(*capped, 21, 24, 27, 29), 4, 10)[4:] == [
+        (t, 30) for t in (21, 24, 27, 29)
+    ]
+
+
+def test_a_session_that_begins_the_timeout_after_a_capped_one_is_a_new_one() -> None:
+    """Its cap is that of a first session, so nothing of the capped one has to be kept."""
+    capped = (9, 12, 15, 18)
+    assert lifetimes(points(*capped, 22, 25, 28, 29), 4, 10)[4:] == [
+        (t, 33) for t in (22, 25, 28, 29)
+    ]
+    starts = (11, 12, 21, 25, 31, 32, 41, 45, 51, 62, 71, 75)
+    found = gathered(SessionBounds(10, 20, SCHEMA, ()), one_batch(points(*starts)))
+    assert of_starts(found) == [
+        (11, 40, [11, 12, 21, 25, 31, 32]), (41, 60, [41, 45, 51]), (62, 85, [62, 71, 75]),
+    ]  # fmt: skip
 
 
 def test_a_session_at_the_end_of_time_never_ends() -> None:
@@ -302,6 +320,36 @@ def test_only_rows_of_windows_to_come_are_held(make: Any) -> None:
         waits.append(len(step._waiting._time))
     assert max(map(max, held)) <= 12
     assert max(waits) <= 128
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        lambda s: s.session_lifetimes(10, 3),
+        lambda s: s.session_window(10, 3).aggregate(n=agg.count()),
+        lambda s: s.session_window(10).aggregate(n=agg.count()),
+    ],
+    ids=["session_lifetimes", "session_window", "without a cap"],
+)
+def test_keys_of_sessions_that_are_over_are_forgotten(query: Any) -> None:
+    """A key is held until ``timeout`` after its last start, also if its session was capped.
+
+    So with ten times the keys, none of which comes again, no more is held or saved at the peak.
+    """
+
+    def peak(batches: int) -> tuple[int, int]:
+        stream = rxt.from_events([], schema={"k": int}, name="clicks")
+        stepper, most = Stepper(query(stream.group_by("k"))), (0, 0)
+        for number in range(batches):
+            start = np.arange(100 * number, 100 * (number + 1))
+            clicks = EventBatch.of_rows(start, start + 1, pl.DataFrame({"k": start}), start[-1])
+            stepper.push("clicks", clicks)
+            most = max(most[0], stepper.rows), max(most[1], sum(map(len, stepper.save())))
+        return most
+
+    (rows, size), (more_rows, more_size) = peak(60), peak(600)
+    assert more_rows == rows <= 10
+    assert more_size <= 1.1 * size
 
 
 def test_the_stream_has_it_as_an_operator() -> None:

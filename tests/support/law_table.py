@@ -253,6 +253,11 @@ SEQUENCES: dict[str, Case] = {
         lambda s: s.session_lifetimes(6, 10),
         lambda rows: oracle_lifetimes.session_lifetimes(rows, 6, 10),
     ),
+    **passing(
+        "session_lifetimes, always capped",
+        lambda s: s.session_lifetimes(7, 3),
+        lambda rows: oracle_lifetimes.session_lifetimes(rows, 7, 3),
+    ),
     "scan": Case(
         lambda s: s.scan([0, 0], running, schema=RUNNING),
         lambda rows: oracle_lifetimes.scan(rows, [0, 0], running),

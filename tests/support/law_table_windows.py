@@ -93,6 +93,7 @@ CASES: dict[str, Case] = {
     **over("session_window", session(5), by_key=True),
     "session_window, capped": aggregating(session(6, 10), AGGREGATES, by_key=True),
     "session_window, capped, listed": aggregating(session(12, 5), LISTED),
+    "session_window, always capped": aggregating(session(7, 3), AGGREGATES, by_key=True),
     "session_window, points": aggregating(session(5, points=True), AGGREGATES | VARIED),
     "session_window, points, top_k": ranking(session(5, 8, points=True), 1, "k", by_key=True),
     **over("count_window", counting(3), by_key=False),

@@ -278,16 +278,17 @@ def sessions(rows: Iterable[Row], timeout: int, max_duration: int | None = None)
         if found and row.start < found[-1].end:
             start, members = found[-1].start, found.pop().rows
         else:
-            by_cap = bool(found) and cap < found[-1].rows[-1].start + timeout
-            cap = session_cap(row.start, max_duration, by_cap)
+            # less than `timeout` after a start, only a cap can have closed the session
+            after_cap = bool(found) and row.start < found[-1].rows[-1].start + timeout
+            cap = session_cap(row.start, max_duration, after_cap)
             start, members = row.start, []
         found.append(Window(start, saturate(min(end, cap)), [*members, row]))
     return found
 
 
 def session_cap(first: int, max_duration: int | None, after_cap: bool = False) -> int:
-    """“With c = snap(first start, 0, M), cap = c + M if first start = c, else c + 2M; after a
-    session that its cap closed, the next one's cap is its own c + M”.
+    """“With c = snap(first start, 0, M), the cap is c + M if the session starts at c, or starts
+    *less than* `timeout` after the last start of a session that its cap closed; else c + 2M”.
     """
     if max_duration is None:
         return MAX_TIME

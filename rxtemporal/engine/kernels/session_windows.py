@@ -22,17 +22,18 @@ Bools = npt.NDArray[np.bool_]
 
 
 @jit
-def _find_cap(start: int, grid: int, after_cap: bool) -> int:
+def _find_cap(start: int, grid: int, continues: bool) -> int:
     """Return the latest time at which a session that begins at ``start`` may end.
 
     ``grid`` is the longest duration, 0 for none. With c the greatest multiple of it that is not
-    above the start, the cap is c + grid if the start is c or if the previous session was closed by
-    its cap, else c + 2 * grid.
+    above the start, the cap is c + grid if the start is c, or if the session ``continues`` one that
+    was closed by its cap, which it does less than the timeout after the last start of that one;
+    else c + 2 * grid.
     """
     if grid == 0:
         return _MAX
     boundary = start - start % grid
-    spans = 1 if start == boundary or after_cap else 2
+    spans = 1 if start == boundary or continues else 2
     return min(boundary + spans * grid, _MAX)
 
 
@@ -84,7 +85,7 @@ def gather_sessions(
             c += 1
             count[k] = 0
         if count[k] == 0:
-            cap[k] = _find_cap(s, grid, cap[k] < last[k] + timeout)
+            cap[k] = _find_cap(s, grid, cap[k] <= s < last[k] + timeout)
             first[k] = s
             head[k] = r
             began[b] = r

@@ -51,7 +51,7 @@ class CountBounds(StartBounds):
             grow(column, keys, fill) for column, fill in zip(self._state, fills, strict=True)
         ]
 
-    def _mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
+    def _mark_keys(self, held: npt.NDArray[np.bool_], cti: int) -> None:
         """Do nothing: a key with an open window has rows."""
 
     def _keep_keys(self, kept: KeptKeys) -> None:

@@ -43,7 +43,7 @@ class Sessions(Stateful):
     A session ends ``timeout`` after its last start, or at its cap if that is earlier. It has ended
     once the CTI has reached its end, since a row that starts there belongs to the next session.
     Each open session is in the queue once; if it has been extended when it is due, it is queued
-    again for its new end. Holds a few numbers for each key with a session.
+    again for its new end. Holds a few numbers for each key, until its last start + ``timeout``.
     """
 
     held = ("_state", "_queued", "_expiry")
@@ -64,14 +64,14 @@ class Sessions(Stateful):
         ]
         self._queued = grow(self._queued, keys, False)
 
-    def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
-        """Set ``held`` to True for the keys whose last session matters.
+    def mark_keys(self, held: npt.NDArray[np.bool_], cti: int) -> None:
+        """Set ``held`` to True for the keys whose last session matters after a CTI.
 
-        It is open, or its cap ended it, which decides where the next one may end.
+        A session that starts less than the timeout after its last start belongs to it, or has an
+        earlier cap because of it; none that starts later does.
         """
-        _, last, cap, _, _, _, count = self._state
-        size = len(count)
-        held[:size] |= ((count > 0) | (cap < last + self._timeout))[: len(held)]
+        last = self._state[1]
+        held[: len(last)] |= (cti < last + self._timeout)[: len(held)]
 
     def keep_keys(self, kept: KeptKeys) -> None:
         """Forget the keys that are not kept."""
@@ -121,7 +121,7 @@ class SessionLifetimesStep(Stateful):
 
     A row leaves as a start edge once its start is committed, and its end edge follows when the
     session has ended; if both are known at once, it leaves complete. Holds the rows whose session
-    has not ended, and a few numbers for each key that has some.
+    has not ended, and a few numbers for each key until its last start + ``timeout``.
     """
 
     held = ("_keys", "_rows", "_starts", "_sessions", "_next_edge")
@@ -162,7 +162,7 @@ class SessionLifetimesStep(Stateful):
         )
         self._forget(ended)
         if self._keys.is_full:
-            self._forget_keys()
+            self._forget_keys(batch.cti)
         return result
 
     def _keep(self, batch: EventBatch) -> None:
@@ -181,11 +181,11 @@ class SessionLifetimesStep(Stateful):
         payload = self._rows.payload(numbers)
         return EventBatch(columns[START][numbers], end, edge, payload, batch.cti, batch.keys)
 
-    def _forget_keys(self) -> None:
-        """Forget keys that have no rows, and no session that matters."""
+    def _forget_keys(self, cti: int) -> None:
+        """Forget keys that have no rows, and no session that matters after the CTI."""
         held = np.zeros(len(self._keys), np.bool_)
         self._rows.mark_keys(KEY, held)
-        self._sessions.mark_keys(held)
+        self._sessions.mark_keys(held, cti)
         kept = self._keys.forget(held)
         if kept is not None:
             self._rows.renumber_keys(KEY, kept)

@@ -43,8 +43,8 @@ class SessionBounds(StartBounds):
     def _grow(self, keys: int) -> None:
         self._sessions.grow(keys)
 
-    def _mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
-        self._sessions.mark_keys(held)
+    def _mark_keys(self, held: npt.NDArray[np.bool_], cti: int) -> None:
+        self._sessions.mark_keys(held, cti)
 
     def _keep_keys(self, kept: KeptKeys) -> None:
         self._sessions.keep_keys(kept)

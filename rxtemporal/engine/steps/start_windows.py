@@ -175,13 +175,13 @@ class StartBounds(Stateful):
             return cti
         return min(cti, self._waiting.find_first(self._since))
 
-    def forget_keys(self) -> None:
-        """Forget keys that have no rows and no open window, if the keys are many."""
+    def forget_keys(self, cti: int) -> None:
+        """Forget keys that no later row's window depends on after a CTI, if the keys are many."""
         if not self.keys.is_full:
             return
         held = np.zeros(len(self.keys), np.bool_)
         self._rows.mark_keys(KEY, held)
-        self._mark_keys(held)
+        self._mark_keys(held, cti)
         kept = self.keys.forget(held)
         if kept is None:
             return
@@ -215,8 +215,8 @@ class StartBounds(Stateful):
         """Make room for so many keys."""
         raise NotImplementedError
 
-    def _mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
-        """Set ``held`` to True for the keys that have an open window."""
+    def _mark_keys(self, held: npt.NDArray[np.bool_], cti: int) -> None:
+        """Set ``held`` to True for the keys whose past windows matter for later rows."""
         raise NotImplementedError
 
     def _keep_keys(self, kept: KeptKeys) -> None:
@@ -271,7 +271,7 @@ class StartWindowStep(Stateful):
         found = self._bounds.close(batch.cti)
         cti = self._bounds.cti(batch.cti, points=self._points)
         result = self._make_result(found, cti)
-        self._bounds.forget_keys()
+        self._bounds.forget_keys(batch.cti)
         return result
 
     def _make_result(self, found: FinalWindows, cti: int) -> EventBatch:

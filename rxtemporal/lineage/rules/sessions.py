@@ -54,8 +54,9 @@ class SessionTable:
         row = found.row[expand(begin, begin + count)[1]]
         first = np.concatenate([[0], np.cumsum(count)])
         last = source.start[row[first[1:] - 1]]
-        since = _find_since(key, start, end, last, timeout, max_duration)
-        return cls(key, start, end, row, first, since, end < last + timeout, index)
+        limited = end < last + timeout
+        since = _find_since(start, end, limited, max_duration)
+        return cls(key, start, end, row, first, since, limited, index)
 
     def at(self, key: Int64s, time: Int64s) -> Int64s:
         """Return the number of the last session of each key that starts at or before each time."""
@@ -63,22 +64,19 @@ class SessionTable:
 
 
 def _find_since(
-    key: Int64s, start: Int64s, end: Int64s, last: Int64s, timeout: int, longest: int | None
+    start: Int64s, end: Int64s, limited: npt.NDArray[np.bool_], longest: int | None
 ) -> Int64s:
     """Return for each session the first one that has to be known to find its end.
 
-    A session that follows one which its limit has ended has an earlier limit. This one must be
-    known if its end is that earlier limit, and so must those on which its own limit depends. They
-    need not be known any further back than a session that goes on within the timeout: without
-    those before it the two end at the same limit.
+    A session that continues one which its limit has ended has an earlier limit. If it is ended by
+    that earlier limit, the session before it must be known, with its end. That one may itself
+    continue another, which then must be known, but nothing before it: without that the two of them
+    are ended by the same limit.
     """
     number = np.arange(len(start))
     if longest is None or not len(start):
         return number
     grid = start - start % longest
-    needs = (start != grid) & (end == grid + longest) & (end < last + timeout)
-    linked = np.zeros(len(start), np.bool_)
-    linked[1:] = (start[1:] - last[:-1] < timeout) & (key[1:] == key[:-1])
-    anchor = np.where(~needs, number, np.where(linked, number - 1, -1))
-    known = np.maximum.accumulate(anchor)
-    return np.where(needs, known[np.maximum(number - 1, 0)], number)
+    needs = (start != grid) & (end == grid + longest) & limited
+    before = number - needs
+    return np.where(needs, before[before], number)
