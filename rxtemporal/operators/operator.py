@@ -14,8 +14,8 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import ArgumentError, SchemaError, blame
-from rxtemporal.operators import expressions
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_row
+from rxtemporal.operators.settings import describe_settings
 
 if TYPE_CHECKING:
     from reactivex import Observable
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 Keys = tuple[str, ...]
 
 _PACKAGE = __name__.partition(".")[0]
-# fields that are no setting of an operator: a span is the same number however it was given
-_UNWRITTEN = ("line", "time")
 
 
 def find_caller_line() -> str:
@@ -99,7 +97,7 @@ class _Description:
         fields = "; ".join(
             ", ".join(f"{name} {dtype}" for name, dtype in schema.items()) for schema in schemas
         )
-        return f"{self.name}({_settings(self)}) over ({fields}) by {list(keys)}"
+        return f"{self.name}({describe_settings(self)}) over ({fields}) by {list(keys)}"
 
     def output_keys(self, keys: Keys) -> Keys:
         """Return the keys by which the output stream is grouped."""
@@ -111,26 +109,6 @@ class _Description:
         There is no default: a plan that is split wrongly gives wrong results without an error.
         """
         raise NotImplementedError
-
-
-def _settings(described: Any) -> str:
-    fields = [f.name for f in dataclasses.fields(described) if f.name not in _UNWRITTEN]
-    return ", ".join(f"{name}={_describe(getattr(described, name))}" for name in fields)
-
-
-def _describe(value: Any) -> str:
-    """Return a setting of an operator as text that is the same in another process."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return f"{type(value).__name__}({_settings(value)})"
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_describe, value))}]"
-    if isinstance(value, pl.Expr):
-        return expressions.describe(value)
-    if callable(value):
-        return str(getattr(value, "__qualname__", type(value).__qualname__))
-    if " at 0x" in repr(value):  # an address differs between processes
-        return type(value).__qualname__
-    return repr(value)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
