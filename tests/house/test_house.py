@@ -339,7 +339,7 @@ LOADED = {
 
 @pytest.mark.parametrize("use", LOADED, ids=["import", "event", "stream", "application", "query"])
 def test_a_name_loads_what_it_needs(use: str) -> None:
-    """Importing loads nothing else; composing a query loads descriptions, and fewer than 64 modules.
+    """Importing loads nothing else; composing a query loads descriptions, below 64 modules.
 
     Steps are loaded by the first query that runs.
     """

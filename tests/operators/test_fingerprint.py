@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +13,18 @@ from typing import Any
 
 import polars as pl
 import pytest
-from case_fingerprints import fingerprints, of_the_table, sides
+from case_fingerprints import (
+    AGGREGATES,
+    CODE,
+    PLACES,
+    Least,
+    Most,
+    Weighted,
+    counting,
+    fingerprints,
+    of_the_table,
+    sides,
+)
 from child_process import environment
 from law_streams import CASES
 from reactivex.subject import Subject
@@ -52,27 +64,6 @@ def test_inputs_that_change_places_are_a_change(name: str) -> None:
     assert fingerprints(query, left, right) != fingerprints(query, right, left)
 
 
-@dataclasses.dataclass
-class Least(agg.UserDefinedAggregate):
-    """An aggregate with a setting."""
-
-    past: int = 0
-
-    def compute(self, rows: list[Any]) -> int:
-        """Some row of many."""
-        return 0
-
-
-@dataclasses.dataclass
-class Most(Least):
-    """Another aggregate with the same setting."""
-
-
-def counted(aggregate: Any) -> Callable[..., rxt.Streamable]:
-    """Return a query that differs only by its aggregate."""
-    return lambda rows: rows.snapshot_window().aggregate(n=aggregate)
-
-
 def among(*others: int) -> Callable[..., rxt.Streamable]:
     """Return a query that differs by one of many constants, which polars does not show."""
     return lambda rows: rows.where(col("x").is_in([*range(50), *others, *range(50)]))
@@ -87,16 +78,76 @@ def among(*others: int) -> Callable[..., rxt.Streamable]:
             lambda s: s.select(n=col("x").replace({1: 2})),
             lambda s: s.select(n=col("x").replace({1: 3})),
         ),
-        (counted(agg.quantile("y", 0.5, "lower")), counted(agg.quantile("y", 0.5, "higher"))),
-        (counted(agg.expr(col("y").std(ddof=0))), counted(agg.expr(col("y").std(ddof=1)))),
-        (counted(Least()), counted(Least(1))),
-        (counted(Least()), counted(Most())),
+        (counting(agg.quantile("y", 0.5, "lower")), counting(agg.quantile("y", 0.5, "higher"))),
+        (counting(agg.expr(col("y").std(ddof=0))), counting(agg.expr(col("y").std(ddof=1)))),
+        (counting(Least()), counting(Least(1))),
+        (counting(Least()), counting(Most())),
     ],
 )
 def test_settings_that_polars_does_not_show_are_a_change(one: Any, other: Any) -> None:
     """Queries that print alike differ by options of functions, long lists or users' classes."""
     (left, _), (same, _), (right, _) = sides(), sides(), sides()
     assert fingerprints(one, left) == fingerprints(one, same) != fingerprints(other, right)
+
+
+PARAMETERS = [1, 5, "a", 2.5, None, (1, 2), [2, 1], {"a": 1}, {"b"}, EventShape.EDGE, col("x")]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("code", CODE)
+def test_parameters_of_users_functions_are_part_of_it(code: str, place: str) -> None:
+    """However a function has its parameter, another value is another query."""
+    stream, _ = sides()
+    found = [fingerprints(PLACES[place](CODE[code](each)), stream) for each in PARAMETERS]
+    again = [fingerprints(PLACES[place](CODE[code](each)), stream) for each in PARAMETERS]
+    assert found == again
+    assert len(set(found)) == len(PARAMETERS)
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_parameters_of_users_aggregates_are_part_of_it(name: str) -> None:
+    """They are attributes of the object or of its class."""
+    stream, _ = sides()
+    found = [fingerprints(counting(AGGREGATES[name](each)), stream) for each in PARAMETERS]
+    again = [fingerprints(counting(AGGREGATES[name](each)), stream) for each in PARAMETERS]
+    assert found == again
+    assert len(set(found)) == len(PARAMETERS)
+
+
+def test_what_is_no_parameter_is_no_part_of_it() -> None:
+    """Loggers and the like are named by their class; a value kept in the object is left out."""
+
+    class Kept(Least):
+        def __init__(self) -> None:
+            self.log, self.itself = logging.getLogger("kept"), self
+
+        @functools.cached_property
+        def table(self) -> list[int]:
+            return [1]
+
+    stream, _ = sides()
+    aggregate = Kept()
+    before = fingerprints(counting(aggregate), stream)
+    assert aggregate.table == [1]
+    aggregate.log.setLevel("ERROR")
+    assert fingerprints(counting(aggregate), stream) == before
+    assert "log=Logger" in before[0]
+
+
+def test_an_aggregate_with_another_parameter_cannot_resume_from_a_folder(tmp_path: Path) -> None:
+    """The state would have rows of one weight and lose them with another."""
+
+    def run(weight: float) -> None:
+        rows = [rxt.PointEvent(t, {"y": 1.0}) for t in range(5)]
+        query = counting(Weighted(weight))(rxt.from_events(rows, name=A))
+        query.run(rxt.Collect(), resume=tmp_path).wait(60)
+
+    run(1.0)
+    run(1.0)
+    with pytest.raises(
+        CheckpointError, match=r"(?s)Saved: .*weight=1\.0.*Now: .*weight=5\.0.*Hint"
+    ):
+        run(5.0)
 
 
 A, B = "a", "b"
