@@ -206,4 +206,5 @@ class SeenNumbers:
         now, before, bounds, early = state
         self._now, self._before = NumberRanges.load(now), NumberRanges.load(before)
         self._since, self._until, self._latest = bounds
-        self._early = dict.fromkeys(early)
+        # as it was saved, each is a list
+        self._early = dict.fromkeys(map(tuple, early))

@@ -77,15 +77,24 @@ def test_a_count_that_begins_anew_is_recognized(counts, repeats, aheads):
 
 
 @given(
-    st.lists(st.lists(st.tuples(st.integers(-1, 30), st.integers(0, 9)), min_size=1), max_size=6)
+    st.lists(
+        st.lists(
+            st.tuples(st.integers(-1, 30), st.integers(0, 9), st.sampled_from([0, 0, 0, 1])),
+            min_size=1,
+        ),
+        max_size=6,
+    )
 )
 def test_many_numbers_are_added_as_one_by_one(parts):
     """Columns of numbers give the same answers as single numbers, and the state can be saved."""
     columns, single = SeenNumbers(), SeenNumbers()
     for part in parts:
-        numbers, start = np.array(part, np.int64).T
-        found = columns.add_all(numbers, start).tolist()
-        assert found == [NEW if n < 0 else single.add(n, at) for n, at in part]
+        numbers, start, flags = np.array(part, np.int64).T
+        ahead = flags.astype(bool) if flags.any() else None
+        found = columns.add_all(numbers, start, ahead).tolist()
+        assert found == [
+            NEW if n < 0 else single.add(n, at, ahead=bool(flag)) for n, at, flag in part
+        ]
         loaded = SeenNumbers()
         loaded.load(columns.save())
         columns = loaded
