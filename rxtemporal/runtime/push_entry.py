@@ -36,7 +36,7 @@ from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
 from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent, RowEvent
 from rxtemporal.core.forks import FORKED, FORKS
 from rxtemporal.core.spans import describe_span
-from rxtemporal.core.ticks import MIN_TIME, Time, to_datetime
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.errors import ProcessEndedError
 from rxtemporal.ingress.batch_verdicts import REASONS, Verdicts
 from rxtemporal.ingress.lateness import LateEvent, Lateness
@@ -48,7 +48,7 @@ from rxtemporal.ingress.stream_time import StreamTime
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.runtime.input_stream import StreamState
-from rxtemporal.runtime.pushed_items import PushedItems
+from rxtemporal.runtime.pushed_items import PushedItems, find_time
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.row_keeper import CLOCK_ROWS, RowKeeper
 
@@ -154,11 +154,13 @@ class PushEntry:
         reader = self._reader
         with reader.lock:
             is_live = reader.state is _READING and self._run_end.accepts
-            if is_live and self._keeper.is_plain and type(event) in _COMPLETE:
-                verdict = self._judge_plain(event, self._pushed.inputs[name], seq)
-            else:
+            is_plain = is_live and self._keeper.is_plain and type(event) in _COMPLETE
+            if not is_plain:
                 self._begin(1)
-                verdict = self._judge_one(event, self._pushed.inputs[name], seq)
+            of = self._pushed.inputs[name]
+            if not of.accepted % CLOCK_ROWS:
+                self._compare(find_time(event), of)
+            verdict = (self._judge_plain if is_plain else self._judge_one)(event, of, seq)
             reader.let_others_follow()
             if self._run_end.ended:
                 self._check_taken()
@@ -175,14 +177,14 @@ class PushEntry:
         reader, door, start = self._reader, self._door, event.start
         high = door.high
         reader.sender = of.name
-        if (late := self._take_plain(event)) is not None:
-            of.count(late.reason, high - start)
-            return self._tell_late(event, late, found)
-        if not of.accepted % CLOCK_ROWS:
-            of.clock.note(start, reader.clock.now())
-        of.accepted += 1
+        late = self._take_plain(event)
+        # a late row shows its time as any other
         if start > of.reached:
             of.reached = start
+        if late is not None:
+            of.count(late.reason, high - start)
+            return self._tell_late(event, late, found)
+        of.accepted += 1
         if high - start > of.largest_lateness:
             of.largest_lateness = high - start
         return self._tell_in_time(found)
@@ -208,8 +210,8 @@ class PushEntry:
 
     def _judge_one(self, event: RowEvent | Cti, of: PushedInput, seq: int | None) -> Verdict:
         ahead = self._guard is not None and self._guard.is_ahead(event)
-        if ahead or not of.accepted % CLOCK_ROWS:
-            of.clock.note(event.start, self._reader.clock.now())
+        if ahead:
+            self._compare(event.start, of)
         if isinstance(event, Cti):
             self._take(event, of, None, ahead)
             return Verdict(cti=self.cti)
@@ -273,6 +275,8 @@ class PushEntry:
         self, items: Sequence[RowEvent | Cti], part: Numbered, of: PushedInput, count: _PushCount
     ) -> None:
         """Accept events one by one."""
+        if items:
+            self._compare(max(map(find_time, items)), of)
         for number, event in enumerate(items):
             self._check_taken()
             seq = NO_SEQ if part.seq is None else int(part.seq[number])
@@ -292,7 +296,7 @@ class PushEntry:
         """Accept complete rows as columns."""
         if not len(batch):
             return
-        of.clock.note(int(batch.start.max()), self._reader.clock.now())
+        self._compare(int(batch.start.max()), of)
         rows = _PushedRows.of_part(batch, part)
         ahead = None if self._guard is None else self._guard.rows_ahead(batch.start)
         if ahead is not None and self._refuses_ahead:
@@ -325,6 +329,11 @@ class PushEntry:
             reason = REASONS[number]
             assert reason is not None
             yield LateEvent(event, self._reader.name, reason, cti, by, place)
+
+    def _compare(self, time: int, of: PushedInput) -> None:
+        """Compare a time of an input with the wall clock; the end of time shows nothing of it."""
+        if time < MAX_TIME:
+            of.clock.note(time, self._reader.clock.now())
 
     def _reject(self, place: int, event: RowEvent, of: PushedInput) -> Rejected:
         assert self._guard is not None

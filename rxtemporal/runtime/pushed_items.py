@@ -8,7 +8,7 @@ import numpy as np
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
-from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.ingress.batch_verdicts import Verdicts
 from rxtemporal.ingress.lateness import Lateness
 from rxtemporal.ingress.pushed_inputs import OWN, PushedInput, PushedInputs
@@ -38,13 +38,11 @@ class PushedItems:
     ) -> Lateness | None:
         """Accept an event, whose number is new; return how late it is, None if it is in time."""
         stream, door = self._stream, self._door
-        time = event.start
+        time = find_time(event)
         if ahead:
             of.ahead += 1
-        elif time > of.reached:
+        elif of.reached < time < MAX_TIME:  # the end of time is no place that an input has reached
             of.reached = time
-        if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
-            time = event.end
         high = door.high
         item: Any = event
         if not self._is_plain(of, ahead or None):
@@ -90,6 +88,13 @@ class PushedItems:
         if sent.seq is not None:
             of.judge_numbers(np.asarray(sent.seq, np.int64), batch.start, sent.ahead)
         self.take_rows(batch.replace(cti=MIN_TIME), of, sent.seq, sent.ahead)
+
+
+def find_time(event: RowEvent | Cti) -> int:
+    """Return the time that an event shows of its input: of an end edge its end, else its start."""
+    if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
+        return event.end
+    return event.start
 
 
 def _sent_as(of: PushedInput) -> str | None:

@@ -119,6 +119,45 @@ def test_a_wrong_clock_is_seen_in_the_offset_of_its_input(when: rxt.WhenAhead) -
     devices.process.stop()
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_an_input_whose_rows_are_all_late_has_a_lag_and_an_offset(many: bool) -> None:
+    """A late row tells of its device's clock, however it is pushed."""
+    devices = Devices()
+    devices.source.push(reading(90), input="right")
+    late = reading(30)
+    verdict = devices.source.push([late, late] if many else late, input="wrong")
+    assert len(verdict.late) == (2 if many else 1)
+    wrong = devices.inputs["wrong"]
+    assert (wrong.lag, wrong.clock_offset) == (60 * SECOND, -70 * SECOND)
+    devices.process.stop()
+
+
+def test_of_a_push_of_many_the_latest_row_is_compared_with_the_clock() -> None:
+    """Also where its rows are judged one by one."""
+    devices = Devices()
+    events = [rxt.PointEvent(second * SECOND, {"device": "a"}) for second in (70, 95, 80)]
+    devices.source.push(events, input="events")
+    devices.source.push([reading(70), reading(95), reading(80)], input="dicts")
+    assert [devices.inputs[name].clock_offset for name in ("events", "dicts")] == [-5 * SECOND] * 2
+    devices.process.stop()
+
+
+def test_the_time_of_an_end_edge_is_its_end() -> None:
+    """So an input that ends its rows keeps up; the end of time is no place that one has reached."""
+    devices = Devices(end="end", shape=rxt.EventShape.EDGE)
+    for name, end in ("a", 95), ("b", 40), ("b", None):
+        row = reading(30, name)
+        devices.source.push(row, input=name)
+        ends = rxt.MAX_TIME if end is None else end * SECOND
+        devices.source.push({**row, "end": ends}, input=name)
+    devices.source.push(rxt.Cti(rxt.MAX_TIME), input="c")
+    assert {name: each.lag for name, each in devices.inputs.items()} == {
+        "a": 0, "b": 55 * SECOND, "c": None,
+    }  # fmt: skip
+    assert devices.inputs["c"].clock_offset is None
+    devices.process.stop()
+
+
 pushes_drawn = st.lists(
     st.tuples(
         st.sampled_from("ab"),
