@@ -132,7 +132,7 @@ def find_delays(recording: str | os.PathLike[str]) -> dict[str, Delays]:
 def _measure(name: str, stream: StreamRecords) -> Delays:
     records = read_records(stream)
     settings = stream.facts.settings
-    distances = measure_rows(records, settings)
+    distances = measure_rows(records, settings, delays_ctis=stream.facts.delays_ctis)
     late = distances.filter(pl.col("distance") == ALWAYS).height
     others = distances.filter(pl.col("distance") != ALWAYS)
     made = settings.generation if settings is not None else None

@@ -35,8 +35,8 @@ _KIND = pl.col("kind").cast(pl.String)
 def read_records(stream: StreamRecords) -> pl.DataFrame:
     """Return the records of a stream: ``kind``, ``start``, ``end``, ``ahead``, ``input``, ``key``.
 
-    ``kind`` is "row", "start", "end" or "cti". An end edge has the same number ``key`` as the start
-    edge of its row.
+    ``kind`` is "row", "start", "end", "cti", or "outside" for a CTI that the source has not sent.
+    An end edge has the same number ``key`` as the start edge of its row.
     """
     return pl.concat([pl.DataFrame(schema=_SCHEMA), *_read(stream)])
 
@@ -48,10 +48,9 @@ def _read(stream: StreamRecords) -> Iterator[pl.DataFrame]:
         ends, edge = _get(frame, "end_time", pl.Int64), _get(frame, "edge", pl.Int64)
         own = (_KIND == "row") & (edge.fill_null(0) != 0)
         named = (
-            pl.when(_KIND.is_in(["cti", "outside"])).then(pl.lit("cti"))
-            .when(own & (ends == MAX_TIME)).then(pl.lit("start"))
+            pl.when(own & (ends == MAX_TIME)).then(pl.lit("start"))
             .when(own).then(pl.lit("end"))
-            .when(_KIND.is_in(["start", "end"])).then(_KIND)
+            .when(_KIND.is_in(["start", "end", "cti", "outside"])).then(_KIND)
             .otherwise(pl.lit("row"))
         )  # fmt: skip
         ahead = _get(frame, "ahead", pl.Boolean).fill_null(value=False)
@@ -79,20 +78,27 @@ def _make_keys(frame: pl.DataFrame, schema: pl.Schema) -> pl.Series:
     return fields.hash_rows().alias("key")
 
 
-def measure_rows(records: pl.DataFrame, settings: AdvanceTimeSettings | None) -> pl.DataFrame:
+def measure_rows(
+    records: pl.DataFrame, settings: AdvanceTimeSettings | None, *, delays_ctis: bool = False
+) -> pl.DataFrame:
     """Return ``distance`` and ``input`` of each row: how many ticks it is behind those before it.
 
-    The row is late with a delay below its distance, and with any if that is ``ALWAYS``.
+    The row is late with a delay below its distance, and with any if that is ``ALWAYS``. With
+    ``delays_ctis`` a CTI that the source sent counts less the delay, as that of a row does.
     """
     kind = records.get_column("kind")
-    ctis, ends = (kind == "cti").to_numpy(), (kind == "end").to_numpy()
+    ctis, ends = kind.is_in(["cti", "outside"]).to_numpy(), (kind == "end").to_numpy()
     starts = (kind == "start").to_numpy()
     begin = records.get_column("start").to_numpy()
     stop = records.get_column("end").fill_null(0).to_numpy()
     ahead = records.get_column("ahead").to_numpy()
     time = np.where(ends, stop, begin)
-    high = _reach(np.where(_find_due(begin, ~ctis & ~ends & ~ahead, settings), begin, MIN_TIME))
-    sent = _reach(np.where(ctis & ~ahead, begin, MIN_TIME))
+    due, sent_ctis = _find_due(begin, ~ctis & ~ends & ~ahead, settings), ctis & ~ahead
+    if delays_ctis:
+        delayed = (kind == "cti").to_numpy() & sent_ctis & (begin < MAX_TIME)
+        due, sent_ctis = due | delayed, sent_ctis & ~delayed
+    high = _reach(np.where(due, begin, MIN_TIME))
+    sent = _reach(np.where(sent_ctis, begin, MIN_TIME))
     distance = np.where(high == MIN_TIME, -ALWAYS, high - time)
     distance[sent > time] = ALWAYS
     if settings is not None and settings.when_ahead is WhenAhead.LATE:

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ways_in
+from arrival_cases import Case, cases
+from door_model import DoorModel, Rules
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
@@ -85,6 +88,45 @@ def test_a_replay_loses_exactly_that_many(
         assert proposed == 0 or delays.count_lost(proposed - 1) > allowed
     for each in delays.curve().iter_rows(named=True):
         assert each["lost"] == delays.count_lost(each["delay"])
+
+
+def record_case(case: Case, folder: str, *, is_pushed: bool) -> None:
+    """Record a run of a case, pushed item by item, or as a list of events."""
+    if not is_pushed:
+        events = [ways_in.to_plain_event(case, item) for item in case.items]
+        stream = rxt.from_events(events, **ways_in.make_options(case))
+        with stream.run(rxt.Collect(), record=folder, scheduler=ways_in.make_clock()):
+            return
+    source = ways_in.Pushing(ways_in.push, ways_in.to_dicts).make_source(case)
+    with source.stream.run(rxt.Collect(), record=folder, scheduler=ways_in.make_clock()):
+        ways_in.push(source, case, ways_in.cut_each(case), ways_in.to_dicts)
+        source.close()
+
+
+@pytest.mark.parametrize("is_pushed", [True, False])
+@given(case=cases())
+def test_the_loss_with_each_delay_is_that_of_the_door(is_pushed: bool, case: Case) -> None:
+    """Adjusted edges, sent CTIs and rows ahead of the clock included: as many as the model says."""
+    if not is_pushed:
+        readable = tuple(
+            dataclasses.replace(item, input=None, seq=None)
+            for item in case.items
+            if item.kind != "unreadable"
+        )
+        late = rxt.WhenAhead.LATE if case.when_ahead is rxt.WhenAhead.REJECT else case.when_ahead
+        case = dataclasses.replace(case, items=readable, when_ahead=late)
+    with tempfile.TemporaryDirectory() as folder:
+        record_case(case, folder, is_pushed=is_pushed)
+        delays = find_delays(folder)[ways_in.NAME]
+    for delay in range(14):
+        rules = Rules(
+            case.policy, delay, makes_ctis=True, delays_ctis=is_pushed,
+            when_ahead=case.when_ahead, own="source", stream=ways_in.NAME,
+        )  # fmt: skip
+        model = DoorModel(rules)
+        for push in ways_in.cut_each(case):
+            model.push(push)
+        assert delays.count_lost(delay) == len(model.late), delay
 
 
 def test_ctis_of_the_source_are_there_with_any_delay() -> None:

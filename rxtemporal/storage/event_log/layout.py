@@ -52,7 +52,8 @@ class StreamFacts:
 
     ``columns``: its rows came in frames. ``time`` is the form of its times, None before the first
     event. ``failed`` is the error of its source, as text. ``kinds`` are the kinds of its records.
-    In a recording its records are in ``folder``.
+    In a recording its records are in ``folder``, and ``delays_ctis`` says if the delay of the
+    settings also holds for the CTIs that its source sent.
     """
 
     name: str
@@ -62,6 +63,7 @@ class StreamFacts:
     failed: str | None = None
     kinds: list[str] = dataclasses.field(default_factory=list)
     folder: str = ""
+    delays_ctis: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as plain values for JSON."""

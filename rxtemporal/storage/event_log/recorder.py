@@ -76,7 +76,14 @@ class RunRecorder(Log):
     def tape(self, name: str, source: StreamSource) -> Tape:
         """Return the tape of a stream of this name in the run."""
         number, folder = len(self.tapes), f"{len(self.tapes) + 1:04d}"
-        facts = StreamFacts(name, source.in_columns, source.settings, source.time, folder=folder)
+        facts = StreamFacts(
+            name,
+            source.in_columns,
+            source.settings,
+            source.time,
+            folder=folder,
+            delays_ctis=source.delays_ctis,
+        )
         self.tapes.append(Tape(self, number, facts, source.schema))
         self._given.append(source.schema)
         return self.tapes[-1]

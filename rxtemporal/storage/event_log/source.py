@@ -31,6 +31,7 @@ class RecordedSource(StreamSource):
         facts = self.records.facts
         self.name = facts.name
         self.settings = facts.settings
+        self.delays_ctis = facts.delays_ctis
         self.schema = self.records.schema
         self.time = facts.time
         kinds = set(facts.kinds)
