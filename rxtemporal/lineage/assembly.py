@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.lineage.history import NEVER, History
+from rxtemporal.lineage.history import ClosedRows, History, close_rows, make_no_rows
 from rxtemporal.lineage.steps import Probe
 from rxtemporal.operators.plan import Node
-
-
-class ClosedRows(NamedTuple):
-    """Rows with their last ends; ``entered`` is the row of each entry, end edges included."""
-
-    begins: Int64s
-    end: Int64s
-    known: Int64s
-    closed: Int64s
-    entered: Int64s
-
-
-def make_no_rows() -> Int64s:
-    """Return no numbers of rows."""
-    return np.empty(0, np.int64)
 
 
 def make_history(
@@ -74,21 +56,3 @@ def _split(pairs: list[tuple[int, int]]) -> tuple[Int64s, Int64s]:
     last = np.ones(len(both), np.bool_)
     last[:-1] = np.diff(both[:, 0]) != 0
     return both[last, 0], both[last, 1]
-
-
-def close_rows(batch: EventBatch, step: Int64s) -> ClosedRows:
-    """Return the rows of a stream with the ends that came for them."""
-    edges = batch.edge != 0
-    ends = edges & (batch.end != MAX_TIME)
-    begins = np.flatnonzero(~ends)
-    entered = np.cumsum(~ends) - 1
-    end, known = batch.end[begins], step[begins]
-    closed = np.where(edges[begins], NEVER, known)
-    # the edges of one id in order: a start, and at once its end
-    places = np.flatnonzero(edges)
-    places = places[np.argsort(batch.edge[places], kind="stable")]
-    at = np.flatnonzero(ends[places])
-    entered[places[at]] = entered[places[at - 1]]
-    rows = entered[places[at]]
-    end[rows], closed[rows] = batch.end[places[at]], step[places[at]]
-    return ClosedRows(begins, end, known, closed, entered)

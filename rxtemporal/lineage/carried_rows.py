@@ -11,10 +11,9 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.lineage.assembly import close_rows
 from rxtemporal.lineage.causes import Causes
 from rxtemporal.lineage.equal_rows import code_rows, match_codes
-from rxtemporal.lineage.history import NEVER, History
+from rxtemporal.lineage.history import NEVER, History, close_rows
 
 # the fields that have the row numbers of the first and the second input; no field has such a name
 NUMBERS = ("\0left", "\0right")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.batch import Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.operators.plan import Node
 
 Bytes = npt.NDArray[np.uint8]
@@ -96,3 +97,36 @@ class Arrivals:
 
     def __len__(self) -> int:
         return len(self.start)
+
+
+class ClosedRows(NamedTuple):
+    """Rows with their last ends; ``entered`` is the row of each entry, end edges included."""
+
+    begins: Int64s
+    end: Int64s
+    known: Int64s
+    closed: Int64s
+    entered: Int64s
+
+
+def make_no_rows() -> Int64s:
+    """Return no numbers of rows."""
+    return np.empty(0, np.int64)
+
+
+def close_rows(batch: EventBatch, step: Int64s) -> ClosedRows:
+    """Return the rows of a stream with the ends that came for them."""
+    edges = batch.edge != 0
+    ends = edges & (batch.end != MAX_TIME)
+    begins = np.flatnonzero(~ends)
+    entered = np.cumsum(~ends) - 1
+    end, known = batch.end[begins], step[begins]
+    closed = np.where(edges[begins], NEVER, known)
+    # the edges of one id in order: a start, and at once its end
+    places = np.flatnonzero(edges)
+    places = places[np.argsort(batch.edge[places], kind="stable")]
+    at = np.flatnonzero(ends[places])
+    entered[places[at]] = entered[places[at - 1]]
+    rows = entered[places[at]]
+    end[rows], closed[rows] = batch.end[places[at]], step[places[at]]
+    return ClosedRows(begins, end, known, closed, entered)
