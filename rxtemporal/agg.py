@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.aggregates import (
+from rxtemporal.operators.expressions import infer_aggregate_type, infer_field_type
+from rxtemporal.operators.windows.aggregates_plan import (
     Aggregate,
     TimeSensitiveAggregate,
     UserDefinedAggregate,
     parse_field,
 )
-from rxtemporal.operators.expressions import infer_aggregate_type, infer_field_type
 
 if TYPE_CHECKING:
-    from rxtemporal.engine.steps.aggregates import RunningAggregate
-    from rxtemporal.engine.steps.window_rows import ListedAggregate
+    from rxtemporal.operators.windows.aggregates import RunningAggregate
+    from rxtemporal.operators.windows.rows import ListedAggregate
 
 __all__ = [
     "Aggregate",
@@ -84,8 +84,8 @@ class _Incremental(Aggregate):
         return pl.Int64() if self.kind == "sum" and not dtype.is_float() else pl.Float64()
 
     def make(self, name: str, schema: pl.Schema) -> RunningAggregate | None:
-        from rxtemporal.engine.steps import aggregates as running
-        from rxtemporal.engine.steps import ordered_aggregates as ordered
+        from rxtemporal.operators.windows import aggregates as running
+        from rxtemporal.operators.windows import ordered_aggregates as ordered
 
         if self.reads is None:
             return None
@@ -124,7 +124,7 @@ class _Expression(Aggregate):
         return infer_aggregate_type(self.expression, schema, self.shown)
 
     def make(self, name: str, schema: pl.Schema) -> ListedAggregate:
-        from rxtemporal.engine.steps.window_rows import ListedExpression
+        from rxtemporal.operators.windows.rows import ListedExpression
 
         return ListedExpression(self.expression, self.dtype(schema))
 

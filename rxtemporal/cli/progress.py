@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rxtemporal.lineage.row_text import format_delay
+from rxtemporal.operators.causes.row_text import format_delay
 from rxtemporal.runtime.part_diagnostics import StreamDiagnostics
 from rxtemporal.runtime.process import Process
 

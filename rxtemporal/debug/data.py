@@ -22,7 +22,7 @@ from rxtemporal.debug.shown_rows import MOST_IN_ALL, MOST_ROWS, ShownRows, take_
 
 if TYPE_CHECKING:
     from rxtemporal.lineage.flow import Flow
-    from rxtemporal.lineage.history import Arrivals, History
+    from rxtemporal.operators.causes.history import Arrivals, History
 
 VERSION = 1
 

@@ -17,7 +17,15 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.debug.columns import Column, encode_array, encode_series, encode_texts, encode_ticks
 from rxtemporal.debug.nodes import encode_lanes, encode_steps
 from rxtemporal.ingress.lateness import LateEvent, LateReason
-from rxtemporal.lineage.history import ADJUSTED, EDGE_END, EDGE_START, INTERVAL, LATE, NEVER, POINT
+from rxtemporal.operators.causes.history import (
+    ADJUSTED,
+    EDGE_END,
+    EDGE_START,
+    INTERVAL,
+    LATE,
+    NEVER,
+    POINT,
+)
 
 _SMALL = (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16)
 _MOVED = (LateReason.ADJUSTED, LateReason.END_MOVED)

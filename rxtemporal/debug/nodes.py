@@ -21,7 +21,7 @@ from rxtemporal.debug.columns import (
     encode_ticks,
 )
 from rxtemporal.debug.windows import find_windows
-from rxtemporal.lineage.history import CTI, NEVER, History
+from rxtemporal.operators.causes.history import CTI, NEVER, History
 from rxtemporal.operators.plan import Node
 from rxtemporal.runtime.stalls import format_time
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rxtemporal.debug.bundle import build_page
 from rxtemporal.debug.data import describe_flow, write_json
-from rxtemporal.lineage.history import CTI
+from rxtemporal.operators.causes.history import CTI
 
 if TYPE_CHECKING:
     from rxtemporal.lineage.flow import Flow

@@ -9,8 +9,8 @@ from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.safe_text import describe_error
 from rxtemporal.debug.columns import cut_text
 from rxtemporal.ingress.source import StreamSource
-from rxtemporal.lineage.history import ADJUSTED, LATE, TIME, Arrivals
-from rxtemporal.lineage.row_text import write_delay, write_span
+from rxtemporal.operators.causes.history import ADJUSTED, LATE, TIME, Arrivals
+from rxtemporal.operators.causes.row_text import write_delay, write_span
 
 if TYPE_CHECKING:
     from rxtemporal.lineage.flow import Flow

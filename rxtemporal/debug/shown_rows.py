@@ -15,7 +15,7 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.debug.causes import ShownCauses, find_causes
-from rxtemporal.lineage.history import LATE, Arrivals
+from rxtemporal.operators.causes.history import LATE, Arrivals
 
 if TYPE_CHECKING:
     from rxtemporal.lineage.flow import Flow

@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.debug.columns import Column, encode_ticks
-from rxtemporal.operators.hopping_windows import HoppingWindows
-from rxtemporal.operators.session_windows import StartWindows
-from rxtemporal.operators.windows import TimeWindows
+from rxtemporal.operators.hopping_window.plan import HoppingWindows
+from rxtemporal.operators.sessions.plan import StartWindows
+from rxtemporal.operators.windows.plan import TimeWindows
 
 if TYPE_CHECKING:
-    from rxtemporal.lineage.history import History
+    from rxtemporal.operators.causes.history import History
 
 # of more windows the first ones are shaded
 MOST_WINDOWS = 20_000

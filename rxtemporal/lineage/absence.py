@@ -11,8 +11,8 @@ from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.ticks import describe, time_ticks
 from rxtemporal.display import html
 from rxtemporal.display.plain_text import make_visible
-from rxtemporal.lineage.fate import Candidate
-from rxtemporal.lineage.row_text import write_lifetime, write_time, write_values
+from rxtemporal.operators.causes.fate import Candidate
+from rxtemporal.operators.causes.row_text import write_lifetime, write_time, write_values
 
 MOST_RESULTS = 3
 

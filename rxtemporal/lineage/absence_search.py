@@ -8,11 +8,11 @@ import polars as pl
 
 from rxtemporal.lineage.absence import MOST_RESULTS, Absence
 from rxtemporal.lineage.candidates import Wanted, find_nearest, find_nearest_arrivals
-from rxtemporal.lineage.fate import Candidate, Fate, make_frame
 from rxtemporal.lineage.flow import Flow
 from rxtemporal.lineage.forward import Forward
-from rxtemporal.lineage.history import ADJUSTED, CTI, EDGE_END, LATE, Arrivals, History
-from rxtemporal.lineage.row_text import (
+from rxtemporal.operators.causes.fate import Candidate, Fate, make_frame
+from rxtemporal.operators.causes.history import ADJUSTED, CTI, EDGE_END, LATE, Arrivals, History
+from rxtemporal.operators.causes.row_text import (
     write_delay,
     write_expression,
     write_span,

@@ -17,7 +17,8 @@ from rxtemporal.ingress.batch_verdicts import REASONS, classify_rows
 from rxtemporal.ingress.event_run import EventRun
 from rxtemporal.ingress.lateness import LateEvent, LateReason
 from rxtemporal.ingress.source import Sent, SentRows
-from rxtemporal.lineage.history import (
+from rxtemporal.lineage.steps import Steps
+from rxtemporal.operators.causes.history import (
     ACCEPTED,
     ADJUSTED,
     CTI,
@@ -29,7 +30,6 @@ from rxtemporal.lineage.history import (
     TIME,
     Arrivals,
 )
-from rxtemporal.lineage.steps import Steps
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.storage.event_log.layout import StreamFacts
 from rxtemporal.storage.event_log.log import Log, Tape

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.lineage.history import ClosedRows, History, close_rows, make_no_rows
 from rxtemporal.lineage.steps import Probe
+from rxtemporal.operators.causes.history import ClosedRows, History, close_rows, make_no_rows
 from rxtemporal.operators.plan import Node
 
 

@@ -12,7 +12,7 @@ import polars as pl
 from rxtemporal.core.batch import Int64s, TimeForm
 from rxtemporal.core.columns import time_series
 from rxtemporal.errors import ArgumentError
-from rxtemporal.lineage.history import CTI, EDGE_END, Arrivals, History
+from rxtemporal.operators.causes.history import CTI, EDGE_END, Arrivals, History
 
 Where = Mapping[str, Any] | pl.Expr | None
 

@@ -11,9 +11,9 @@ from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.lineage.arrival_tape import ArrivalTape
 from rxtemporal.lineage.assembly import make_history
 from rxtemporal.lineage.flow import Flow
-from rxtemporal.lineage.history import Arrivals, History, make_no_rows
 from rxtemporal.lineage.pieces import PieceCursor
 from rxtemporal.lineage.steps import Probe, ProbeMeter, ProbeObserver, Progress, Steps
+from rxtemporal.operators.causes.history import Arrivals, History, make_no_rows
 from rxtemporal.operators.plan import Node, list_nodes
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.ordering import accept_next, group_recordings

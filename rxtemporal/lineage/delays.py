@@ -14,7 +14,7 @@ from rxtemporal.core.batch import Int64s
 from rxtemporal.core.spans import Span, describe_span, span
 from rxtemporal.errors import ArgumentError
 from rxtemporal.lineage.lateness_columns import ALWAYS, measure_rows, read_records
-from rxtemporal.lineage.row_text import format_delay
+from rxtemporal.operators.causes.row_text import format_delay
 from rxtemporal.storage.event_log.reader import Recording, StreamRecords
 
 # points of a curve

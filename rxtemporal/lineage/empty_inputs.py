@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from rxtemporal.lineage.history import History
+from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.operator import Operator, TwoInputs
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TypeAlias
 
-from rxtemporal.lineage.fate import Fate
+from rxtemporal.operators.causes.fate import Fate
 
 # a worse end has a greater rank: whether the row could only have removed others, distance from the
 # time, in a result, steps from the output

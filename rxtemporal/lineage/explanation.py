@@ -11,8 +11,8 @@ import polars as pl
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.display import html
 from rxtemporal.display.plain_text import make_visible
-from rxtemporal.lineage.causes import BOUNDARY, HISTORY, ROW
-from rxtemporal.lineage.row_text import write_lifetime, write_place, write_values
+from rxtemporal.operators.causes.causes import BOUNDARY, HISTORY, ROW
+from rxtemporal.operators.causes.row_text import write_lifetime, write_place, write_values
 
 # rows of each operator that the text and the tables show
 MOST_ROWS = 5

@@ -9,16 +9,16 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.lineage.fate import Fate
-from rxtemporal.lineage.history import History
-from rxtemporal.lineage.lost_row import LostRow
-from rxtemporal.lineage.row_text import write_expression, write_span, write_values
-from rxtemporal.lineage.rules.join import code_keys, find_pairs
-from rxtemporal.operators.anti_join import LeftAntiJoin
-from rxtemporal.operators.clip import Clip
-from rxtemporal.operators.explode import Explode
-from rxtemporal.operators.join import Join, Matcher
-from rxtemporal.operators.where_select import Where, WhereRow
+from rxtemporal.operators.anti_join.plan import LeftAntiJoin
+from rxtemporal.operators.causes.fate import Fate
+from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.lost_row import LostRow
+from rxtemporal.operators.causes.row_text import write_expression, write_span, write_values
+from rxtemporal.operators.clip.plan import Clip
+from rxtemporal.operators.explode.plan import Explode
+from rxtemporal.operators.join.causes import code_keys, find_pairs
+from rxtemporal.operators.join.plan import Join, Matcher
+from rxtemporal.operators.where.plan import Where, WhereRow
 
 MOST_OTHERS = 3
 

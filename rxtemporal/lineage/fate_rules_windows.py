@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.lineage.fate import Fate
 from rxtemporal.lineage.fate_rules import MOST_OTHERS, explain_end
-from rxtemporal.lineage.lost_row import LostRow
-from rxtemporal.lineage.row_text import write_expression, write_values
-from rxtemporal.lineage.rules.sessions import SessionTable
-from rxtemporal.lineage.rules.window_members import Asked, code_keys
-from rxtemporal.operators.count_windows import CountWindows
-from rxtemporal.operators.hopping_windows import HoppingWindows
-from rxtemporal.operators.session_windows import SessionWindows
-from rxtemporal.operators.snap import SnapToWindowIntervals
-from rxtemporal.operators.snapshot_windows import SnapshotWindows
-from rxtemporal.operators.window_results import Apply, ResultSpec, TopK
+from rxtemporal.operators.causes.fate import Fate
+from rxtemporal.operators.causes.lost_row import LostRow
+from rxtemporal.operators.causes.row_text import write_expression, write_values
+from rxtemporal.operators.count_window.plan import CountWindows
+from rxtemporal.operators.hopping_window.plan import HoppingWindows
+from rxtemporal.operators.sessions.plan import SessionWindows
+from rxtemporal.operators.sessions.table import SessionTable
+from rxtemporal.operators.snap.plan import SnapToWindowIntervals
+from rxtemporal.operators.snapshot_window.plan import SnapshotWindows
+from rxtemporal.operators.windows.members import Asked, code_keys
+from rxtemporal.operators.windows.results_plan import Apply, ResultSpec, TopK
 
 
 @explain_end.register(HoppingWindows)

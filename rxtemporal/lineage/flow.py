@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.batch import Int64s, TimeForm
-from rxtemporal.lineage.causes import Causes, merge_rows
 from rxtemporal.lineage.empty_inputs import assume_fields
-from rxtemporal.lineage.history import ADJUSTED, LATE, Arrivals, History
 from rxtemporal.lineage.rules import find_causes
+from rxtemporal.operators.causes.causes import Causes, merge_rows
+from rxtemporal.operators.causes.history import ADJUSTED, LATE, Arrivals, History
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

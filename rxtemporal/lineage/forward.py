@@ -11,18 +11,18 @@ from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.lineage import fate_rules_windows as fate_rules_windows
 from rxtemporal.lineage.candidates import Wanted
-from rxtemporal.lineage.causes import BOUNDARY
 from rxtemporal.lineage.ends import End, choose_ways, find_nearest_end
-from rxtemporal.lineage.fate import Fate, make_frame
 from rxtemporal.lineage.fate_rules import explain_end
 from rxtemporal.lineage.flow import Flow
-from rxtemporal.lineage.history import History
-from rxtemporal.lineage.lost_row import LostRow
-from rxtemporal.lineage.row_text import write_lifetime, write_time, write_values
-from rxtemporal.operators.anti_join import LeftAntiJoin
-from rxtemporal.operators.clip import Clip
-from rxtemporal.operators.join import Join
-from rxtemporal.operators.where_select import Where, WhereRow
+from rxtemporal.operators.anti_join.plan import LeftAntiJoin
+from rxtemporal.operators.causes.causes import BOUNDARY
+from rxtemporal.operators.causes.fate import Fate, make_frame
+from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.lost_row import LostRow
+from rxtemporal.operators.causes.row_text import write_lifetime, write_time, write_values
+from rxtemporal.operators.clip.plan import Clip
+from rxtemporal.operators.join.plan import Join
+from rxtemporal.operators.where.plan import Where, WhereRow
 
 # rows of an operator's output that are looked at in one go, and in all
 FEW_ROWS, MOST_ROWS = 16, 1 << 20

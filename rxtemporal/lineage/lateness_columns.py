@@ -18,7 +18,7 @@ from rxtemporal.ingress.settings import (
     AdvanceTimeSettings,
     WhenAhead,
 )
-from rxtemporal.lineage.equal_rows import match_codes
+from rxtemporal.operators.causes.equal_rows import match_codes
 from rxtemporal.storage.event_log.reader import StreamRecords
 
 Flags = npt.NDArray[np.bool_]

@@ -13,10 +13,10 @@ from rxtemporal.core.events import EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, time_ticks
 from rxtemporal.errors import ArgumentError
-from rxtemporal.lineage.equal_rows import code_rows
 from rxtemporal.lineage.flow import Flow
-from rxtemporal.lineage.history import History
-from rxtemporal.lineage.row_text import write_lifetime, write_values
+from rxtemporal.operators.causes.equal_rows import code_rows
+from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.row_text import write_lifetime, write_values
 
 MOST_SHOWN = 5
 TEXTS = pl.String, pl.Categorical, pl.Enum

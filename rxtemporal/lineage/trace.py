@@ -9,7 +9,6 @@ import polars as pl
 
 from rxtemporal.core.batch import END, START, EventBatch, Int64s, TimeForm
 from rxtemporal.core.columns import time_series
-from rxtemporal.lineage.causes import BOUNDARY, ROW
 from rxtemporal.lineage.explanation import (
     MOST_ROWS,
     CausedRow,
@@ -18,7 +17,8 @@ from rxtemporal.lineage.explanation import (
     name_role,
 )
 from rxtemporal.lineage.flow import Flow
-from rxtemporal.lineage.history import History
+from rxtemporal.operators.causes.causes import BOUNDARY, ROW
+from rxtemporal.operators.causes.history import History
 
 KIND_NAMES = pl.Series(["point", "interval", "edge start", "edge end", "cti"])
 VERDICT_NAMES = pl.Series(["accepted", "adjusted", "late", "cti"])

@@ -4,35 +4,39 @@ Each is also a method of ``Streamable``. Every subscription has its own state. A
 streams takes the other observable as an argument: ``left.pipe(ops.join(right, on="key"))``.
 """
 
-from rxtemporal.operators.alter import (
+from rxtemporal.operators.alter.plan import (
     alter_event_duration,
     alter_event_lifetime,
     alter_event_start_time,
 )
-from rxtemporal.operators.anti_join import left_anti_join
-from rxtemporal.operators.chop import chop
-from rxtemporal.operators.clip import clip_event_duration, to_signal
-from rxtemporal.operators.count_windows import count_window
-from rxtemporal.operators.distinct import distinct
-from rxtemporal.operators.explode import explode
-from rxtemporal.operators.group import apply, group_by, multicast, ungroup
-from rxtemporal.operators.hopping_windows import hopping_window, hopping_window2, tumbling_window
-from rxtemporal.operators.join import cross_join, join
-from rxtemporal.operators.lifetimes import (
+from rxtemporal.operators.anti_join.plan import left_anti_join
+from rxtemporal.operators.chop.plan import chop
+from rxtemporal.operators.clip.plan import clip_event_duration, to_signal
+from rxtemporal.operators.count_window.plan import count_window
+from rxtemporal.operators.distinct.plan import distinct
+from rxtemporal.operators.explode.plan import explode
+from rxtemporal.operators.group_by.plan import apply, group_by, multicast, ungroup
+from rxtemporal.operators.hopping_window.plan import (
+    hopping_window,
+    hopping_window2,
+    tumbling_window,
+)
+from rxtemporal.operators.join.plan import cross_join, join
+from rxtemporal.operators.lifetimes.plan import (
     extend_lifetime,
     point_at_end,
     shift_event_time,
     to_point_events,
 )
-from rxtemporal.operators.outer_join import full_outer_join, left_outer_join
-from rxtemporal.operators.scan import scan
-from rxtemporal.operators.session_lifetimes import session_lifetimes
-from rxtemporal.operators.session_windows import session_window
-from rxtemporal.operators.snap import snap_to_window_intervals
-from rxtemporal.operators.snapshot_windows import snapshot_window
-from rxtemporal.operators.stitch import stitch
-from rxtemporal.operators.union import union
-from rxtemporal.operators.where_select import drop, select, where, with_columns
+from rxtemporal.operators.outer_join.plan import full_outer_join, left_outer_join
+from rxtemporal.operators.scan.plan import scan
+from rxtemporal.operators.sessions.lifetimes_plan import session_lifetimes
+from rxtemporal.operators.sessions.plan import session_window
+from rxtemporal.operators.snap.plan import snap_to_window_intervals
+from rxtemporal.operators.snapshot_window.plan import snapshot_window
+from rxtemporal.operators.stitch.plan import stitch
+from rxtemporal.operators.union.plan import union
+from rxtemporal.operators.where.plan import drop, select, where, with_columns
 
 __all__ = [
     "alter_event_duration",

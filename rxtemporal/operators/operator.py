@@ -20,7 +20,7 @@ from rxtemporal.operators.settings import describe_settings
 if TYPE_CHECKING:
     from reactivex import Observable
 
-    from rxtemporal.engine.steps.step import Step, TwoInputStep
+    from rxtemporal.engine.step import Step, TwoInputStep
     from rxtemporal.ingress.side_source import SideSource
     from rxtemporal.ingress.source import StreamSource
     from rxtemporal.reactive.meters import Gauge

@@ -10,7 +10,7 @@ from rxtemporal.core.safe_text import brief, type_name
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Branch, Chain, Operator, PartialOperator
 from rxtemporal.operators.plan import Node, list_direct_sources
-from rxtemporal.operators.windows import Windowed
+from rxtemporal.operators.windows.plan import Windowed
 
 if TYPE_CHECKING:
     from reactivex import Observable

@@ -15,7 +15,7 @@ from rxtemporal.display.svg import LATE as LATE_COLOR
 from rxtemporal.errors import ArgumentError
 from rxtemporal.lineage.capture import capture
 from rxtemporal.lineage.flow import Flow
-from rxtemporal.lineage.history import ADJUSTED, CTI, EDGE_END, LATE, Arrivals
+from rxtemporal.operators.causes.history import ADJUSTED, CTI, EDGE_END, LATE, Arrivals
 from rxtemporal.plots import figures
 from rxtemporal.plots.figures import GRID, INK, Path
 from rxtemporal.query.streamable import Streamable

@@ -15,7 +15,7 @@ from rxtemporal.display.plain_text import shorten
 from rxtemporal.display.svg import LATE, measure_text
 from rxtemporal.display.timeline import Bar, Lane, Scale, Timeline, find_range
 from rxtemporal.errors import ArgumentError
-from rxtemporal.lineage.history import History
+from rxtemporal.operators.causes.history import History
 from rxtemporal.plots.figures import (
     GRID,
     INK,

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overloa
 
 from rxtemporal.operators.operator import Chain
 from rxtemporal.operators.stream import Composed, Stream
-from rxtemporal.operators.windows import Windowed
+from rxtemporal.operators.windows.plan import Windowed
 
 P = ParamSpec("P")
 S = TypeVar("S", bound=Stream)

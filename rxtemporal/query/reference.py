@@ -19,7 +19,7 @@ from rxtemporal.ingress.settings import (
 from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.ingress.source import StreamSource
 from rxtemporal.operators.plan import Node
-from rxtemporal.operators.reference import SINCE, SINCE_TYPE, Reference
+from rxtemporal.operators.reference.plan import SINCE, SINCE_TYPE, Reference
 from rxtemporal.query.streamable import Streamable
 
 # what is appended to a field that is called like one of a late event

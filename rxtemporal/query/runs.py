@@ -23,8 +23,8 @@ from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import refuse_lists
 from rxtemporal.core.spans import Span
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.engine.steps.shape import make_shape_step
-from rxtemporal.engine.steps.step import Step
+from rxtemporal.engine.shape import make_shape_step
+from rxtemporal.engine.step import Step
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.unpacker import Unpacker, make_unpacker
 from rxtemporal.operators.stream import Stream

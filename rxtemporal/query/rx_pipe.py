@@ -13,7 +13,7 @@ from rxtemporal.core.safe_text import brief
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.operators.operator import Branch, Chain, Operator, PartialOperator
 from rxtemporal.operators.stream import Stream
-from rxtemporal.operators.windows import Windowed
+from rxtemporal.operators.windows.plan import Windowed
 from rxtemporal.query.runs import observe
 
 _COMPOSED = (Operator, Chain, PartialOperator, Branch)

@@ -10,7 +10,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.codec import Captured, loads
-from rxtemporal.engine.steps.step import Step, find_earliest_due
+from rxtemporal.engine.step import Step, find_earliest_due
 from rxtemporal.errors import BindingError, blame
 from rxtemporal.reactive.direct_subject import DirectSubject
 from rxtemporal.reactive.meters import Gauge, Meter, Tap

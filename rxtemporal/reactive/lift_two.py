@@ -10,7 +10,7 @@ from reactivex.disposable import CompositeDisposable
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.codec import Captured, loads
-from rxtemporal.engine.steps.step import TwoInputStep, find_earliest_due
+from rxtemporal.engine.step import TwoInputStep, find_earliest_due
 from rxtemporal.errors import blame
 from rxtemporal.reactive.lift import BatchOperator, Lifted, attach, make_batch_error
 from rxtemporal.reactive.meters import Gauge, Tap

@@ -10,7 +10,7 @@ import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.spans import UNITS, span
-from rxtemporal.lineage.equal_rows import code_rows, match_codes
+from rxtemporal.operators.causes.equal_rows import code_rows, match_codes
 
 START, END = "start_time", "end_time"
 # lengths of spans that people choose

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from rxtemporal import SchemaError, agg, from_polars
 from rxtemporal.core.columns import SeriesColumn, make_column, make_series
-from rxtemporal.engine.kernels.window_changes import BITS, ENDS, ONCE
-from rxtemporal.engine.steps.aggregates import (
+from rxtemporal.engine.due_queue import Queue
+from rxtemporal.operators.windows.aggregates import (
     Average,
     Changes,
     Count,
@@ -28,9 +28,9 @@ from rxtemporal.engine.steps.aggregates import (
     Samples,
     Variance,
 )
-from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.field_values import make_arrays
-from rxtemporal.engine.steps.ordered_aggregates import ObjectExtreme
+from rxtemporal.operators.windows.field_values import make_arrays
+from rxtemporal.operators.windows.kernels.changes import BITS, ENDS, ONCE
+from rxtemporal.operators.windows.ordered_aggregates import ObjectExtreme
 
 KEYS = 3
 INTS = st.one_of(st.none(), st.integers(-5, 5), st.integers(-(2**40), 2**40))

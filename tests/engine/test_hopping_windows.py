@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from rxtemporal import MAX_TIME, EventBatch, agg
-from rxtemporal.engine.steps import hopping_windows as steps
-from rxtemporal.engine.steps.rows import RowStore
+from rxtemporal.engine.rows import RowStore
 from rxtemporal.errors import UnboundedWindowError
-from rxtemporal.operators.hopping_windows import hopping_window, tumbling_window
+from rxtemporal.operators.hopping_window import bounds as steps
+from rxtemporal.operators.hopping_window.plan import hopping_window, tumbling_window
 
 SCHEMA = pl.Schema({"k": pl.Int64, "x": pl.Float64})
 GRIDS = {

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rxtemporal import MAX_TIME, EventBatch
-from rxtemporal.engine.steps import join_side
-from rxtemporal.engine.steps import rows as rows_module
-from rxtemporal.engine.steps.join import JoinedPayload, JoinStep
-from rxtemporal.engine.steps.join_keys import KeyMatcher
+from rxtemporal.engine import rows as rows_module
+from rxtemporal.operators.join import side as join_side
+from rxtemporal.operators.join.keys import KeyMatcher
+from rxtemporal.operators.join.step import JoinedPayload, JoinStep
 
 SCHEMAS = (
     pl.Schema({"k": pl.Int32(), "a": pl.Int64()}),

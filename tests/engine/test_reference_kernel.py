@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rxtemporal.engine.kernels.reference import VOID, replace_rows
+from rxtemporal.operators.reference.kernel import VOID, replace_rows
 
 ROWS = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 6), st.integers(0, 3)), min_size=1, max_size=9

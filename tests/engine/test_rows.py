@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rxtemporal.core.columns import Columns
+from rxtemporal.engine import rows as rows_module
 from rxtemporal.engine.codec import dumps, loads
-from rxtemporal.engine.steps import rows as rows_module
-from rxtemporal.engine.steps.due_queue import Queue
-from rxtemporal.engine.steps.rows import RowStore
+from rxtemporal.engine.due_queue import Queue
+from rxtemporal.engine.rows import RowStore
 
 SCHEMA = pl.Schema(
     {

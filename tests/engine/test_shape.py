@@ -13,7 +13,7 @@ from oracle import MAX_TIME, MIN_TIME, Row
 
 from rxtemporal import EventShape
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.engine.steps.shape import IntervalStep, make_shape_step
+from rxtemporal.engine.shape import IntervalStep, make_shape_step
 
 END = ("cti", MAX_TIME)
 

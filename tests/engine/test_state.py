@@ -10,7 +10,7 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal import CheckpointError, agg
-from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.engine.state import Stateful
 from rxtemporal.testing import Stepper
 
 SCHEMA = {"k": str, "x": int}

@@ -15,7 +15,7 @@ from law_table_joins import CASES as JOINS
 from law_table_windows import CASES as WINDOWS
 from oracle import MAX_TIME, MIN_TIME
 
-from rxtemporal.engine.steps.step import find_earliest_due
+from rxtemporal.engine.step import find_earliest_due
 from rxtemporal.testing import Stepper
 
 # cases of one operator alone, whose step is asked

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from rxtemporal import MAX_TIME, EventBatch, agg
-from rxtemporal.engine.steps.rows import LARGE, RowStore
-from rxtemporal.operators.hopping_windows import hopping_window, tumbling_window
+from rxtemporal.engine.rows import LARGE, RowStore
+from rxtemporal.operators.hopping_window.plan import hopping_window, tumbling_window
 
 SCHEMA = pl.Schema({"k": pl.Int64, "x": pl.Float64})
 

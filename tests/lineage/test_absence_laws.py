@@ -20,8 +20,8 @@ from rxtemporal.lineage.absence import Absence
 from rxtemporal.lineage.absence_search import find_absence
 from rxtemporal.lineage.candidates import Wanted
 from rxtemporal.lineage.capture import capture
-from rxtemporal.lineage.fate import Candidate
 from rxtemporal.lineage.flow import Flow
+from rxtemporal.operators.causes.fate import Candidate
 
 few = settings(max_examples=max(3, settings().max_examples // 8))
 NEAR = {"extremes": False, "payload": strategies.matching_payloads()}

@@ -17,7 +17,7 @@ from random_arrivals import make_stream
 import rxtemporal as rxt
 from rxtemporal.lineage.capture import capture
 from rxtemporal.lineage.flow import Flow
-from rxtemporal.lineage.history import (
+from rxtemporal.operators.causes.history import (
     ACCEPTED,
     ADJUSTED,
     CTI,

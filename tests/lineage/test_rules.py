@@ -10,8 +10,8 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal.lineage.capture import capture
-from rxtemporal.lineage.causes import BOUNDARY, HISTORY, ROW, find_causes
-from rxtemporal.operators.anti_join import SwappedAntiJoin
+from rxtemporal.operators.anti_join.plan import SwappedAntiJoin
+from rxtemporal.operators.causes.causes import BOUNDARY, HISTORY, ROW, find_causes
 from rxtemporal.operators.operator import Operator, TwoInputs
 
 # parts of other operators, which are in no plan

@@ -16,7 +16,7 @@ from law_causes import Caused
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.lineage.capture import capture
-from rxtemporal.lineage.causes import BOUNDARY, ROW
+from rxtemporal.operators.causes.causes import BOUNDARY, ROW
 
 CASES = {
     **law_table_windows.CASES,

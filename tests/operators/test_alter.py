@@ -15,14 +15,14 @@ from oracle import MAX_TIME, MIN_TIME
 from tables import LENGTH, ROWS, A, edges, history, outputs
 
 from rxtemporal import ArgumentError, CtiViolationError, EventBatch, EventError, SchemaError
-from rxtemporal.operators.alter import (
+from rxtemporal.operators.alter.plan import (
     alter_event_duration,
     alter_event_lifetime,
     alter_event_start_time,
 )
-from rxtemporal.operators.chop import chop
-from rxtemporal.operators.clip import clip_to_limit
-from rxtemporal.operators.lifetimes import extend_lifetime, shift_event_time
+from rxtemporal.operators.chop.plan import chop
+from rxtemporal.operators.clip.plan import clip_to_limit
+from rxtemporal.operators.lifetimes.plan import extend_lifetime, shift_event_time
 
 
 @pytest.mark.parametrize("duration", [4, pl.col("x") * 4, timedelta(microseconds=4)])

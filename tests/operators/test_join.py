@@ -9,9 +9,9 @@ from captured_cases import read_cut
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.engine.steps.join import JoinedPayload, JoinStep
-from rxtemporal.engine.steps.join_keys import KeyMatcher
-from rxtemporal.engine.steps.step import find_earliest_due
+from rxtemporal.engine.step import find_earliest_due
+from rxtemporal.operators.join.keys import KeyMatcher
+from rxtemporal.operators.join.step import JoinedPayload, JoinStep
 
 LEFT = pl.DataFrame(
     {"start_time": [1, 2], "end_time": [9, 9], "k": [1, 2], "a": ["x", None]},

@@ -11,15 +11,15 @@ from oracle import MAX_TIME, MIN_TIME
 from tables import LENGTH, ROWS, A, B, C, edges, history, outputs
 
 from rxtemporal import UnboundedWindowError
-from rxtemporal.engine.steps import chop as chopping
-from rxtemporal.operators.alter import (
+from rxtemporal.operators.alter.plan import (
     alter_event_duration,
     alter_event_lifetime,
     alter_event_start_time,
 )
-from rxtemporal.operators.chop import chop
-from rxtemporal.operators.clip import clip_to_limit
-from rxtemporal.operators.lifetimes import (
+from rxtemporal.operators.chop import step as chopping
+from rxtemporal.operators.chop.plan import chop
+from rxtemporal.operators.clip.plan import clip_to_limit
+from rxtemporal.operators.lifetimes.plan import (
     extend_lifetime,
     point_at_end,
     shift_event_time,

@@ -18,8 +18,8 @@ from oracle import MAX_TIME, MIN_TIME, Row
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch
-from rxtemporal.engine.steps.group import GroupStep
-from rxtemporal.operators.scan import scan
+from rxtemporal.operators.group_by.step import GroupStep
+from rxtemporal.operators.scan.plan import scan
 
 SCHEMA = pl.Schema(physical.SCHEMA)
 RESULT = {"n": int, "seen": str}

@@ -19,10 +19,10 @@ from oracle import MAX_TIME, MIN_TIME, Row
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch, agg
-from rxtemporal.engine.steps.count_windows import CountBounds
-from rxtemporal.engine.steps.session_windows import SessionBounds
-from rxtemporal.engine.steps.start_windows import StartBounds
-from rxtemporal.operators.session_lifetimes import session_lifetimes
+from rxtemporal.operators.count_window.bounds import CountBounds
+from rxtemporal.operators.sessions.bounds import SessionBounds
+from rxtemporal.operators.sessions.lifetimes_plan import session_lifetimes
+from rxtemporal.operators.windows.start_windows import StartBounds
 from rxtemporal.testing import Stepper
 
 SCHEMA = pl.Schema(physical.SCHEMA)

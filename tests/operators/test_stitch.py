@@ -17,7 +17,7 @@ from oracle import MAX_TIME, MIN_TIME
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch
-from rxtemporal.operators.stitch import stitch
+from rxtemporal.operators.stitch.plan import stitch
 
 SCHEMA = pl.Schema(physical.SCHEMA)
 A = {"k": "a", "x": 1, "y": None}

@@ -16,11 +16,11 @@ from tables import A, B
 import rxtemporal as rxt
 from rxtemporal import ArgumentError, SchemaError
 from rxtemporal.core.schema import payload_schema
-from rxtemporal.operators.chop import chop
-from rxtemporal.operators.explode import Explode, explode
+from rxtemporal.operators.chop.plan import chop
+from rxtemporal.operators.explode.plan import Explode, explode
 from rxtemporal.operators.expressions import infer_field_type
-from rxtemporal.operators.group import group_by
-from rxtemporal.operators.where_select import Select, select_by_function
+from rxtemporal.operators.group_by.plan import group_by
+from rxtemporal.operators.where.plan import Select, select_by_function
 
 READINGS = rxt.EventBatch.from_dicts(
     [

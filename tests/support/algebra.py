@@ -18,7 +18,7 @@ from operator_plans import PLANS
 import rxtemporal as rxt
 from rxtemporal import WindowOutput, agg
 from rxtemporal import operators as ops
-from rxtemporal.operators.windows import Windowed
+from rxtemporal.operators.windows.plan import Windowed
 
 Compose = Callable[[Any], Any]
 

@@ -14,9 +14,9 @@ from oracle import Event, freeze
 import rxtemporal as rxt
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.lineage.capture import capture
-from rxtemporal.lineage.carried_rows import to_batch
 from rxtemporal.lineage.flow import Flow
-from rxtemporal.lineage.history import History, close_rows
+from rxtemporal.operators.causes.carried_rows import to_batch
+from rxtemporal.operators.causes.history import History, close_rows
 
 Outcome = tuple[int, int, Any]
 

@@ -12,7 +12,7 @@ from oracle import Event, Row
 import rxtemporal as rxt
 from rxtemporal.lineage.capture import capture
 from rxtemporal.lineage.flow import Flow
-from rxtemporal.lineage.history import History
+from rxtemporal.operators.causes.history import History
 
 Sides = tuple[list[Event], ...]
 

@@ -20,7 +20,7 @@ from oracle import MAX_TIME, Event, Row
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch, EventShape
-from rxtemporal.engine.steps.shape import make_shape_step
+from rxtemporal.engine.shape import make_shape_step
 from rxtemporal.spark.query.job import Job
 from rxtemporal.testing import history
 

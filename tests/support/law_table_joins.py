@@ -13,7 +13,7 @@ from law_cases import Case
 from oracle import Row
 
 from rxtemporal import agg
-from rxtemporal.operators.reference import SINCE, SINCE_TYPE, Reference
+from rxtemporal.operators.reference.plan import SINCE, SINCE_TYPE, Reference
 
 FIELDS = ("k", "x", "y")
 NAMES = {"k": "name", "x": "size", "y": "weight"}

@@ -16,7 +16,7 @@ from typing import Any
 from algebra import described, summary
 
 from rxtemporal import operators as ops
-from rxtemporal.operators.windows import Windowed
+from rxtemporal.operators.windows.plan import Windowed
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "operators"
 # methods of windows that have a page

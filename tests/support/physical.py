@@ -14,8 +14,8 @@ from oracle import MAX_TIME, MIN_TIME, Row
 import rxtemporal as rxt
 from rxtemporal import EventBatch
 from rxtemporal.engine.codec import Captured
-from rxtemporal.engine.steps.group import GroupStep
 from rxtemporal.ingress.open_rows import OpenRows
+from rxtemporal.operators.group_by.step import GroupStep
 from rxtemporal.operators.wiring import Wiring
 from rxtemporal.testing import Stepper
 

@@ -24,7 +24,7 @@ from oracle import MIN_TIME, Event
 from oracle_lifetimes import per_key
 
 from rxtemporal import agg
-from rxtemporal.operators.reference import SINCE, SINCE_TYPE, Reference
+from rxtemporal.operators.reference.plan import SINCE, SINCE_TYPE, Reference
 
 # the count and the least of what a window holds, under the names of the fields
 LEAST = {"x": agg.count(), "y": agg.min("y")}

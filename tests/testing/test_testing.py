@@ -25,7 +25,7 @@ from reactivex.testing import TestScheduler
 import rxtemporal as rxt
 from rxtemporal import agg, testing
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.operator import Keys, Operator, PartialOperator, TwoInputs
 from rxtemporal.testing.arrivals import TrialInput, cut_batches, draw_cuts, interleave, reorder
 

@@ -4,27 +4,27 @@ A rule is registered with ``find_causes.register`` for the class of the operator
 sees finished histories alone: times, payloads, and in which order rows left.
 """
 
-from rxtemporal.lineage.causes import find_causes
-from rxtemporal.lineage.rules import alter as alter
-from rxtemporal.lineage.rules import anti_join as anti_join
-from rxtemporal.lineage.rules import chop as chop
-from rxtemporal.lineage.rules import clip as clip
-from rxtemporal.lineage.rules import count_windows as count_windows
-from rxtemporal.lineage.rules import distinct as distinct
-from rxtemporal.lineage.rules import explode as explode
-from rxtemporal.lineage.rules import group as group
-from rxtemporal.lineage.rules import hopping_windows as hopping_windows
-from rxtemporal.lineage.rules import join as join
-from rxtemporal.lineage.rules import lifetimes as lifetimes
-from rxtemporal.lineage.rules import outer_join as outer_join
-from rxtemporal.lineage.rules import reference as reference
-from rxtemporal.lineage.rules import scan as scan
-from rxtemporal.lineage.rules import session_lifetimes as session_lifetimes
-from rxtemporal.lineage.rules import session_windows as session_windows
-from rxtemporal.lineage.rules import snap as snap
-from rxtemporal.lineage.rules import snapshot_windows as snapshot_windows
-from rxtemporal.lineage.rules import stitch as stitch
-from rxtemporal.lineage.rules import union as union
-from rxtemporal.lineage.rules import where_select as where_select
+from rxtemporal.operators.alter import causes as alter  # noqa: F401
+from rxtemporal.operators.anti_join import causes as anti_join  # noqa: F401
+from rxtemporal.operators.causes.causes import find_causes
+from rxtemporal.operators.chop import causes as chop  # noqa: F401
+from rxtemporal.operators.clip import causes as clip  # noqa: F401
+from rxtemporal.operators.count_window import causes as count_windows  # noqa: F401
+from rxtemporal.operators.distinct import causes as distinct  # noqa: F401
+from rxtemporal.operators.explode import causes as explode  # noqa: F401
+from rxtemporal.operators.group_by import causes as group  # noqa: F401
+from rxtemporal.operators.hopping_window import causes as hopping_windows  # noqa: F401
+from rxtemporal.operators.join import causes as join  # noqa: F401
+from rxtemporal.operators.lifetimes import causes as lifetimes  # noqa: F401
+from rxtemporal.operators.outer_join import causes as outer_join  # noqa: F401
+from rxtemporal.operators.reference import causes as reference  # noqa: F401
+from rxtemporal.operators.scan import causes as scan  # noqa: F401
+from rxtemporal.operators.sessions import causes as session_windows  # noqa: F401
+from rxtemporal.operators.sessions import lifetimes_causes as session_lifetimes  # noqa: F401
+from rxtemporal.operators.snap import causes as snap  # noqa: F401
+from rxtemporal.operators.snapshot_window import causes as snapshot_windows  # noqa: F401
+from rxtemporal.operators.stitch import causes as stitch  # noqa: F401
+from rxtemporal.operators.union import causes as union  # noqa: F401
+from rxtemporal.operators.where import causes as where_select  # noqa: F401
 
 __all__ = ["find_causes"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rxtemporal.operators.alter import AlterEventLifetime
+from rxtemporal.operators.alter.plan import AlterEventLifetime
 from rxtemporal.spark.query.bounded_bucket import BoundedDoor, BucketRun, InputReader
 from rxtemporal.spark.query.columns import (
     BUCKET,

@@ -17,7 +17,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.columns import time_column, time_series
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.steps.shape import make_shape_step
+from rxtemporal.engine.shape import make_shape_step
 from rxtemporal.errors import blame
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.settings import AdvanceTimeSettings

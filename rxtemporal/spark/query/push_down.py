@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.operators.plan import Node
-from rxtemporal.operators.where_select import Select, Where
+from rxtemporal.operators.where.plan import Select, Where
 from rxtemporal.spark.query.inputs import DataFrameInput
 from rxtemporal.spark.schema import quote_name
 

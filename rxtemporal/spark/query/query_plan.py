@@ -13,7 +13,7 @@ from rxtemporal.core.schema import refuse_lists
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
 from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.plan import AnySource, Node
-from rxtemporal.operators.reference import Reference
+from rxtemporal.operators.reference.plan import Reference
 from rxtemporal.query.inputs import from_events
 from rxtemporal.query.streamable import Streamable
 

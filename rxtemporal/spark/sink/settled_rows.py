@@ -16,7 +16,7 @@ from rxtemporal.core.batch import END, START, EventBatch, Int64s
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
 from rxtemporal.engine.codec import Captured, loads
-from rxtemporal.engine.steps.shape import IntervalStep
+from rxtemporal.engine.shape import IntervalStep
 from rxtemporal.errors import CheckpointError, EventError
 from rxtemporal.spark.targets.target import EDGE
 

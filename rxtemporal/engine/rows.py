@@ -1,0 +1,392 @@
+"""Store of rows, found by number until they are released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rxtemporal.core import columns as core
+from rxtemporal.core.batch import Int64s
+from rxtemporal.core.columns import Columns
+from rxtemporal.engine.kept_keys import KeptKeys
+from rxtemporal.engine.kernels.rows import find_numbers
+from rxtemporal.engine.state import Stateful
+
+Column = npt.NDArray[Any]
+# minimum capacity in rows, kept even when few are alive
+LARGE = 1 << 18
+# rows are not renumbered before so many numbers are in use
+MANY = 2048
+
+
+def grow(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
+    """Return the array, made longer along its last axis if it is shorter than ``size``.
+
+    It doubles at least; the new elements are ``fill``, or any if that is None.
+    """
+    have = array.shape[-1]
+    if have >= size:
+        return array
+    larger = np.empty((*array.shape[:-1], max(size, 2 * have, 64)), array.dtype)
+    larger[..., :have] = array
+    if fill is not None:
+        larger[..., have:] = fill
+    return larger
+
+
+def grow_rows(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
+    """Return the array ``[n, columns]``, made longer along its first axis like ``grow``."""
+    have = array.shape[0]
+    if have >= size:
+        return array
+    larger = np.full((max(size, 2 * have, 64), *array.shape[1:]), fill, array.dtype)
+    larger[:have] = array
+    return larger
+
+
+def relink(new: Int64s, keys: Int64s, head: Int64s, *links: Int64s) -> None:
+    """Update linked lists of rows to new row numbers.
+
+    ``head`` ``int64[keys]``; ``keys`` and ``links`` are columns of the remaining rows. Only the
+    heads of these keys are updated, since the list of any other key is empty.
+    """
+    for link in links:
+        link[link >= 0] = new[link[link >= 0]]
+    first = head[keys]
+    head[keys] = np.where(first >= 0, new[first], first)
+
+
+class _Values:
+    """One field of numbers, bools or times: arrays with room for more."""
+
+    __slots__ = ("_dtype", "_valid", "_values")
+
+    def __init__(self, dtype: pl.DataType) -> None:
+        self._dtype = dtype
+        self._values = np.empty(0, core.physical_type(dtype))
+        # made with the first null
+        self._valid: npt.NDArray[np.bool_] | None = None
+
+    def append(self, column: core.Column, height: int) -> None:
+        """Add values up to ``height``, of the field's type or of one that is cast to it."""
+        first = height - len(column)
+        if height > len(self._values):
+            self._make_room(first, height)
+        if isinstance(column, np.ndarray):
+            self._values[first:height] = column
+            if self._valid is not None:
+                self._valid[first:height] = True
+            return
+        if isinstance(column, core.SeriesColumn):
+            column = core.cast_column(column, self._dtype)
+        assert isinstance(column, core.Nullable)
+        self._values[first:height] = column.values
+        if self._valid is None:
+            self._valid = np.ones(len(self._values), np.bool_)
+        self._valid[first:height] = column.valid
+
+    def _make_room(self, first: int, height: int) -> None:
+        self._values = grow(self._values[:first], height, None)
+        if self._valid is not None:
+            self._valid = grow(self._valid[:first], len(self._values))
+
+    def take(self, numbers: Int64s) -> core.Column:
+        """Return the values of these rows."""
+        values = self._values.take(numbers)
+        return values if self._valid is None else core.Nullable(values, self._valid.take(numbers))
+
+    def keep(self, numbers: Int64s, room: int) -> None:
+        """Drop the values of all other rows; keep room for this many."""
+        count = len(numbers)
+        kept, valid = self._values.take(numbers), self._valid
+        if len(self._values) > room:
+            self._values = np.empty(room, kept.dtype)
+        self._values[:count] = kept
+        if valid is not None:
+            flags = valid.take(numbers)
+            self._valid = None if flags.all() else np.ones(len(self._values), np.bool_)
+            if self._valid is not None:
+                self._valid[:count] = flags
+
+    def clear(self) -> None:
+        """Drop all values."""
+        self._valid = None
+        if len(self._values) > LARGE:
+            self._values = np.empty(0, self._values.dtype)
+
+
+class _Texts:
+    """One field that polars holds: a few series, each longer than the next."""
+
+    __slots__ = ("_dtype", "_parts")
+
+    def __init__(self, dtype: pl.DataType) -> None:
+        self._dtype = dtype
+        self._parts: list[pl.Series] = []
+
+    def append(self, column: core.Column, height: int) -> None:
+        """Add values, of the field's type or of one that is cast to it."""
+        column = core.cast_column(column, self._dtype)
+        assert isinstance(column, core.SeriesColumn)
+        parts = self._parts
+        parts.append(column.series)
+        # two series may stay as they are
+        while len(parts) > 2 and len(parts[-2]) < 2 * len(parts[-1]):
+            last = parts.pop()
+            parts[-1] = pl.concat([parts[-1], last], rechunk=True)
+
+    def take(self, numbers: Int64s) -> core.Column:
+        """Return the values of these rows."""
+        parts = self._parts
+        if not parts:
+            return core.SeriesColumn(pl.Series([], dtype=self._dtype))
+        series = parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=False)
+        return core.SeriesColumn(series)[numbers]
+
+    def keep(self, numbers: Int64s, room: int) -> None:
+        """Drop the values of all other rows."""
+        taken = self.take(numbers)
+        assert isinstance(taken, core.SeriesColumn)
+        self._parts = [taken.series] if len(numbers) else []
+
+    def clear(self) -> None:
+        """Drop all values."""
+        self._parts = []
+
+
+class PayloadStore:
+    """Payloads of rows 0, 1, 2 …, added at the end and found by number."""
+
+    __slots__ = ("_height", "_schema", "by_name")
+
+    def __init__(self, schema: pl.Schema) -> None:
+        self._schema = schema
+        self._make_fields()
+
+    def _make_fields(self) -> None:
+        self._height = 0
+        # the fields, which a join reads without a call for each batch
+        self.by_name: dict[str, _Values | _Texts] = {}
+        for name, dtype in self._schema.items():
+            physical = core.physical_type(dtype)
+            self.by_name[name] = _Texts(dtype) if physical is None else _Values(dtype)
+
+    def append(self, payload: Columns) -> None:
+        """Add rows of these fields, whose types may be others that are cast to those held."""
+        self._height += payload.height
+        for field, column in zip(self.by_name.values(), payload.columns, strict=True):
+            field.append(column, self._height)
+
+    def take(self, numbers: Int64s) -> core.Columns:
+        """Return these rows, which may repeat and be in any order."""
+        taken = [field.take(numbers) for field in self.by_name.values()]
+        return Columns(self._schema, taken, len(numbers))
+
+    def keep(self, numbers: Int64s, room: int) -> None:
+        """Keep only these rows, which get the numbers 0, 1, 2 …, and room for so many."""
+        self._height = len(numbers)
+        for field in self.by_name.values():
+            field.keep(numbers, room)
+
+    def clear(self) -> None:
+        """Drop all rows; keep room for a few."""
+        self._height = 0
+        for field in self.by_name.values():
+            field.clear()
+
+    def collect(self) -> pl.DataFrame:
+        """Return all rows as a frame."""
+        return self.take(np.arange(self._height)).frame
+
+    def restore(self, frame: pl.DataFrame) -> None:
+        """Hold these rows in place of any others."""
+        self._make_fields()
+        if frame.height:
+            self.append(Columns.from_frame(frame))
+
+
+class RowStore(Stateful):
+    """Numbered rows: columns as arrays, and the payload if a step needs it again.
+
+    Rows get rising numbers. Released rows stay until most rows are released; then ``compact``
+    renumbers the others, so that memory is a small multiple of the rows alive, and each row is
+    moved O(1) times.
+
+    The last columns may have ``fills``: their values in new rows, which are there already.
+    """
+
+    held = ("content", "payloads", "_released")
+    next_due = None
+
+    def __init__(
+        self, dtypes: Sequence[Any], payload: pl.Schema | None = None, fills: Sequence[Any] = ()
+    ) -> None:
+        self._columns: list[Column] = [np.empty(0, dtype) for dtype in dtypes]
+        self._fills = [None] * (len(dtypes) - len(fills)) + list(fills)
+        # True from the height on, for the rows to come
+        self._alive = np.empty(0, np.bool_)
+        # room for the new numbers of rows: fresh memory costs more than filling it
+        self._new = np.empty(0, np.int64)
+        self._payloads = PayloadStore(pl.Schema() if payload is None else payload)
+        self._height = self._released = 0
+        # the columns up to the height, until it changes
+        self._views: list[Column] | None = None
+
+    def __len__(self) -> int:
+        """Return the number of rows alive."""
+        return self._height - self._released
+
+    @property
+    def height(self) -> int:
+        """The number of row numbers in use."""
+        return self._height
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns, ``[height]`` each, to be read and written by row number."""
+        if self._views is None:
+            self._views = [column[: self._height] for column in self._columns]
+        return self._views
+
+    @property
+    def arrays(self) -> list[Column]:
+        """The columns with room for more rows, for kernels, which look only at known numbers."""
+        return self._columns
+
+    @property
+    def content(self) -> list[Column]:
+        """The columns, and the mask of rows alive, to be saved."""
+        return [*self.columns, self._alive[: self._height]]
+
+    @content.setter
+    def content(self, saved: list[Column]) -> None:
+        *self._columns, self._alive = saved
+        self._height, self._views = len(self._alive), None
+
+    @property
+    def payloads(self) -> pl.DataFrame:
+        """The payloads of all row numbers, to be saved."""
+        return self._payloads.collect()
+
+    @payloads.setter
+    def payloads(self, saved: pl.DataFrame) -> None:
+        self._payloads.restore(saved)
+
+    def append(
+        self, columns: Sequence[Column | int], payload: Columns | pl.DataFrame | None = None
+    ) -> Int64s:
+        """Add rows as ``extend`` does, and return their numbers."""
+        return np.arange(self.extend(columns, payload), self._height)
+
+    def extend(
+        self, columns: Sequence[Column | int], payload: Columns | pl.DataFrame | None = None
+    ) -> int:
+        """Add rows and return the number of the first, from which on they are numbered.
+
+        ``columns`` are those without fills; an int stands for a column filled with it.
+        """
+        assert not isinstance(columns[0], int)
+        n = len(columns[0])
+        first, self._height, self._views = self._height, self._height + n, None
+        if self._height > len(self._alive):
+            self._make_room()
+        rows = slice(first, self._height)
+        for column, new in zip(self._columns, columns, strict=False):
+            column[rows] = new
+        if payload is not None and n:
+            if isinstance(payload, pl.DataFrame):
+                payload = Columns.from_frame(payload)
+            self._payloads.append(payload)
+        return first
+
+    def _make_room(self) -> None:
+        each = zip(self._columns, self._fills, strict=True)
+        self._columns = [grow(column, self._height, fill) for column, fill in each]
+        self._alive = grow(self._alive, self._height, True)
+
+    def _refill(self, begin: int, end: int) -> None:
+        """Prepare row numbers that were in use for new rows."""
+        self._alive[begin:end] = True
+        for column, fill in zip(self._columns, self._fills, strict=True):
+            if fill is not None:
+                column[begin:end] = fill
+
+    def payload(self, numbers: Int64s) -> Columns:
+        """Return the payload of these rows, which may repeat and be in any order."""
+        return self._payloads.take(numbers)
+
+    def fields(self, numbers: Int64s, names: Sequence[str]) -> list[core.Column]:
+        """Return these fields of the payload of these rows."""
+        fields = self._payloads.by_name
+        return [fields[name].take(numbers) for name in names]
+
+    def release(self, numbers: Int64s) -> None:
+        """Release these rows, each once; their numbers stay valid until ``compact``."""
+        self._alive[numbers] = False
+        self._released += len(numbers)
+
+    def release_by(
+        self, forget: Callable[[Int64s, npt.NDArray[np.bool_]], int], what: Int64s
+    ) -> None:
+        """Release the rows that ``forget(what, alive)`` sets to False in the mask of rows alive.
+
+        ``forget`` returns their number.
+        """
+        self._released += forget(what, self._alive)
+
+    def compact(self) -> Int64s | None:
+        """Renumber the rows if most are released; return the new numbers (-1: gone), or None.
+
+        They are valid until the next call.
+        """
+        is_empty = self._released == self._height
+        if not is_empty and (2 * self._released <= self._height or self._height < MANY):
+            return None
+        self._new = grow(self._new, self._height, None)
+        new = self._new[: self._height]
+        if is_empty:
+            new.fill(-1)
+            self.clear()
+            return new if len(new) else None
+        numbers = find_numbers(self._alive[: self._height], new)
+        room, height = len(self._alive), self._height
+        self._height, self._released, self._views = len(numbers), 0, None
+        if room > LARGE and 8 * len(numbers) < room:  # a burst is over
+            room = len(numbers)
+            self._columns = [column[numbers] for column in self._columns]
+            self._alive = np.ones(room, np.bool_)
+            self._new = np.empty(0, np.int64)
+        else:
+            for column in self._columns:
+                column[: len(numbers)] = column.take(numbers)
+            self._alive[: len(numbers)] = True
+            self._refill(len(numbers), height)
+        self._payloads.keep(numbers, room)
+        return new
+
+    def mark_keys(self, column: int, held: npt.NDArray[np.bool_]) -> None:
+        """Set ``held`` to True for the keys of the rows alive; ``column`` is that of their keys."""
+        keys = self._columns[column][: self._height][self._alive[: self._height]]
+        held[keys[keys >= 0]] = True
+
+    def renumber_keys(self, column: int, kept: KeptKeys) -> None:
+        """Give the rows the new codes of their keys."""
+        keys = self._columns[column][: self._height]
+        keys[:] = kept.renumber(keys)
+
+    def clear(self) -> None:
+        """Drop the row numbers, all of which are released, and after a burst its room."""
+        room = len(self._alive)
+        if not self._height and room <= LARGE:
+            return
+        self._payloads.clear()
+        if room > LARGE and 8 * self._height < room:  # a burst is over
+            self._columns = [np.empty(0, column.dtype) for column in self._columns]
+            self._alive = np.empty(0, np.bool_)
+        else:
+            self._refill(0, self._height)
+        self._height, self._released, self._views = 0, 0, None

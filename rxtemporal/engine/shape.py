@@ -1,0 +1,193 @@
+"""Output shapes: rows in the shape that the subscriber asked for."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import EventShape
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.kernels.order import is_sorted
+from rxtemporal.engine.state import Stateful
+from rxtemporal.engine.step import Stateless
+
+
+class _SortedRows:
+    """Rows in order of start, of which those before ``done`` have left."""
+
+    __slots__ = ("done", "rows")
+
+    def __init__(self, rows: EventBatch) -> None:
+        in_order = rows
+        if len(rows) > 1 and not rows.in_order and not is_sorted(rows.start):
+            in_order = rows.take(np.argsort(rows.start, kind="stable"))
+        # of rows that wait for their ends copied, since end edges update ends and edges in place
+        if in_order.has_edges:
+            in_order = in_order.replace(end=in_order.end.copy(), edge=in_order.edge.copy())
+        self.rows = in_order
+        self.done = 0
+
+    def __len__(self) -> int:
+        return len(self.rows) - self.done
+
+    def pop_before(self, cti: int) -> EventBatch | None:
+        """Remove and return the rows that start before ``cti``."""
+        upto = int(np.searchsorted(self.rows.start, cti))
+        if upto <= self.done:
+            return None
+        left = self.rows.slice(self.done, upto)
+        self.done = upto
+        return left
+
+    def get_rest(self) -> EventBatch:
+        """Return the rows that have not left."""
+        return self.rows.slice(self.done, len(self.rows))
+
+
+class IntervalStep(Stateful):
+    """Returns every row complete, in order of start; a row waits for its end.
+
+    The output CTI waits at the start of the oldest open row, and after an output CTI ``t`` exactly
+    the rows with ``start < t`` have left. At the end of time rows that never end leave as
+    ``[start, MAX_TIME)``.
+
+    Holds the open rows, and the rows that start at or after the oldest open one, as a few sorted
+    runs, each at least twice as long as the next: a row is moved O(log n) times in all, and a batch
+    costs the rows that are new and those that leave, not those that wait. The last rows of a batch
+    of complete rows in order are joined with the next such batch, if they are fewer.
+    """
+
+    held = ("waiting",)
+
+    def __init__(self) -> None:
+        self._runs: list[_SortedRows] = []
+        # complete rows in order that wait for the next batch
+        self._rest: EventBatch | None = None
+        # the place of each open row by edge id, and a heap of (start, edge id): a row that has been
+        # closed stays in the heap until it is at the top
+        self._open: dict[int, tuple[_SortedRows, int]] = {}
+        self._oldest: list[tuple[int, int]] = []
+
+    @property
+    def waiting(self) -> list[EventBatch]:
+        """The rows that wait, run by run, to be saved."""
+        rest = [] if self._rest is None else [self._rest]
+        return [*(run.get_rest() for run in self._runs), *rest]
+
+    @waiting.setter
+    def waiting(self, saved: list[EventBatch]) -> None:
+        for rows in saved:
+            self._add(_SortedRows(rows), new=True)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that have not left."""
+        return sum(map(len, self._runs)) + len(self._rest or ())
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows that start before the CTI that the open rows allow."""
+        if self._rest is not None:
+            batch = self._join_rest(self._rest, batch)
+        if not batch.has_edges and (batch.in_order or len(batch) < 2 or is_sorted(batch.start)):
+            return self._pass_complete(batch)
+        ends = (batch.edge != 0) & (batch.end != MAX_TIME)
+        self._push(batch.take(~ends) if ends.any() else batch)
+        for edge, end in zip(batch.edge[ends].tolist(), batch.end[ends].tolist(), strict=True):
+            run, row = self._open.pop(edge)
+            run.rows.end[row], run.rows.edge[row] = end, 0
+        cti = self._hold_cti(batch.cti)
+        return self._merge(self._pop_before(cti), batch, cti)
+
+    def _join_rest(self, rest: EventBatch, batch: EventBatch) -> EventBatch:
+        """Return the batch with the rows that wait for it, or queue these with the others."""
+        self._rest = None
+        if not batch.has_edges and (not len(batch) or len(rest) <= len(batch)):
+            return EventBatch.concat([rest, batch])
+        self._push(rest)
+        return batch
+
+    def _pass_complete(self, batch: EventBatch) -> EventBatch:
+        """Return what leaves with complete rows in order of start; only the rest is kept."""
+        cti, n = self._hold_cti(batch.cti), len(batch)
+        all_leave = not n or batch.start.item(-1) < cti
+        upto = n if all_leave else int(np.searchsorted(batch.start, cti))
+        if upto == n and not self._runs and cti == batch.cti:  # all leave, and nothing waits
+            return batch
+        parts = self._pop_before(cti) if self._runs else []
+        if upto == n:
+            return self._merge([*parts, batch] if n else parts, batch, cti)
+        self._rest = batch.slice(upto, n)
+        return self._merge([*parts, batch.slice(0, upto)] if upto else parts, batch, cti)
+
+    def _push(self, rows: EventBatch) -> None:
+        if not len(rows):
+            return
+        self._add(_SortedRows(rows), new=True)
+        while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
+            last, before = self._runs.pop(), self._runs.pop()
+            self._add(
+                _SortedRows(EventBatch.concat([before.get_rest(), last.get_rest()])), new=False
+            )
+
+    def _add(self, run: _SortedRows, *, new: bool) -> None:
+        self._runs.append(run)
+        for row in np.flatnonzero(run.rows.edge).tolist():
+            edge = int(run.rows.edge[row])
+            self._open[edge] = (run, row)
+            if new:
+                heapq.heappush(self._oldest, (int(run.rows.start[row]), edge))
+
+    def _hold_cti(self, cti: int) -> int:
+        """Return the CTI, held at the start of the oldest open row."""
+        while self._oldest and self._oldest[0][1] not in self._open:
+            heapq.heappop(self._oldest)
+        return min(cti, self._oldest[0][0]) if self._oldest and cti < MAX_TIME else cti
+
+    def _pop_before(self, cti: int) -> list[EventBatch]:
+        """Remove and return the rows that start before ``cti``, as parts in order of start."""
+        parts = [part for run in self._runs if (part := run.pop_before(cti)) is not None]
+        self._runs = [run for run in self._runs if len(run)]
+        if cti == MAX_TIME:
+            self._open.clear()
+        return parts
+
+    def _merge(self, parts: list[EventBatch], batch: EventBatch, cti: int) -> EventBatch:
+        """Return the rows of all parts as one complete batch, in order of start."""
+        if not parts:
+            return batch.none(cti)
+        left = EventBatch.concat(parts)
+        if len(parts) == 1 and not left.has_edges and left.cti == cti:
+            return left
+        if left.has_edges:
+            left = EventBatch.of_rows(left.start, left.end, left.columns, cti, left.keys)
+        else:
+            left = left.replace(cti=cti)
+        if len(parts) == 1 or is_sorted(left.start):
+            return left
+        return left.take(np.argsort(left.start, kind="stable"))
+
+
+class EdgeStep(Stateless):
+    """Returns rows as they come: start edges at once, end edges when known. Holds nothing."""
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the batch."""
+        return batch
+
+
+class PointStep(Stateless):
+    """Returns each row as a point at its start; drops end edges. Holds nothing."""
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows that begin, as points."""
+        begins = batch.take_begins()
+        return EventBatch.of_rows(begins.start, None, begins.columns, batch.cti, batch.keys)
+
+
+def make_shape_step(shape: EventShape) -> IntervalStep | EdgeStep | PointStep:
+    """Return the step that gives rows this shape."""
+    if shape is EventShape.INTERVAL:
+        return IntervalStep()
+    return EdgeStep() if shape is EventShape.EDGE else PointStep()

@@ -1,0 +1,86 @@
+"""Steps: the base classes of operators at run time."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.engine.codec import Captured
+from rxtemporal.engine.state import Stateful
+
+
+class StepState(Protocol):
+    """State of a step: counted, saved and loaded."""
+
+    made_for: str
+
+    @property
+    def rows(self) -> int:
+        """The number of rows held."""
+
+    def capture(self) -> Captured:
+        """Return the state as it is now, to be encoded later."""
+
+    def save(self) -> bytes:
+        """Return the state as bytes; see ``rxtemporal.engine.codec``."""
+
+    def load(self, data: bytes) -> None:
+        """Continue from the saved state of an equal step."""
+
+
+class Step(StepState, Protocol):
+    """One operator's state in one subscription.
+
+    1. Batches come in order and keep the contract of ``EventBatch``; so do returned batches.
+    2. A returned batch has the operator's output schema, even if it has no rows.
+    3. The returned CTI is the operator's output CTI for the batch's CTI, and never goes back.
+    4. However a stream is cut into batches, the rows returned describe the same history.
+    5. After a batch only rows that can still affect results are held; ``rows`` counts them.
+    6. A step that loads the state of another continues as that one would have.
+    """
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Take one batch; return the rows and the CTI that are known now."""
+
+
+class TwoInputStep(StepState, Protocol):
+    """State of an operator with two inputs, whose batches may be interleaved in any order.
+
+    The rules are those of ``Step``; the output CTI is that for the lower of the two input CTIs.
+    """
+
+    def on_left(self, batch: EventBatch) -> EventBatch:
+        """Take one batch of the left input; return the rows and the CTI that are known now."""
+
+    def on_right(self, batch: EventBatch) -> EventBatch:
+        """Take one batch of the right input; return the rows and the CTI that are known now."""
+
+
+class Stateless(Stateful):
+    """Step that holds nothing."""
+
+    rows = 0
+
+
+def find_earliest_due(held: Any) -> int | None:
+    """Return the earliest start or end, in ticks, that waits for the CTI; None if nothing waits.
+
+    No row that is held leaves before the CTI has reached it. The time is read from the step's
+    state: the first entry of queues, the first start of batches; a step for which that is wrong has
+    its own ``next_due``. It is computed only on request, so that a batch costs nothing, and without
+    a lock, while the step may be running.
+    """
+    if hasattr(held, "next_due"):
+        own: int | None = held.next_due
+        return own
+    if isinstance(held, EventBatch):
+        return int(held.start.min()) if len(held) else None
+    if isinstance(held, Stateful):
+        return _first([getattr(held, name) for name in held.held])
+    return _first(list(held)) if isinstance(held, (list, tuple)) else None
+
+
+def _first(parts: list[Any]) -> int | None:
+    return min(
+        (time for part in parts if (time := find_earliest_due(part)) is not None), default=None
+    )

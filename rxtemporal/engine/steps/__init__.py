@@ -1,1 +1,0 @@
-"""Steps: the state of one operator in one subscription. They know neither Rx nor Spark."""

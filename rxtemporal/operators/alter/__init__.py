@@ -1,0 +1,1 @@
+"""alter_event_lifetime and its two halves: lifetimes altered by user functions."""

@@ -1,0 +1,1 @@
+"""left_anti_join: rows while nothing matches them."""

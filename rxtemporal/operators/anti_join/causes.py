@@ -1,0 +1,74 @@
+"""Causes of the rows of left_anti_join: the left row, and the right rows beside its gap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import END, START, Int64s
+from rxtemporal.operators.anti_join.plan import LeftAntiJoin
+from rxtemporal.operators.causes.carried_rows import CarriedRows, carry, match_output
+from rxtemporal.operators.causes.causes import BOUNDARY, Causes, find_causes
+from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.join.causes import find_pairs
+
+
+@find_causes.register
+def find_lonely_rows(
+    operator: LeftAntiJoin, inputs: Sequence[History], output: History, rows: Int64s
+) -> Causes:
+    """Return for each row its left row, and the right rows that remove that beside the gap."""
+    made = carry(operator, inputs)
+    of, at = match_output(output, made, rows)
+    return find_gaps(of, made.take(at), find_pairs(operator, inputs))
+
+
+def find_gaps(of: Int64s, pieces: CarriedRows, pairs: CarriedRows, *, own: int = 0) -> Causes:
+    """Return the causes of pieces of rows of one side, ``own``, that nothing of the other covers.
+
+    ``pairs`` are all pairs that match. The rows of the other side that cover the own one without a
+    gap up to where a piece begins, or from where it ends, are boundaries. Without those that do
+    not touch the piece there would be another piece, which a later operator would see.
+    """
+    (number,) = pieces.numbers
+    stretches = _join_stretches(pairs, own)
+    begun = _find_partners(of, number, pieces.start, stretches, END)
+    ended = _find_partners(of, number, pieces.end, stretches, START)
+    parts = [Causes.of_pairs(of, number, side=own)]
+    for whose, pair in (begun, ended):
+        other = pairs.numbers[1 - own][pair]
+        parts.append(Causes.of_pairs(whose, other, side=1 - own, role=BOUNDARY))
+    return Causes.concat(parts)
+
+
+def _join_stretches(pairs: CarriedRows, own: int) -> pl.DataFrame:
+    """Return for each pair its number, its own row, and the stretch without a gap it is part of."""
+    start, end, number = pl.col(START), pl.col(END), pl.col("number")
+    reached = end.cum_max().shift().over("number")
+    return (
+        pl.DataFrame(
+            {
+                "pair": np.arange(len(pairs.start)),
+                "number": pairs.numbers[own],
+                START: pairs.start,
+                END: pairs.end,
+            }
+        )
+        .sort("number", START)
+        .with_columns(stretch=(reached.is_null() | (start > reached)).cum_sum())
+        .with_columns(start.min().over("stretch"), end.max().over("stretch"))
+        .select("pair", number, START, END)
+    )
+
+
+def _find_partners(
+    of: Int64s, number: Int64s, time: Int64s, stretches: pl.DataFrame, edge: str
+) -> tuple[Int64s, Int64s]:
+    """Return the pairs of the stretches whose ``edge`` is at these times, and whose they are."""
+    wanted = pl.DataFrame({"of": of, "number": number, "time": time})
+    found = wanted.join(
+        stretches, left_on=["number", "time"], right_on=["number", edge], how="inner"
+    )
+    return found.get_column("of").to_numpy(), found.get_column("pair").to_numpy()

@@ -1,0 +1,1 @@
+"""Causes of rows: the rows of an operator's inputs on which rows of its output stand."""

@@ -1,0 +1,1 @@
+"""chop: lifetimes cut at the boundaries of a grid."""

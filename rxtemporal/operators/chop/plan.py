@@ -1,0 +1,68 @@
+"""chop: lifetimes cut at the boundaries of a grid."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rxtemporal.core.spans import Span, span
+from rxtemporal.core.ticks import TimeLike, time_ticks
+from rxtemporal.core.time_forms import find_span_form
+from rxtemporal.operators.operator import Keys, RowOperator
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.step import Step
+
+
+# a text that is a span: a number with a unit
+_SPAN = re.compile(r"\s*-?\s*\d+(\.\d+)?\s*[a-z]")
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Chop(RowOperator):
+    """Lifetimes cut at every boundary ``offset + n * period`` strictly inside them."""
+
+    name = "chop"
+    period: int
+    offset: int
+    holds = "open rows and rows that never end, until they end"
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.operators.chop.step import ChopStep
+
+        return ChopStep(self.period, self.offset, schema)
+
+
+def chop(period: Span, offset: TimeLike | timedelta = 0) -> Chop:
+    """Cut each lifetime at every boundary ``offset + n * period`` strictly inside it.
+
+    All pieces of a row with a known end are emitted at once. For a row that is open or never ends,
+    the pieces that start before the CTI are emitted: complete if they end by then, and the last one
+    as a start edge. The CTI passes unchanged. Rows that are open or never end are held until they
+    end.
+
+    Errors: ``UnboundedWindowError`` at the end of time if a row never ends, since it has infinitely
+    many pieces, and for more than 2**27 pieces at once. The default offset is
+    1970-01-01T00:00:00Z, a Thursday.
+
+    >>> import rxtemporal as rxt
+    >>> stays = rxt.from_events([rxt.IntervalEvent(3, 14, "a"), rxt.IntervalEvent(8, 9, "b")])
+    >>> stays.chop(5).to_polars().rows()
+    [(3, 5, 'a'), (5, 10, 'a'), (8, 9, 'b'), (10, 14, 'a')]
+    """
+    return Chop(
+        period=span(period, "period", least=1),
+        offset=_read_offset(offset),
+        time=find_span_form(period, offset),
+    )
+
+
+def _read_offset(offset: TimeLike | timedelta) -> int:
+    """Return a time, or a span since 1970-01-01T00:00:00Z, as ticks."""
+    spans = isinstance(offset, timedelta) or (isinstance(offset, str) and _SPAN.match(offset))
+    return span(offset, "offset") if spans else time_ticks(offset)  # type: ignore[arg-type]

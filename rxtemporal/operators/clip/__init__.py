@@ -1,0 +1,1 @@
+"""clip_event_duration, by another stream or to a limit, and to_signal."""

@@ -1,0 +1,48 @@
+"""Causes of the rows of clip_event_duration and to_signal: the row, and those that end it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.core.columns import Columns
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.operators.causes.boundaries import find_at
+from rxtemporal.operators.causes.carried_rows import find_carried_rows, match_rows
+from rxtemporal.operators.causes.causes import BOUNDARY, Causes, find_causes
+from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.clip.plan import Clip, ClipToLimit, ToSignal
+from rxtemporal.operators.join.causes import code_keys
+from rxtemporal.operators.join.keys import KeyMatcher
+
+find_causes.register(ClipToLimit, find_carried_rows)
+
+
+@find_causes.register
+def find_clipped_rows(
+    operator: Clip, inputs: Sequence[History], output: History, rows: Int64s
+) -> Causes:
+    """Return for each row its left row, and the right rows that begin where it was clipped."""
+    of, number = match_rows(operator, inputs, output, rows)
+    mine, others = code_keys(operator, inputs)
+    clipped = output.end[of] < inputs[0].end[number]
+    whose, by = find_at(
+        of[clipped], mine[number[clipped]], output.end[of[clipped]], others, inputs[1].start
+    )
+    clips = Causes.of_pairs(whose, by, side=1, role=BOUNDARY)
+    return Causes.concat([Causes.of_pairs(of, number), clips])
+
+
+@find_causes.register
+def find_signal_rows(
+    operator: ToSignal, inputs: Sequence[History], output: History, rows: Int64s
+) -> Causes:
+    """Return for each row the point that it was made of, and the next points of its key."""
+    of, number = match_rows(operator, inputs, output, rows)
+    payload, keys = inputs[0].payload, inputs[0].keys
+    matcher = KeyMatcher(keys, operator.on, operator._key_types(payload.schema, keys))
+    key = matcher.encode(0, Columns.from_frame(payload))
+    ends = output.end[of] < MAX_TIME
+    whose, by = find_at(of[ends], key[number[ends]], output.end[of[ends]], key, inputs[0].start)
+    follow = Causes.of_pairs(whose, by, role=BOUNDARY)
+    return Causes.concat([Causes.of_pairs(of, number), follow])

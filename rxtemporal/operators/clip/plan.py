@@ -1,0 +1,169 @@
+"""clip_event_duration, by another stream or to a limit, and to_signal."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rxtemporal.core.schema import check_field
+from rxtemporal.core.spans import Span, span
+from rxtemporal.core.time_forms import find_span_form
+from rxtemporal.errors import AdvanceTimeError, ArgumentError, blame
+from rxtemporal.ingress.settings import AdvanceTimePolicy
+from rxtemporal.operators.join.plan import Handed, Matcher, On, read_pairs
+from rxtemporal.operators.operator import Keys, Operator, PartialOperator, RowOperator
+from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
+from rxtemporal.operators.stream import Other
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.step import Step, TwoInputStep
+    from rxtemporal.ingress.side_source import SideSource
+    from rxtemporal.ingress.source import StreamSource
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Clip(Matcher):
+    """Left rows that end where the next matching right row begins."""
+
+    name = "clip_event_duration"
+
+    @property
+    def holds(self) -> str:
+        """Rows that may still be clipped."""
+        return "left rows until they are clipped or end before both CTIs"
+
+    def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the left's fields."""
+        self.key_types(left, right, keys)
+        return left
+
+    def trace_fields(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
+        """The left's fields."""
+        return [(name, (name, None)) for name in left]
+
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
+        """Return a new step."""
+        from rxtemporal.operators.clip.step import ClipStep
+        from rxtemporal.operators.join.keys import KeyMatcher
+
+        return ClipStep(KeyMatcher(keys, self.on, self.key_types(left, right, keys)), left, keys)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class ToSignal(Operator):
+    """Rows that last until the next row of their key."""
+
+    name = "to_signal"
+    on: tuple[tuple[str, str], ...]
+
+    @property
+    def holds(self) -> str:
+        """The rows that have not been replaced."""
+        return "the latest rows of each key"
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the same schema; raise if a field of ``on`` is missing."""
+        self._key_types(schema, keys)
+        return schema
+
+    def check_sources(self, sources: Sequence[StreamSource | SideSource]) -> None:
+        """Refuse imports with ADJUST: a point told late is dropped, and an old row lasts on."""
+        for source in sources:
+            settings = source.settings
+            if settings is None or settings.imports is None:
+                continue
+            if settings.policy is AdvanceTimePolicy.ADJUST:
+                error = AdvanceTimeError(
+                    f"to_signal over {source.name!r}, which imports the CTIs of "
+                    f"{settings.imports.stream_name!r}: a point that is told late is dropped even "
+                    "with ADJUST, and the row before it would last for ever. Hint: "
+                    "rxt.reference(stream, on=…) counts it from the CTI on; or policy=DROP if "
+                    "late rows need not count."
+                )
+                raise blame(error, self.place)
+
+    def _key_types(self, schema: pl.Schema, keys: Keys) -> list[pl.DataType]:
+        for name, _ in self.on:
+            check_field(name, schema, "to_signal")
+        return _Same(on=self.on).key_types(schema, schema, keys)
+
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
+        """Return the rule: rows of one key are seen together."""
+        return partition_by_keys((*keys, *(name for name, _ in self.on)), schemas[0])
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.operators.clip.step import SignalStep
+        from rxtemporal.operators.join.keys import KeyMatcher
+
+        return SignalStep(KeyMatcher(keys, self.on, self._key_types(schema, keys)), schema, keys)
+
+
+class _Same(Matcher):
+    """A stream matched with itself."""
+
+    name = "to_signal"
+
+
+def clip_event_duration(other_or_limit: Other | Span, on: On = None) -> PartialOperator | Operator:
+    """End each row where the next matching row of another stream begins, or after a limit.
+
+    A row that begins at the same time or is already alive does not clip; only starts count. A row
+    is emitted when both CTIs have passed its start, and its end follows. Rows are held until they
+    are clipped or have ended.
+
+    With a limit (a span of time) a row lives at most that long; then the CTI passes unchanged and
+    only open rows are held, until they reach the limit.
+    Source: StreamInsight's ``ClipEventDuration``.
+
+    >>> import rxtemporal as rxt
+    >>> stays = rxt.from_events([rxt.IntervalEvent(3, 14, "a"), rxt.IntervalEvent(8, 9, "b")])
+    >>> stays.clip_event_duration(5).to_polars().rows()
+    [(3, 8, 'a'), (8, 9, 'b')]
+    """
+    if isinstance(other_or_limit, (int, timedelta, str)):
+        if on is not None:
+            raise ArgumentError("clip_event_duration takes on= only with another stream")
+        return clip_to_limit(other_or_limit)
+    pairs = read_pairs(on, "clip_event_duration")
+    return PartialOperator(Clip(on=pairs), other_or_limit)
+
+
+def to_signal(on: str | Sequence[str] | None = None) -> ToSignal:
+    """Make a signal of points: each row lasts until the next one of the same key.
+
+    Only starts count. Rows of a key that start together last equally long; the last row of a key
+    never ends. A row is emitted as a start edge when the CTI passes its start, and the next row
+    ends it. The CTI passes unchanged. Held: the latest rows of each key.
+
+    A late point is dropped before it comes here, also with ADJUST, so the point before it would
+    last on. If the stream imports its CTIs with ADJUST, ``to_signal`` therefore raises an
+    ``AdvanceTimeError``. Use ``rxt.reference`` instead: there a late point counts from the CTI on.
+    """
+    if isinstance(on, Mapping):
+        raise ArgumentError(f"to_signal takes a field's name or names in on=, got {on!r}")
+    return ToSignal(on=read_pairs(on, "to_signal"))
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class ClipToLimit(RowOperator):
+    """Rows that end at most a fixed span after their start."""
+
+    name = "clip_event_duration"
+    limit: int
+    holds = "open rows, until their limit"
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.operators.clip.step import LimitStep
+
+        return LimitStep(self.limit, schema)
+
+
+def clip_to_limit(limit: Span) -> ClipToLimit:
+    """End each row at most ``limit`` after its start."""
+    return ClipToLimit(limit=span(limit, "limit", least=1), time=find_span_form(limit))

@@ -1,0 +1,53 @@
+"""Causes of the results of count windows: the rows that start in the window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.core.ticks import TICK
+from rxtemporal.operators.causes.causes import Causes, find_causes
+from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.time_index import TimeIndex, expand
+from rxtemporal.operators.count_window.plan import CountWindows
+from rxtemporal.operators.windows.members import (
+    Asked,
+    has_own_lifetimes,
+    join_causes,
+    split_members,
+)
+from rxtemporal.operators.windows.user_causes import Candidates, list_members
+
+
+@find_causes.register
+def _count_windows(
+    operator: CountWindows, inputs: Sequence[History], output: History, rows: Int64s
+) -> Causes:
+    """Return the rows with the starts that a window counts."""
+    asked = Asked.of(inputs[0], output, rows)
+    windows = _list_windows(operator, asked)
+    index = TimeIndex(asked.codes, asked.source.start)
+    counted = index.between(asked.key[windows.of], windows.start, windows.end)
+    found = list_members(asked, operator.result, windows, counted)
+    members, others = split_members(asked, operator.result, found)
+    return join_causes(asked, members, [others])
+
+
+def _list_windows(operator: CountWindows, asked: Asked) -> Candidates:
+    """Return the windows that may have given the results."""
+    if not operator.points and not has_own_lifetimes(operator.result, points=False):
+        return Candidates(np.arange(len(asked.rows)), asked.start, asked.end)
+    code, time = np.unique(np.stack([asked.codes, asked.source.start]), axis=1)
+    starts = TimeIndex(code, time)  # distinct and in order: places are numbers
+    if operator.points:
+        last = starts.search(asked.key, asked.start - TICK)
+        return Candidates(np.arange(len(last)), time[last - operator.n + 1], time[last] + TICK)
+    # from the window that starts latest back to the one that ends earliest
+    latest = starts.search(asked.key, asked.start + 1) - 1
+    earliest = starts.search(asked.key, asked.end - TICK) - operator.n + 1
+    known = starts.search(asked.key, np.full_like(asked.start, np.iinfo(np.int64).max))
+    latest = np.minimum(latest, known - operator.n)
+    of, place = expand(np.maximum(earliest, starts.first(asked.key)), latest + 1)
+    return Candidates(of, time[place], time[place + operator.n - 1] + TICK)

@@ -1,0 +1,59 @@
+"""count_window: windows of consecutive distinct starts."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rxtemporal.core.events import WindowOutput
+from rxtemporal.errors import ArgumentError
+from rxtemporal.operators.operator import Chain, Keys
+from rxtemporal.operators.sessions.plan import StartWindows, check_output
+from rxtemporal.operators.windows.plan import Windowed, windows
+
+if TYPE_CHECKING:
+    from rxtemporal.operators.windows.start_windows import StartBounds
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class CountWindows(StartWindows):
+    """One result for every n consecutive distinct starts of a key."""
+
+    n: int
+    window = "count_window()"
+
+    @property
+    def cti_rule(self) -> str:
+        """The CTI held back by unfinished windows, whose results begin at their starts."""
+        return "t" if self.points else "t, held at the start of the oldest unfinished window"
+
+    @property
+    def holds(self) -> str:
+        """The rows that later windows need."""
+        return "for each key the rows of its last n - 1 distinct starts"
+
+    def bounds(self, schema: pl.Schema, keys: Keys) -> StartBounds:
+        """Return new bounds for count windows."""
+        from rxtemporal.operators.count_window.bounds import CountBounds
+
+        return CountBounds(self.n, schema, keys)
+
+
+def count_window(n: int, *, output: WindowOutput = WindowOutput.POINT_AT_END) -> Windowed[Chain]:
+    """Make a window of every ``n`` consecutive distinct start times of a key.
+
+    Each window is ``[first start, n-th start + 1 tick)`` and contains the rows that start in it;
+    the next window begins one start later; fewer than ``n`` starts give no window. A result is a
+    point at the window's end. With ``output=WindowOutput.WINDOW`` it lives for its window, and the
+    CTI is held at the start of the oldest unfinished window: a key without further rows holds it
+    forever. Held: the rows of each key's last n - 1 starts. Source: StreamInsight's count windows.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ArgumentError(
+            f"count_window takes a number of starts, at least 1, got {n!r}. "
+            "Hint: tumbling_window(duration) has windows of a duration."
+        )
+    at = check_output(output)
+    return windows(lambda result: CountWindows(n=n, at=at, result=result))

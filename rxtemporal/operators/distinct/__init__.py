@@ -1,0 +1,1 @@
+"""distinct: one row while a value is alive, however often it occurs."""

@@ -1,0 +1,1 @@
+"""explode: a row for each element of a list."""

@@ -1,0 +1,65 @@
+"""explode: a row for each element of a list."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rxtemporal.core.schema import check_field
+from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.operators.partition_keys import PartitionRule, partition_by_row
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.step import Step
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Explode(Operator):
+    """One row for each element of a list field."""
+
+    name = "explode"
+    field: str
+    holds = "ids of open rows, until they end"
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the schema with the type of the elements in place of the list type."""
+        check_field(self.field, schema, "explode")
+        dtype = schema[self.field]
+        if not isinstance(dtype, pl.List):
+            raise SchemaError(
+                f"explode takes a list field, and {self.field!r} is {dtype}. Hint: make a list "
+                "with select, for example pl.col('words').str.split(' ')."
+            )
+        return pl.Schema({**schema, self.field: dtype.inner})
+
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
+        """Return the rule: each row is seen alone, and the other fields are kept."""
+        return partition_by_row(name for name in schemas[0] if name != self.field)
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.operators.explode.step import ExplodeStep
+
+        return ExplodeStep(self.field)
+
+
+def explode(field: str) -> Explode:
+    """Return each row once for each element of a list field.
+
+    The element replaces the list; an empty or null list gives no row. Lists exist only inside a
+    query: ``select`` and ``with_columns`` make them. Lifetimes and CTIs pass unchanged; the rows of
+    an open row are open and end with it. Held: the ids of open rows, until they end. A field that
+    is not a list is a ``SchemaError``.
+
+    >>> import polars as pl
+    >>> import rxtemporal as rxt
+    >>> notes = rxt.from_events([rxt.PointEvent(1, {"text": "to be or"})])
+    >>> notes.select(word=pl.col("text").str.split(" ")).explode("word").to_polars().rows()
+    [(1, 2, 'to'), (1, 2, 'be'), (1, 2, 'or')]
+    """
+    if not isinstance(field, str):
+        raise ArgumentError(f"explode takes the name of a field, got {field!r}")
+    return Explode(field=field)

@@ -1,0 +1,132 @@
+"""group_by, ungroup and apply: operators computed for each key; multicast: a stream used twice."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from rxtemporal.core.schema import check_field
+from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.operator import Branch, Keys, RowOperator
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.step import Step
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class GroupBy(RowOperator):
+    """A grouping of the stream: everything after it is computed for each key."""
+
+    name = "group_by"
+    by: Keys
+
+    def __post_init__(self) -> None:
+        if not self.by:
+            raise ArgumentError("group_by takes at least one field. Hint: group_by('field').")
+        names: tuple[Any, ...] = self.by
+        for key in names:
+            if not isinstance(key, str):
+                listed = isinstance(key, (list, tuple))
+                raise ArgumentError(
+                    f"group_by takes names of fields, got {key!r}. Hint: "
+                    + (
+                        "without the brackets: group_by('a', 'b')."
+                        if listed
+                        else "group_by('field'); compute a key with with_columns(…) first."
+                    )
+                )
+        if len(set(self.by)) < len(self.by):
+            raise ArgumentError(f"group_by names a field twice: {list(self.by)}")
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the same schema; raise if a key is missing."""
+        if keys:
+            raise SchemaError(
+                f"the stream is grouped already, by {list(keys)}. "
+                "Hint: name all keys at once, or ungroup()."
+            )
+        for key in self.by:
+            check_field(key, schema, "group_by")
+            if isinstance(schema[key], pl.List):
+                raise SchemaError(f"group_by: {key!r} is {schema[key]}, which cannot be a key")
+        return schema
+
+    def output_keys(self, keys: Keys) -> Keys:
+        """Return the keys."""
+        return self.by
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.operators.group_by.step import GroupStep
+
+        return GroupStep(self.by)
+
+
+def group_by(*keys: str) -> GroupBy:
+    """Group the stream by fields: everything after it is computed for each key.
+
+    Rows, lifetimes and CTIs pass unchanged. Null is an ordinary key, and NaN equals NaN.
+    ``aggregate`` ends the grouping and puts the keys first in the payload. Nothing is held.
+    """
+    return GroupBy(by=keys)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Ungroup(RowOperator):
+    """The end of a grouping; ``keys_first`` puts the keys first in the payload."""
+
+    name = "ungroup"
+    keys_first: bool = False
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the same fields."""
+        if not self.keys_first:
+            return schema
+        names = [*keys, *(name for name in schema if name not in keys)]
+        return pl.Schema({name: schema[name] for name in names})
+
+    def output_keys(self, keys: Keys) -> Keys:
+        """Return nothing."""
+        return ()
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.operators.group_by.step import UngroupStep
+
+        return UngroupStep(self.output(schema, keys))
+
+
+def ungroup() -> Ungroup:
+    """End a grouping; rows, fields, lifetimes and CTIs pass unchanged."""
+    return Ungroup()
+
+
+def multicast(fn: Callable[[Any], Any]) -> Branch:
+    """Use a stream several times and compute it once.
+
+    ``fn`` takes the stream and returns a stream. A plan computes a stream only once even if it is
+    used twice; in a ``pipe`` this operator ensures it. Rows and CTIs pass unchanged to each use,
+    and nothing is held.
+    """
+    return Branch("multicast", fn)
+
+
+def apply(fn: Callable[[Any], Any]) -> Branch:
+    """Run a branch of the query for each key of a grouped stream, and end the grouping.
+
+    ``fn`` takes the grouped stream and returns a stream; its operators are computed for each key.
+    The keys come first in the payload. The CTI and the held rows are those of the branch: a key
+    that holds the CTI back holds it back for all keys.
+
+    >>> import rxtemporal as rxt
+    >>> from rxtemporal import agg
+    >>> sales = rxt.from_events([rxt.IntervalEvent(1, 4, {"k": "a", "x": 2})])
+    >>> def total(group):
+    ...     return group.snapshot_window().aggregate(total=agg.sum("x"))
+    >>> sales.group_by("k").apply(total).to_events()
+    [IntervalEvent(1, 4, {'k': 'a', 'total': 2})]
+    """
+    return Branch("apply", fn, Ungroup(keys_first=True))

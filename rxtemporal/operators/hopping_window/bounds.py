@@ -1,0 +1,211 @@
+"""Bounds of hopping windows: a regular grid."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
+from rxtemporal.engine.kept_keys import KeptKeys
+from rxtemporal.engine.kernels.compiled import freeze
+from rxtemporal.engine.rows import grow, grow_rows
+from rxtemporal.engine.state import Stateful
+from rxtemporal.errors import UnboundedWindowError
+from rxtemporal.operators.hopping_window.kernel import find_changes, find_windows
+from rxtemporal.operators.windows.aggregates import SumInput
+from rxtemporal.operators.windows.bounds import Due, Windows
+
+# more windows from one batch are surely a mistake
+MOST_WINDOWS = 1 << 27
+
+# the sums of so many windows at most are kept for each key, so that rows need not be kept
+MOST_SUMS = 8
+
+# stands for the ends of points
+NO_ENDS = freeze(np.empty(0, np.int64))
+
+# above the number of any window
+EVERY_WINDOW = 1 << 62
+
+# so many results are written to arrays that are used again
+ROOM = 4096
+# arrays to which the kernel writes windows, sums, and which sums there are
+Room: TypeAlias = tuple[Int64s, npt.NDArray[np.float64], npt.NDArray[np.bool_]]
+
+# origin and spacing of an axis of the numbers of windows
+_NUMBER_AXIS = 0, 1
+# no sum
+_NO_SUM: SumInput = (
+    freeze(np.empty(0)), freeze(np.empty(0, np.bool_)), np.empty((1, 0, 4)),
+    np.zeros((1, 3), np.int64), np.empty(0, np.int64), False,
+)  # fmt: skip
+
+
+class HoppingBounds(Stateful):
+    """Bounds of the windows ``[a + n * p, a + n * p + d)`` that hold any row."""
+
+    held = ("_counts", "_roster", "_known")
+
+    def __init__(self, duration: int, period: int, alignment: int, *, points: bool) -> None:
+        self._duration, self._period, self._alignment = duration, period, alignment
+        self._points = points
+        # a point lies in so many windows, or in one more unless they divide time evenly
+        self.span = max(duration // period, 1)
+        self._is_even = duration == self.span * period and self.span <= MOST_SUMS
+        if self.span > MOST_SUMS:
+            self.span = 1
+        self._counts = np.zeros((0, 2 + self.span), np.int64)
+        self._roster = np.zeros(2, np.int64)
+        # origin and spacing of an axis of times: a point enters the first window that ends after it
+        self._time_axis = alignment + duration - period, period
+        self._room = _make_room(ROOM)
+        # the edge ids of results, all 0
+        self._edges = np.zeros(0, np.int64)
+        # the windows before this number are known
+        self._known: int | None = None
+
+    @property
+    def pending(self) -> int:
+        """The number of rows that ``span`` windows hold, of which the last has not ended."""
+        return int(self._counts[:, 2:].sum())
+
+    def find_changes(
+        self, batch: EventBatch, first: int, lists: bool, span: int
+    ) -> tuple[Int64s, Int64s, bool]:
+        """Return the rows' changes, at the numbers of windows.
+
+        A row is held from the earliest window that ends after its start to the latest one that
+        begins before its end. One in a gap touches no window: its first place is its last.
+        """
+        end = NO_ENDS if batch.are_points else freeze(batch.end)
+        return find_changes(
+            first, freeze(batch.start), end, freeze(batch.edge),
+            self._duration, self._period, self._alignment, lists, span,
+        )  # fmt: skip
+
+    def are_due(self, batch: EventBatch, limit: int) -> bool:
+        """Return True if all rows are points in order, each a single change below the limit."""
+        if not (self._is_even and batch.are_points and batch.in_order):
+            return False
+        # the end of the last window below the limit; a point at the end of time never ends
+        end = self._alignment + (limit - 1) * self._period + self._duration
+        return batch.highest_start < min(end, MAX_TIME - TICK)
+
+    def find_ends(self, batch: EventBatch) -> Int64s:
+        """Return the number after that of the latest window that begins before each row's end."""
+        ends: Int64s = self.find_changes(batch, 0, True, 0)[1][0]
+        return ends
+
+    def ends_none(self, cti: int) -> bool:
+        """Return True if all windows that end by the CTI are known."""
+        return self._limit(cti) == self._known
+
+    def limits(self, cti: int) -> tuple[int, int]:
+        """Return the number of the window before which changes are applied, for starts and ends.
+
+        They are those of the windows that end, and those so far of the first window that ends after
+        the CTI: no change of an earlier window is to come.
+        """
+        upto = self._limit(cti) + 1
+        return upto, upto
+
+    def _limit(self, cti: int) -> int:
+        if cti == MAX_TIME:
+            return EVERY_WINDOW
+        return (cti - self._alignment - self._duration) // self._period + 1
+
+    def find_next_due(self, at: int | None) -> int | None:
+        """Return the end of window number ``at``, or of the next one that already holds a row."""
+        numbers = [] if at is None else [at]
+        if self._known is not None and self._roster[0]:
+            numbers.append(self._known)
+        if not numbers:
+            return None
+        return min(self._alignment + min(numbers) * self._period + self._duration, MAX_TIME)
+
+    def cut(self, due: Due, keys: int, cti: int, sums: SumInput | None) -> Windows:
+        """Return the windows that end by the CTI and hold any row."""
+        if keys > len(self._counts) or keys + 2 > len(self._roster):
+            self._counts = grow_rows(self._counts, keys)
+            self._roster = grow(self._roster, keys + 2)
+        (found, out, there), r, within, empty = self._find_windows(due, self._limit(cti), sums)
+        if r > len(self._edges):
+            self._edges = grow(self._edges, r)
+        # copies, since the room is written again
+        start, end = found[3, :r].copy(), found[4, :r].copy()
+        windows = Windows(
+            start, end, self._edges[:r], found[0, :r], found[2, :r], found[1, :r], start
+        )
+        if sums is not None:
+            windows.sums = out[:r].copy(), there[:r].copy() if empty else None
+        return windows if within else self._cut_to_time(windows)
+
+    def _find_windows(
+        self, due: Due, limit: int, sums: SumInput | None
+    ) -> tuple[Room, int, bool, int]:
+        """Apply the changes and find the windows.
+
+        Return arrays of results, the number of these, True if all windows lie within time, and the
+        number of results without values.
+        """
+        window = -EVERY_WINDOW if self._known is None else self._known
+        self._known = limit
+        given = (
+            freeze(due.at), due.changes.what, due.changes.key,
+            *(self._time_axis if due.at_starts else _NUMBER_AXIS), self._counts, self._roster,
+            limit, MOST_WINDOWS, self._duration, self._period, self._alignment, *(sums or _NO_SUM),
+        )  # fmt: skip
+        room = self._room if len(due.at) < ROOM else _make_room(len(due.at))
+        i, r, window, lacking, within, empty = find_windows(0, 0, window, *given, *room)
+        while lacking:
+            if lacking > MOST_WINDOWS:
+                raise UnboundedWindowError(
+                    f"this CTI completes more than {MOST_WINDOWS:,} hopping windows at once: a row "
+                    "lives very long, or for ever. Hint: hopping_window2 gives a row only where "
+                    "something changes; or cut lifetimes first, with clip_event_duration(limit)."
+                )
+            room = _lengthen(room, r, lacking)
+            i, r, window, lacking, inside, more = find_windows(i, r, window, *given, *room)
+            within, empty = within and inside, empty + more
+        return room, r, within, empty
+
+    def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
+        """Set ``held`` to True for the keys that have rows in a window."""
+        size = len(self._counts)
+        held[:size] |= (self._counts[:, :2] != 0).any(axis=1)[: len(held)]
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        self._counts = kept.pick(self._counts, 0)
+        listed = int(self._roster[0])
+        self._roster[1 : 1 + listed] = kept.renumber(self._roster[1 : 1 + listed])
+
+    def _cut_to_time(self, windows: Windows) -> Windows:
+        """Cut windows at the ends of time; drop points that would come after the last tick."""
+        start = np.maximum(windows.start, MIN_TIME)
+        end = np.minimum(windows.end, MAX_TIME)
+        cut = dataclasses.replace(windows, start=start, end=end)
+        return cut.take(end < MAX_TIME) if self._points else cut
+
+    def cti(self, cti: int) -> int:
+        """Return the start of the earliest window that ends after the CTI; for points, the CTI."""
+        if self._points or cti in (MIN_TIME, MAX_TIME):
+            return cti
+        start = self._alignment + self._limit(cti) * self._period
+        return MIN_TIME if start < MIN_TIME else start if start < MAX_TIME else MAX_TIME
+
+
+def _make_room(size: int) -> Room:
+    return np.empty((5, size), np.int64), np.empty(size), np.empty(size, np.bool_)
+
+
+def _lengthen(room: Room, r: int, least: int) -> Room:
+    """Return more room, with the first ``r`` results in it."""
+    larger = _make_room(2 * least)
+    for into, written in zip(larger, room, strict=True):
+        into[..., :r] = written[..., :r]
+    return larger

@@ -1,0 +1,53 @@
+"""Causes of the results of hopping windows: the rows whose lifetimes overlap the window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.operators.causes.causes import Causes, find_causes
+from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.time_index import AliveIndex, expand
+from rxtemporal.operators.hopping_window.plan import HoppingWindows
+from rxtemporal.operators.windows.members import (
+    Asked,
+    has_own_lifetimes,
+    join_causes,
+    split_members,
+)
+from rxtemporal.operators.windows.user_causes import Candidates, list_members
+
+
+@find_causes.register
+def _hopping_windows(
+    operator: HoppingWindows, inputs: Sequence[History], output: History, rows: Int64s
+) -> Causes:
+    """Return the rows that a window held."""
+    asked = Asked.of(inputs[0], output, rows)
+    windows = _list_windows(operator, asked)
+    index = AliveIndex(asked.codes, asked.source.start, asked.source.end)
+    alive = index.overlap(asked.key[windows.of], windows.start, windows.end)
+    found = list_members(asked, operator.result, windows, alive)
+    members, _ = split_members(asked, operator.result, found)
+    return join_causes(asked, members)
+
+
+def _list_windows(operator: HoppingWindows, asked: Asked) -> Candidates:
+    """Return the windows that may have given the results."""
+    if has_own_lifetimes(operator.result, points=operator.points):
+        return _list_around(operator, asked)
+    start, end = asked.start, asked.end
+    if operator.points:
+        start, end = start - operator.duration, start
+    return Candidates(np.arange(len(start)), start, end)
+
+
+def _list_around(operator: HoppingWindows, asked: Asked) -> Candidates:
+    """Return all windows in which a result's lifetime lies."""
+    first = -((operator.alignment + operator.duration - asked.end) // operator.period)
+    last = (asked.start - operator.alignment) // operator.period
+    of, number = expand(first, last + 1)
+    start = operator.alignment + number * operator.period
+    return Candidates(of, start, start + operator.duration)

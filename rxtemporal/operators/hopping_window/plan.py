@@ -1,0 +1,116 @@
+"""hopping_window, tumbling_window and hopping_window2: windows of a regular grid."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rxtemporal.core.events import WindowOutput
+from rxtemporal.core.spans import Span, span
+from rxtemporal.core.ticks import TimeLike, time_ticks
+from rxtemporal.core.time_forms import find_span_form
+from rxtemporal.errors import ArgumentError
+from rxtemporal.operators.operator import Chain
+from rxtemporal.operators.snap.plan import snap_to_window_intervals
+from rxtemporal.operators.snapshot_window.plan import SnapshotWindows
+from rxtemporal.operators.windows.plan import TimeWindows, Windowed, windows
+
+if TYPE_CHECKING:
+    from rxtemporal.operators.windows.bounds import Bounds
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class HoppingWindows(TimeWindows):
+    """One result for each window of a regular grid that is not empty."""
+
+    duration: int
+    period: int
+    alignment: int
+    at: WindowOutput
+
+    @property
+    def window(self) -> str:
+        """The method that made the window; a window tumbles if its period is its duration."""
+        return "tumbling_window()" if self.duration == self.period else "hopping_window()"
+
+    @property
+    def cti_rule(self) -> str:
+        """The CTI held back by windows that have not ended, whose results begin at their starts."""
+        return "t" if self.points else "start of the earliest window that ends after t"
+
+    @property
+    def passes_time(self) -> bool:
+        """False unless results are points: the first row has results that begin before it."""
+        return self.points
+
+    @property
+    def points(self) -> bool:
+        """True if results are points at the windows' ends."""
+        return self.at is WindowOutput.POINT_AT_END
+
+    def bounds(self) -> Bounds:
+        """Return new bounds."""
+        from rxtemporal.operators.hopping_window.bounds import HoppingBounds
+
+        return HoppingBounds(self.duration, self.period, self.alignment, points=self.points)
+
+
+def hopping_window(
+    duration: Span,
+    period: Span,
+    alignment: TimeLike = 0,
+    *,
+    output: WindowOutput = WindowOutput.WINDOW,
+) -> Windowed[Chain]:
+    """Cut time into the windows ``[a + np, a + np + d)`` for every integer n.
+
+    ``a`` is the alignment, ``p`` the period and ``d`` the duration. A row belongs to each window
+    that overlaps its lifetime; empty windows give no result. By default a result lives for its
+    window, and the output CTI is the start of the earliest window that ends after the input CTI.
+    With ``output=WindowOutput.POINT_AT_END`` a result is a point that starts at the window's end,
+    and the CTI passes unchanged. The default alignment is 1970-01-01T00:00:00Z, a Thursday. A row
+    that never ends has results for the windows up to the CTI. If it is still open at the end of
+    time, this is an ``UnboundedWindowError``; use ``hopping_window2`` for such rows.
+    Source: StreamInsight's hopping windows.
+    """
+    if not isinstance(output, WindowOutput):
+        raise ArgumentError(f"output is rxt.WindowOutput.WINDOW or POINT_AT_END, got {output!r}")
+    grid = partial(
+        HoppingWindows,
+        duration=span(duration, "duration", least=1),
+        period=span(period, "period", least=1),
+        alignment=time_ticks(alignment),
+        time=find_span_form(duration, period, alignment),
+        at=output,
+    )
+    return windows(lambda result: grid(result=result))
+
+
+def tumbling_window(
+    duration: Span, alignment: TimeLike = 0, *, output: WindowOutput = WindowOutput.WINDOW
+) -> Windowed[Chain]:
+    """Cut time into adjacent windows: ``hopping_window`` with p = d.
+
+    The output CTI is the start of the window that contains the input CTI, since a result lives for
+    its window; with ``output=WindowOutput.POINT_AT_END`` the CTI passes unchanged.
+
+    Over datetimes the duration has a unit, as in ``tumbling_window("5s")``; over ticks it is a
+    number.
+    """
+    return hopping_window(duration, duration, alignment, output=output)
+
+
+def hopping_window2(duration: Span, period: Span, alignment: TimeLike = 0) -> Windowed[Chain]:
+    """Cut time into hopping windows with results only where the input changes.
+
+    This is ``snap_to_window_intervals`` followed by ``snapshot_window``. Each result lives for the
+    interval assigned to its window: it begins at the window's end and lasts one period. Consecutive
+    windows with the same rows share one result, so a row that never ends gives one result, not
+    one for each window. The output CTI is the end of the earliest window that ends after the
+    input CTI, so it is later than the input CTI. The default alignment is 1970-01-01T00:00:00Z.
+    Source: *Taming Hopping Windows*, ``HoppingWindow2``.
+    """
+    snapped = snap_to_window_intervals(duration, period, alignment)
+    name = "hopping_window2()"
+    return windows(lambda result: SnapshotWindows(window=name, result=result), (snapped,))

@@ -1,0 +1,1 @@
+"""Joins, and the matching of rows and fields of two streams."""

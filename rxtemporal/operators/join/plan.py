@@ -1,0 +1,233 @@
+"""Joins, and the matching of rows and fields of two streams."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rxtemporal.core.schema import check_field
+from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.expressions import check_row_by_row, infer_schema
+from rxtemporal.operators.operator import Keys, PartialOperator, RowExpression, TwoInputs
+from rxtemporal.operators.partition_keys import Fields, PartitionRule
+from rxtemporal.operators.stream import Other
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.step import TwoInputStep
+
+On = str | Sequence[str] | Mapping[str, str] | None
+Handed = tuple[str, Fields]
+
+
+def read_pairs(on: On, operator: str) -> tuple[tuple[str, str], ...]:
+    """Return ``on`` as pairs of a left and a right field."""
+    if on is None:
+        return ()
+    if isinstance(on, str):
+        on = [on]
+    # other iterables have no order (a set) or no names (an expression)
+    named = on if isinstance(on, Sequence) else ()
+    pairs = list(on.items()) if isinstance(on, Mapping) else [(name, name) for name in named]
+    if not pairs or not all(isinstance(name, str) for pair in pairs for name in pair):
+        raise ArgumentError(
+            f"{operator}: on is a field's name, names, or a mapping left -> right, got {on!r}. "
+            "Hint: a predicate of both sides goes into where=; cross_join means every pair."
+        )
+    if len(set(pairs)) < len(pairs):
+        raise ArgumentError(f"{operator}: on names a pair of fields twice: {on!r}")
+    return tuple(pairs)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Matcher(TwoInputs):
+    """Base class of operators that match rows of two streams."""
+
+    on: tuple[tuple[str, str], ...] = ()
+    where: pl.Expr | None = None
+    suffix: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.where is not None:
+            check_row_by_row(self.where, self.name)
+        if self.suffix is not None and (not isinstance(self.suffix, str) or not self.suffix):
+            raise ArgumentError(f"suffix is a non-empty str, got {self.suffix!r}")
+
+    @property
+    def holds(self) -> str:
+        """The rows that may still match others."""
+        return "rows of both inputs until they end before both CTIs, and open pairs"
+
+    def assume_fields(self, missing: int, known: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the fields used for matching: an input without rows needs no others."""
+        types = {key: known[key] for key in keys}
+        for pair in self.on:
+            if pair[1 - missing] in known:
+                types[pair[missing]] = known[pair[1 - missing]]
+        return pl.Schema(types)
+
+    def key_types(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> list[pl.DataType]:
+        """Return the types in which keys are compared, the group's keys first."""
+        types = [self._common(key, key, left, right) for key in keys]
+        return types + [self._common(mine, other, left, right) for mine, other in self.on]
+
+    def _common(self, mine: str, other: str, left: pl.Schema, right: pl.Schema) -> pl.DataType:
+        for name, schema, side in ((mine, left, "left"), (other, right, "right")):
+            check_field(name, schema, self.name, f"the {side} stream")
+        a, b = left[mine], right[other]
+        for kinds in ("is_integer", "is_float"):
+            if getattr(a, kinds)() and getattr(b, kinds)():
+                return pl.Int64() if kinds == "is_integer" else pl.Float64()
+        for name, dtype in ((mine, a), (other, b)):
+            if isinstance(dtype, pl.List):
+                raise SchemaError(f"{self.name}: {name!r} is {dtype}, which cannot be a key")
+        if a == b:
+            return a
+        if pl.Null() in (a, b):
+            return b if a == pl.Null() else a
+        raise SchemaError(
+            f"{self.name}: {mine!r} is {a} and {other!r} is {b}, which cannot be equal. "
+            "Hint: cast one of them with with_columns(…) first."
+        )
+
+    def merge_fields(
+        self, left: pl.Schema, right: pl.Schema, keys: Keys
+    ) -> tuple[dict[str, str], pl.Schema]:
+        """Return the new names of the right fields that are added, and the joined schema."""
+        types = self.key_types(left, right, keys)
+        once = set(keys) | {mine for mine, other in self.on if mine == other}
+        names = [*keys, *(mine for mine, _ in self.on)]
+        same = {name: dtype for name, dtype in zip(names, types, strict=True) if name in once}
+        fields = {name: same.get(name, dtype) for name, dtype in left.items()}
+        taken: dict[str, str] = {}
+        for name, dtype in right.items():
+            if name in once:
+                continue
+            new = name
+            if name in left:
+                if self.suffix is None:
+                    raise SchemaError(
+                        f"{self.name}: both streams have a field {name!r}. Hint: suffix='_right' "
+                        "renames the right one's fields that clash; or select() before."
+                    )
+                new = name + self.suffix
+            if new in fields:
+                raise SchemaError(
+                    f"{self.name}: two fields would be named {new!r}. Hint: choose another suffix."
+                )
+            taken[new], fields[new] = name, dtype
+        return taken, pl.Schema(fields)
+
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
+        """Return the rule: rows that agree in the group's keys and in ``on`` are seen together."""
+        left, right = schemas
+        pairs = (*((key, key) for key in keys), *self.on)
+        return PartitionRule(pairs, tuple(self.trace_fields(left, right, keys)))
+
+    def trace_fields(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
+        """Return the input fields whose values the output fields have."""
+        raise NotImplementedError
+
+    def list_expressions(
+        self, schemas: tuple[pl.Schema, ...], keys: Keys
+    ) -> Sequence[RowExpression]:
+        """Return the condition of pairs."""
+        if self.where is None:
+            return ()
+        # a name that both sides have gets a suffix, if there is none
+        named = dataclasses.replace(self, suffix=self.suffix or "_right")
+        left, right = schemas
+        return [RowExpression("where", self.where, named.merge_fields(left, right, keys)[1])]
+
+    def check_where(self, joined: pl.Schema) -> None:
+        """Raise an error if ``where`` is not a bool over the joined fields."""
+        if self.where is None:
+            return
+        types = infer_schema(joined, [self.where], self.name)
+        if len(types) != 1 or next(iter(types.values())) not in (pl.Boolean, pl.Null):
+            shown = ", ".join(f"{name}: {dtype}" for name, dtype in types.items())
+            raise SchemaError(
+                f"{self.name}: where= takes a predicate, got {self.where}, which gives {shown}"
+            )
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Join(Matcher):
+    """Both payloads while both rows are alive; ``name`` is the method that composed it."""
+
+    name: str = "join"
+
+    def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the left fields, then the right fields that are not shared through ``on``."""
+        if self.name == "join" and not (self.on or keys) and self.where is None:
+            raise ArgumentError(
+                "join has neither on= nor where=, so each row would meet every row of the other "
+                "stream. Hint: join(other, on=…) names the fields that have to be equal; "
+                "cross_join(other) means every pair."
+            )
+        _, schema = self.merge_fields(left, right, keys)
+        self.check_where(schema)
+        return schema
+
+    def trace_fields(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
+        """Return the fields of both sides."""
+        taken, _ = self.merge_fields(left, right, keys)
+        once = [*keys, *(mine for mine, other in self.on if mine == other)]
+        rights = {**taken, **{name: name for name in once}}
+        return [
+            *((name, (name, None)) for name in left),
+            *((new, (None, name)) for new, name in rights.items()),
+        ]
+
+    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
+        """Return a new step."""
+        from rxtemporal.operators.join.keys import KeyMatcher
+        from rxtemporal.operators.join.step import JoinedPayload, JoinStep
+
+        keying = KeyMatcher(keys, self.on, self.key_types(left, right, keys))
+        merged = JoinedPayload(*self.merge_fields(left, right, keys))
+        return JoinStep(keying, (left, right), merged, self.where, keys)
+
+
+def join(
+    other: Other, on: On = None, where: pl.Expr | None = None, *, suffix: str | None = None
+) -> PartialOperator:
+    """Return both payloads for each pair of matching rows, while both rows are alive.
+
+    Fields in ``on`` with the same name on both sides appear once. If other fields have the same
+    name, the right one gets ``suffix``; without a suffix this is an error. A pair is emitted when
+    both CTIs have passed its start, as a start edge while its end is not certain. Rows are held
+    until they have ended before both CTIs. The cost is proportional to the new rows and their
+    pairs.
+    Points meet points only at the same instant: ``to_signal`` or ``extend_lifetime`` lets the rows
+    of one side last.
+    Source: StreamInsight's and Trill's ``Join``.
+
+    ``on`` is a field's name, names, or a mapping left -> right; null matches nothing, NaN equals
+    NaN and -0.0 equals 0.0. ``where`` is a polars predicate over the joined fields; null is false.
+    Without both an ungrouped join is an error: ``cross_join`` pairs every row with every row.
+    Both streams must be ungrouped, or grouped by the same keys; then rows match only within their
+    group, where null equals null. The output CTI is the lower of the two input CTIs: an input that
+    does not advance holds everything back.
+
+    >>> import rxtemporal as rxt
+    >>> cars = rxt.from_events([rxt.IntervalEvent(1, 9, {"k": 1, "plate": "A"})])
+    >>> tolls = rxt.from_events([rxt.IntervalEvent(4, 20, {"k": 1, "toll": 7})])
+    >>> cars.join(tolls, on="k").to_events()
+    [IntervalEvent(4, 9, {'k': 1, 'plate': 'A', 'toll': 7})]
+    """
+    pairs = read_pairs(on, "join")
+    return PartialOperator(Join(on=pairs, where=where, suffix=suffix), other)
+
+
+def cross_join(
+    other: Other, where: pl.Expr | None = None, *, suffix: str | None = None
+) -> PartialOperator:
+    """Join every row with every row of the other stream that is alive at the same time.
+
+    The output, the CTI and the held rows are as in ``join``.
+    """
+    operator = Join(name="cross_join", where=where, suffix=suffix)
+    return PartialOperator(operator, other)

@@ -1,0 +1,1 @@
+"""reference: rows that are valid until the next row of their key."""

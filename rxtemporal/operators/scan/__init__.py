@@ -1,0 +1,1 @@
+"""scan: a user-defined stream operator, a function over consecutive rows with a state."""

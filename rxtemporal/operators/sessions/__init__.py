@@ -1,0 +1,1 @@
+"""session_window: a window for each session of a key."""

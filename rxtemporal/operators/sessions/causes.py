@@ -1,0 +1,28 @@
+"""Causes of the results of session windows: the rows that start in the session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.operators.causes.causes import Causes, find_causes
+from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.time_index import expand
+from rxtemporal.operators.sessions.plan import SessionWindows
+from rxtemporal.operators.sessions.table import SessionTable
+from rxtemporal.operators.windows.members import Asked, join_causes, split_members
+
+
+@find_causes.register
+def _session_windows(
+    operator: SessionWindows, inputs: Sequence[History], output: History, rows: Int64s
+) -> Causes:
+    """Return the rows of a session; and those of the sessions before it that limit it."""
+    asked = Asked.of(inputs[0], output, rows)
+    table = SessionTable.of(asked.source, asked.codes, operator.timeout, operator.max_duration)
+    # a point at the end comes after the session's last tick
+    session = table.at(asked.key, asked.start - operator.points)
+    of, place = expand(table.first[session], table.first[session + 1])
+    members, others = split_members(asked, operator.result, (of, table.row[place]))
+    of, place = expand(table.first[table.since[session]], table.first[session])
+    return join_causes(asked, members, [others, (of, table.row[place])])

@@ -1,0 +1,130 @@
+"""session_window: a window for each session of a key."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rxtemporal.core.events import WindowOutput
+from rxtemporal.core.spans import Span, span
+from rxtemporal.core.time_forms import find_span_form
+from rxtemporal.errors import ArgumentError
+from rxtemporal.operators.operator import Chain, Keys, Operator, RowExpression
+from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
+from rxtemporal.operators.windows.plan import Windowed, windows
+from rxtemporal.operators.windows.results_plan import ResultSpec
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.step import Step
+    from rxtemporal.operators.windows.start_windows import StartBounds
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class StartWindows(Operator):
+    """Windows that contain the rows that start in them, and the results over them."""
+
+    result: ResultSpec
+    at: WindowOutput
+    window = ""
+
+    @property
+    def name(self) -> str:
+        """The method that made the window, and the method of its results."""
+        return f"{self.window}.{self.result.name}"
+
+    @property
+    def points(self) -> bool:
+        """True if results are points at the windows' ends."""
+        return self.at is WindowOutput.POINT_AT_END
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the keys, then the fields of the results."""
+        return self.result.output(schema, keys)
+
+    def output_keys(self, keys: Keys) -> Keys:
+        """Return nothing: results end the grouping."""
+        return ()
+
+    def bounds(self, schema: pl.Schema, keys: Keys) -> StartBounds:
+        """Return new bounds of this kind of windows."""
+        raise NotImplementedError
+
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
+        """Return the rule: rows of one key are seen together."""
+        return partition_by_keys(keys, keys)
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.operators.windows.start_windows import StartWindowStep
+
+        output = self.output(schema, keys)
+        results = partial(self.result.make, schema, keys)
+        return StartWindowStep(self.bounds(schema, keys), results, output, points=self.points)
+
+    def list_expressions(
+        self, schemas: tuple[pl.Schema, ...], keys: Keys
+    ) -> Sequence[RowExpression]:
+        """Return what the results read."""
+        return self.result.list_expressions(schemas[0])
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class SessionWindows(StartWindows):
+    """One result for each session of a key."""
+
+    timeout: int
+    max_duration: int | None
+    window = "session_window()"
+
+    @property
+    def cti_rule(self) -> str:
+        """The CTI held back by open sessions, whose results begin at their starts."""
+        return "t" if self.points else "t, held at the start of the oldest open session"
+
+    @property
+    def holds(self) -> str:
+        """The rows of open sessions."""
+        return "the rows of sessions that have not ended"
+
+    def bounds(self, schema: pl.Schema, keys: Keys) -> StartBounds:
+        """Return new bounds."""
+        from rxtemporal.operators.sessions.bounds import SessionBounds
+
+        return SessionBounds(self.timeout, self.max_duration, schema, keys)
+
+
+def check_output(output: WindowOutput) -> WindowOutput:
+    """Return the argument; raise if it is not a ``WindowOutput``."""
+    if not isinstance(output, WindowOutput):
+        raise ArgumentError(f"output is rxt.WindowOutput.WINDOW or POINT_AT_END, got {output!r}")
+    return output
+
+
+def session_window(
+    timeout: Span,
+    max_duration: Span | None = None,
+    *,
+    output: WindowOutput = WindowOutput.WINDOW,
+) -> Windowed[Chain]:
+    """Make a window ``[first start, last start + timeout)`` for each session of a key.
+
+    Rows whose starts are less than ``timeout`` apart share a session; the window contains the rows
+    that start in it, whatever their ends. ``max_duration`` limits a session as in
+    ``session_lifetimes``. A result is emitted when no row can prolong the session; until then the
+    CTI is held at the start of the oldest open session, unless results are points at the windows'
+    ends. Held: the rows of open sessions.
+    """
+    most = None if max_duration is None else span(max_duration, "max_duration", least=1)
+    gap, at = span(timeout, "timeout", least=1), check_output(output)
+    made = partial(
+        SessionWindows,
+        timeout=gap,
+        max_duration=most,
+        at=at,
+        time=find_span_form(timeout, max_duration),
+    )
+    return windows(lambda result: made(result=result))

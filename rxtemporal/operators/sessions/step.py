@@ -1,0 +1,209 @@
+"""Sessions of rows, and lifetimes that last until the end of the session."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.due_queue import Queue
+from rxtemporal.engine.kept_keys import KeptKeys
+from rxtemporal.engine.keys import KeyCoder
+from rxtemporal.engine.rows import RowStore, grow
+from rxtemporal.engine.state import Stateful
+from rxtemporal.operators.windows.kernels.starts import (
+    expire_sessions,
+    follow_links,
+    gather_sessions,
+)
+
+# all of time: a longer span means the same, and sums with this one stay in int64
+LONGEST = MAX_TIME - MIN_TIME
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EndedSessions:
+    """Sessions that have ended, ``int64[w]`` each, and rows that began one.
+
+    ``first`` start, ``end``, ``key``; the rows are a list of ``count`` from ``head`` on. ``began``
+    ``int64[b]``: the rows that began a session, ended or not, in order of start.
+    """
+
+    began: Int64s
+    first: Int64s
+    end: Int64s
+    key: Int64s
+    head: Int64s
+    count: Int64s
+
+
+class Sessions(Stateful):
+    """Sessions of every key, over rows that the owner keeps by number.
+
+    A session ends ``timeout`` after its last start, or at its cap if that is earlier. It has ended
+    once the CTI has reached its end, since a row that starts there belongs to the next session.
+    Each open session is in the queue once; if it has been extended when it is due, it is queued
+    again for its new end. Holds a few numbers for each key, until its last start + ``timeout``.
+    """
+
+    held = ("_state", "_queued", "_expiry")
+
+    def __init__(self, timeout: int, max_duration: int | None) -> None:
+        self._timeout = min(timeout, LONGEST)
+        self._grid = 0 if max_duration is None else min(max_duration, LONGEST)
+        # first, last, cap, end, head, tail, count by key
+        self._state = [np.zeros(0, np.int64) for _ in range(7)]
+        self._queued = np.zeros(0, np.bool_)
+        self._expiry = Queue()
+
+    def grow(self, keys: int) -> None:
+        """Make room for so many keys."""
+        fills = (MAX_TIME, MIN_TIME, MAX_TIME, MIN_TIME, -1, -1, 0)
+        self._state = [
+            grow(column, keys, fill) for column, fill in zip(self._state, fills, strict=True)
+        ]
+        self._queued = grow(self._queued, keys, False)
+
+    def mark_keys(self, held: npt.NDArray[np.bool_], cti: int) -> None:
+        """Set ``held`` to True for the keys whose last session matters after a CTI.
+
+        A session that starts less than the timeout after its last start belongs to it, or has an
+        earlier cap because of it; none that starts later does.
+        """
+        last = self._state[1]
+        held[: len(last)] |= (cti < last + self._timeout)[: len(held)]
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        self._state = [kept.pick(column) for column in self._state]
+        self._queued = kept.pick(self._queued)
+        self._expiry.renumber(kept.new)
+
+    def advance(
+        self, cti: int, due: Int64s, start: Int64s, key: Int64s, link: Int64s
+    ) -> EndedSessions:
+        """Put the rows that are due into sessions; return the sessions that have ended by the CTI.
+
+        ``due``: all rows that start before the CTI, except those of earlier calls, in order of
+        start. ``start``, ``key``, ``link`` by row number; ``link`` is updated.
+        """
+        first, last, cap, end, head, tail, count = self._state
+        *later, asking, began = gather_sessions(
+            due, start, key, link, self._timeout, self._grid,
+            first, last, cap, end, head, tail, count, self._queued,
+        )  # fmt: skip
+        asked = np.concatenate([self._expiry.pop_due(cti + 1)[1], asking])
+        keys, goes_on = expire_sessions(asked, cti, end, count, self._queued)
+        self._expiry.push(end[goes_on], goes_on)
+        by_time = first[keys], end[keys], keys, head[keys], count[keys]
+        first[keys], count[keys] = MAX_TIME, 0
+        closed = (np.concatenate(pair) for pair in zip(later, by_time, strict=True))
+        return EndedSessions(began, *closed)
+
+    @property
+    def since(self) -> Int64s:
+        """The first start of each key's open session, by key; the end of time if there is none."""
+        return self._state[0]
+
+    def renumber(self, new: Int64s, keys: Int64s) -> None:
+        """Renumber the rows of open sessions, whose keys are among ``keys``."""
+        _, _, _, _, head, tail, count = self._state
+        is_open = keys[count[keys] > 0]
+        head[is_open], tail[is_open] = new[head[is_open]], new[tail[is_open]]
+
+
+# the columns of the rows that are held
+START, KEY, LINK, EDGE = range(4)
+
+
+class SessionLifetimesStep(Stateful):
+    """Lets each row live from its start to the end of its session; its own end is ignored.
+
+    A row leaves as a start edge once its start is committed, and its end edge follows when the
+    session has ended; if both are known at once, it leaves complete. Holds the rows whose session
+    has not ended, and a few numbers for each key until its last start + ``timeout``.
+    """
+
+    held = ("_keys", "_rows", "_starts", "_sessions", "_next_edge")
+
+    def __init__(
+        self, timeout: int, max_duration: int | None, schema: pl.Schema, keys: tuple[str, ...]
+    ) -> None:
+        self._keys = KeyCoder({key: schema[key] for key in keys})
+        self._rows = RowStore([np.int64] * 4, schema)
+        self._starts = Queue()
+        self._sessions = Sessions(timeout, max_duration)
+        self._next_edge = 1
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that wait for their start or for the end of their session."""
+        return len(self._rows)
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows that start before the CTI, and the ends of sessions up to it."""
+        self._keep(batch)
+        _, due = self._starts.pop_due(batch.cti)
+        start, key, link, edge = self._rows.columns
+        closed = self._sessions.advance(batch.cti, due, start, key, link)
+        session, ended = follow_links(closed.head, closed.count, link)
+        left = edge[ended]
+        edge[ended] = -1  # then the rows that are due and have not ended are those with edge 0
+        begun = due[edge[due] == 0]
+        edge[begun] = np.arange(self._next_edge, self._next_edge + len(begun))
+        self._next_edge += len(begun)
+        # a row that never ends and has left as a start edge stays as it is
+        changed = (closed.end[session] < MAX_TIME) | (left == 0)
+        result = self._make_result(
+            np.concatenate([ended[changed], begun]),
+            np.concatenate([closed.end[session][changed], np.full(len(begun), MAX_TIME)]),
+            np.concatenate([left[changed], edge[begun]]),
+            batch,
+        )
+        self._forget(ended)
+        if self._keys.is_full:
+            self._forget_keys(batch.cti)
+        return result
+
+    def _keep(self, batch: EventBatch) -> None:
+        begins = (batch.edge == 0) | (batch.end == MAX_TIME)
+        batch = batch if begins.all() else batch.take(begins)
+        key = self._keys.encode(batch.columns)
+        self._sessions.grow(len(self._keys))
+        n = len(batch)
+        columns = [batch.start, key, np.full(n, -1, np.int64), np.zeros(n, np.int64)]
+        self._starts.push(batch.start, self._rows.append(columns, batch.columns))
+
+    def _make_result(
+        self, numbers: Int64s, end: Int64s, edge: Int64s, batch: EventBatch
+    ) -> EventBatch:
+        columns = self._rows.columns
+        payload = self._rows.payload(numbers)
+        return EventBatch(columns[START][numbers], end, edge, payload, batch.cti, batch.keys)
+
+    def _forget_keys(self, cti: int) -> None:
+        """Forget keys that have no rows, and no session that matters after the CTI."""
+        held = np.zeros(len(self._keys), np.bool_)
+        self._rows.mark_keys(KEY, held)
+        self._sessions.mark_keys(held, cti)
+        kept = self._keys.forget(held)
+        if kept is not None:
+            self._rows.renumber_keys(KEY, kept)
+            self._sessions.keep_keys(kept)
+
+    def _forget(self, ended: Int64s) -> None:
+        """Release rows whose session has ended, and renumber if most are released."""
+        if not len(ended):
+            return
+        self._rows.release(ended)
+        new = self._rows.compact()
+        if new is None:
+            return
+        self._starts.renumber(new)
+        _, key, link, _ = self._rows.columns
+        self._sessions.renumber(new, key)
+        link[link >= 0] = new[link[link >= 0]]

@@ -1,0 +1,66 @@
+"""snap_to_window_intervals: lifetimes that cover the intervals assigned to hopping windows."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rxtemporal.core.spans import Span, span
+from rxtemporal.core.ticks import TimeLike, time_ticks
+from rxtemporal.core.time_forms import find_span_form
+from rxtemporal.operators.operator import Keys, RowOperator
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.step import Step
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class SnapToWindowIntervals(RowOperator):
+    """Lifetimes altered to cover the assigned interval of every hopping window they touch."""
+
+    name = "snap_to_window_intervals"
+    duration: int
+    period: int
+    alignment: int
+
+    @property
+    def cti_rule(self) -> str:
+        """The CTI, altered like a start."""
+        return "end of the earliest window that ends after t"
+
+    @property
+    def passes_time(self) -> bool:
+        """False: CTIs are altered even before the first row."""
+        return False
+
+    @property
+    def holds(self) -> str:
+        """The open rows that may still vanish."""
+        return "open rows in a gap between windows, until the CTI passes the next window's start"
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.operators.snap.step import SnapStep
+
+        return SnapStep(self.duration, self.period, self.alignment)
+
+
+def snap_to_window_intervals(
+    duration: Span, period: Span, alignment: TimeLike = 0
+) -> SnapToWindowIntervals:
+    """Alter lifetimes to cover the assigned interval of every hopping window they touch.
+
+    The windows are ``[a + np, a + np + d)`` for every integer n, where ``a`` is the alignment,
+    ``p`` the period and ``d`` the duration. The interval of a window is ``[end, end + p)``.
+    A row that touches no window (possible if p > d) vanishes. The CTI is altered like a start. Only
+    open rows in a gap between windows are held, until the CTI passes the start of the next window.
+    Source: *Taming Hopping Windows*, ``SnapToWindowIntervals``.
+    """
+    return SnapToWindowIntervals(
+        duration=span(duration, "duration", least=1),
+        period=span(period, "period", least=1),
+        alignment=time_ticks(alignment),
+        time=find_span_form(duration, period, alignment),
+    )

@@ -1,0 +1,1 @@
+"""stitch: adjacent rows of equal payload joined into one."""

@@ -1,0 +1,1 @@
+"""union: the rows of two streams with the same fields."""

@@ -1,0 +1,327 @@
+"""where, select, with_columns and drop: the relational operators that see one row at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import dis
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from rxtemporal.core.safe_text import brief
+from rxtemporal.core.schema import check_field, payload_schema
+from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.expressions import check_row_by_row, infer_schema
+from rxtemporal.operators.operator import Chain, Keys, Operator, RowExpression, RowOperator
+from rxtemporal.operators.partition_keys import Fields, PartitionRule, partition_by_row
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.step import Step
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Where(RowOperator):
+    """Rows whose payload satisfies a polars predicate."""
+
+    name = "where"
+    predicate: pl.Expr
+
+    def __post_init__(self) -> None:
+        check_row_by_row(self.predicate, self.name)
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the same schema; raise if the predicate is not a bool over it."""
+        types = infer_schema(schema, [self.predicate], self.name)
+        if len(types) != 1:
+            raise SchemaError(
+                f"where takes predicates of one result, and {self.predicate} gives {len(types)}. "
+                "Hint: combine them with pl.all_horizontal(…) or pl.any_horizontal(…)."
+            )
+        for dtype in types.values():
+            if dtype not in (pl.Boolean, pl.Null):
+                raise SchemaError(
+                    f"where takes a predicate, got {self.predicate} of type {dtype}. "
+                    "Hint: compare it with a value, as in pl.col('x') > 1."
+                )
+        return schema
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.operators.where.step import WhereStep
+
+        return WhereStep(self.predicate, schema)
+
+    def list_expressions(
+        self, schemas: tuple[pl.Schema, ...], keys: Keys
+    ) -> Sequence[RowExpression]:
+        """Return the predicate."""
+        return [RowExpression("the predicate", self.predicate, *schemas)]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class WhereRow(RowOperator):
+    """Rows for which a Python function of the payload is true."""
+
+    name = "where"
+    predicate: Callable[[dict[str, Any]], Any]
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the same schema."""
+        return schema
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.operators.where.step import WhereRowStep
+
+        return WhereRowStep(self.predicate)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Select(Operator):
+    """A new payload for every row; ``adds`` keeps the other fields, as ``with_columns`` does."""
+
+    expressions: tuple[pl.Expr, ...]
+    adds: bool = False
+    drops: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for expression in self.expressions:
+            check_row_by_row(expression, self.name)
+        if not self.expressions and not self.drops:
+            raise ArgumentError(f"{self.name} takes at least one field")
+
+    @property
+    def name(self) -> str:
+        """The method that composed it."""
+        return "drop" if self.drops else "with_columns" if self.adds else "select"
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the new schema; a grouped stream keeps its keys unchanged, first."""
+        for field in self.drops:
+            check_field(field, schema, "drop")
+        if lost := set(self.drops) & set(keys):
+            raise SchemaError(f"drop: {min(lost)!r} is a group key, which a grouped stream keeps")
+        new = infer_schema(schema, self.expressions, self.name)
+        computing = [e for e in self.expressions if not e.meta.is_column_selection()]
+        computed = set(infer_schema(schema, computing, self.name))
+        if changed := set(keys) & set(new) & computed:
+            raise SchemaError(
+                f"{self.name}: {min(changed)!r} is a group key and cannot be changed. "
+                "Hint: give the result another name, or compute it before group_by."
+            )
+        kept = schema if self.adds or self.drops else {key: schema[key] for key in keys}
+        fields = {name: dtype for name, dtype in kept.items() if name not in self.drops}
+        return pl.Schema({**fields, **new})
+
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
+        """Return the rule: each row is seen alone; fields only selected or renamed are kept."""
+        (schema,) = schemas
+        made: dict[str, Fields | None] = {}
+        for expression in self.expressions:
+            names = list(infer_schema(schema, [expression], self.name))
+            roots = expression.meta.root_names()
+            if expression.meta.is_column_selection():
+                made |= {name: (name,) for name in names}
+            elif expression.meta.is_column_selection(allow_aliasing=True) and len(roots) == 1:
+                made |= dict.fromkeys(names, (roots[0],))
+            else:
+                made |= dict.fromkeys(names)
+        stays = {name: (name,) for name in self.output(schema, keys) if name not in made}
+        known = {name: fields for name, fields in made.items() if fields is not None}
+        return PartitionRule(None, tuple({**stays, **known}.items()))
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.operators.where.step import SelectStep
+
+        return SelectStep(self.expressions, schema, self.output(schema, keys))
+
+    def list_expressions(
+        self, schemas: tuple[pl.Schema, ...], keys: Keys
+    ) -> Sequence[RowExpression]:
+        """Return the new fields."""
+        (schema,) = schemas
+        return [
+            RowExpression(name, expression, schema)
+            for expression in self.expressions
+            for name in infer_schema(schema, [expression], self.name)
+        ]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class SelectRow(Operator):
+    """A new payload for every row, computed from its payload by a Python function."""
+
+    name = "select"
+    function: Callable[[dict[str, Any]], Any]
+    schema: Any = None
+
+    def __post_init__(self) -> None:
+        # what annotations name is not there any more in a process that this is sent to
+        object.__setattr__(self, "schema", self._fields())
+
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the fields of the function's results; a grouped stream keeps its keys, first."""
+        fields = self._fields()
+        if named := set(keys) & set(fields):
+            raise SchemaError(
+                f"select: {min(named)!r} is a group key, which stays as it is. "
+                "Hint: leave it out of schema= and of what the function returns."
+            )
+        return pl.Schema({**{key: schema[key] for key in keys}, **fields})
+
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
+        """Return the rule: each row is seen alone, and only keys are known to be kept."""
+        return partition_by_row(keys)
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.operators.where.step import SelectRowStep
+
+        return SelectRowStep(self.function, self._fields(), keys)
+
+    def _fields(self) -> pl.Schema:
+        """Return the fields named by ``schema``, or else by the return annotation."""
+        given = _read_return_type(self.function) if self.schema is None else self.schema
+        if given is None:
+            raise ArgumentError(
+                "select cannot see what a function returns. Hint: name the fields, for example "
+                "schema={'celsius': float}, or annotate the function with the dataclass or "
+                "NamedTuple that it returns."
+            )
+        return payload_schema(given, lists=True)
+
+
+def _read_return_type(function: Callable[..., Any]) -> Any:
+    """Return the record type of a function's return annotation, or None."""
+    try:
+        returned = typing.get_type_hints(function).get("return")
+    except (NameError, TypeError):  # an annotation that names what is not there, or no function
+        return None
+    return returned if dataclasses.is_dataclass(returned) or hasattr(returned, "_fields") else None
+
+
+def select_by_function(what: tuple[Any, ...], named: dict[str, Any]) -> SelectRow | None:
+    """Return a ``SelectRow`` if one of the arguments of ``select`` is a Python function.
+
+    ``schema=`` then names the fields that the function returns; without a function it is an
+    ordinary field name.
+    """
+    functions = [each for each in what if callable(each) and not isinstance(each, pl.Expr)]
+    if not functions:
+        return None
+    others = [*what, *(name for name in named if name != "schema")]
+    if len(others) > 1:
+        raise ArgumentError(
+            f"select takes one function and schema=, or else fields and expressions, got {others}"
+        )
+    return SelectRow(function=functions[0], schema=named.get("schema"))
+
+
+Predicate = pl.Expr | Callable[[dict[str, Any]], Any]
+
+
+def where(*predicates: Predicate) -> Chain:
+    """Keep the rows whose payload satisfies every predicate; null is false.
+
+    Rows, lifetimes and CTIs pass unchanged and at once. Nothing is held. A predicate is a polars
+    expression computed row by row (aggregations, windows and shifts are errors), or a Python
+    function of the payload as a dict, which costs about a microsecond per row. For an edge row the
+    result for its start edge counts. ``ArgumentError``: a function has no return value.
+    """
+    if not predicates:
+        raise ArgumentError("where takes at least one predicate")
+    return Chain(tuple(_where(predicate) for predicate in predicates))
+
+
+def _where(predicate: Predicate) -> Operator:
+    if isinstance(predicate, pl.Expr):
+        return Where(predicate=predicate)
+    if callable(predicate):
+        if _returns_nothing(predicate):
+            raise ArgumentError(
+                f"the function given to where returns None for every row: {predicate!r}. Hint: it "
+                "returns True for the rows that stay: where(lambda row: row['x'] > 1)."
+            )
+        return WhereRow(predicate=predicate)
+    raise ArgumentError(
+        f"where takes polars expressions or functions of the row, got {predicate!r}. "
+        "Hint: where(pl.col('x') > 1), with import polars as pl."
+    )
+
+
+def _returns_nothing(function: Callable[..., Any]) -> bool:
+    """Return True if each return of a Python function gives the constant None."""
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
+        return False
+    given: list[Any] = []
+    before = None
+    for each in dis.get_instructions(code):
+        if each.opname == "RETURN_CONST":
+            given.append(each.argval)
+        elif each.opname == "RETURN_VALUE":
+            given.append(before.argval if before and before.opname == "LOAD_CONST" else ...)
+        before = each
+    return bool(given) and all(each is None for each in given)
+
+
+def select(*expressions: Any, **named: Any) -> Select | SelectRow:
+    """Give every row a new payload, as polars' ``select`` does.
+
+    Lifetimes and CTIs pass unchanged. Expressions are computed row by row; an expression that gives
+    a list of scalars makes a field for ``explode``. A grouped stream keeps its keys, first. Nothing
+    is held.
+
+    ``select(fn, schema=…)`` takes a Python function instead. It takes the payload as a dict and
+    returns the new payload: a dict, or the dataclass or NamedTuple of its return annotation.
+    ``schema`` (a mapping of names to types, a dataclass or a NamedTuple type) may be omitted if
+    there is such an annotation. The function costs some microseconds per row, and must return the
+    same result for the same payload. For an edge row the payload of its start edge counts. A result
+    that does not fit the schema is a ``SchemaError`` that shows the row.
+
+    >>> import rxtemporal as rxt
+    >>> readings = rxt.from_events([rxt.PointEvent(1, {"fahrenheit": 212})])
+    >>> def celsius(row):
+    ...     return {"celsius": (row["fahrenheit"] - 32) / 1.8}
+    >>> readings.select(celsius, schema={"celsius": float}).to_polars().rows()
+    [(1, 2, 100.0)]
+    """
+    return select_by_function(expressions, named) or Select(
+        expressions=_expressions(expressions, named)
+    )
+
+
+def with_columns(*expressions: str | pl.Expr, **named: Any) -> Select:
+    """Add fields to the payload, or replace fields; otherwise as ``select``.
+
+    Rows pass at once, lifetimes and CTIs unchanged. Nothing is held.
+    """
+    return Select(expressions=_expressions(expressions, named), adds=True)
+
+
+def drop(*fields: str) -> Select:
+    """Remove fields from the payload; otherwise as ``select``.
+
+    Rows, lifetimes and CTIs pass unchanged and at once. Nothing is held.
+    """
+    if not fields:
+        raise ArgumentError("drop takes at least one field")
+    return Select(expressions=(), drops=fields)
+
+
+def _expressions(positional: tuple[Any, ...], named: dict[str, Any]) -> tuple[pl.Expr, ...]:
+    expressions = [pl.col(each) if isinstance(each, str) else each for each in positional]
+    for name, value in named.items():
+        if isinstance(value, str):
+            value = pl.col(value)
+        if callable(value) and not isinstance(value, pl.Expr):
+            raise ArgumentError(
+                f"{name}= takes an expression or a value, got the function {brief(value)}. Hint: "
+                f"{name}=pl.col('x') * 2; or select(function, schema={{{name!r}: float}})."
+            )
+        expressions.append((value if isinstance(value, pl.Expr) else pl.lit(value)).alias(name))
+    return tuple(expressions)

@@ -1,0 +1,1 @@
+"""Windows as operators: bounds that group rows, and results over them."""

@@ -1,0 +1,366 @@
+"""Running aggregates: each with its state arrays and the kernel that updates them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rxtemporal.core import columns as core
+from rxtemporal.core.batch import Int64s
+from rxtemporal.core.columns import Nullable
+from rxtemporal.engine.kept_keys import KeptKeys
+from rxtemporal.engine.kernels.exact_sums import STOPPED
+from rxtemporal.engine.rows import Column, grow, grow_rows
+from rxtemporal.engine.state import Stateful
+from rxtemporal.errors import SchemaError
+from rxtemporal.operators.windows.field_values import read_floats, read_integers, read_valid
+from rxtemporal.operators.windows.kernels import aggregates as kernels
+from rxtemporal.operators.windows.kernels.extremes import drop_heaps, find_extremes
+from rxtemporal.operators.windows.kernels.float_sums import TURN, sum_floats, sum_windows
+from rxtemporal.operators.windows.kernels.variance import compute_variance
+
+Own = Sequence[Column]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+# value, valid, sums, rest, counts and mean of a kernel in ``float_sums``
+SumInput: TypeAlias = tuple[Column, Column, Column, Column, Column, bool]
+# sums or means, and the mask of those that have values; None: all have
+SumResult: TypeAlias = tuple[Floats, Bools | None]
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Changes:
+    """Starts and ends of rows, in the order in which they are applied.
+
+    ``what`` ``int64[n]``: row number ``what >> 3`` begins; where ``what & 1`` it ends, where
+    ``what & 2`` it is not needed after this, and where ``what & 4`` the next ``span`` windows hold
+    it, so that its end is no change of its own. ``key`` ``int64[rows]``: the keys by row number.
+    """
+
+    what: Int64s
+    key: Int64s
+    span: int = 0
+
+    def __len__(self) -> int:
+        return len(self.what)
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Samples:
+    """Points at which aggregates are read: of key ``of``, before change number ``at``.
+
+    ``at`` never falls. ``keys`` is the number of keys; ``window`` has another number for each
+    window, where one window is for all keys.
+    """
+
+    at: Int64s
+    of: Int64s
+    keys: int
+    window: Int64s | None = None
+
+    @property
+    def windows(self) -> Int64s:
+        """The numbers of the samples' windows; where there are none, they are not looked at."""
+        return self.at if self.window is None else self.window
+
+
+class RunningAggregate(Protocol):
+    """Aggregate that is updated as rows begin and end, for all keys at once."""
+
+    once: bool
+    """True if it takes rows that ``span`` windows hold as a single change."""
+
+    objects: bool
+    """True if it reads values as Python objects, from a series."""
+
+    @property
+    def dtypes(self) -> Sequence[Any]:
+        """The types of the arrays that ``columns`` returns."""
+
+    def columns(self, field: core.Column) -> list[Column | bool]:
+        """Return the arrays to keep for each row: the values that this aggregate reads."""
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept, for which no rows are alive."""
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
+        """Apply the changes (``own``: this aggregate's columns by row) and return the samples."""
+
+
+def _grow_sums(sums: Column, span: int, keys: int) -> Column:
+    """Return sums ``[1 + span, keys, …]`` with room for so many keys; new ones are 0."""
+    have = sums.shape[1]
+    if have >= keys:
+        return sums
+    larger = np.zeros((1 + span, max(keys, 2 * have, 64), *sums.shape[2:]), sums.dtype)
+    if have:
+        larger[:, :have] = sums
+    return larger
+
+
+def make_room(rest: Int64s) -> Int64s:
+    """Return the rests of exact sums with room for more of them."""
+    return grow_rows(rest, max(2 * len(rest), 512))
+
+
+class Count(Stateful):
+    """Count of the values that are not null."""
+
+    once, objects = True, False
+    dtypes = (np.bool_,)
+    held = ("_n", "_turn")
+
+    def __init__(self) -> None:
+        self._n = np.zeros((1, 0), np.int64)
+        self._turn = np.ones(1, np.int64)
+
+    def columns(self, field: core.Column) -> list[Column | bool]:
+        """Return which values are not null."""
+        return [read_valid(field)]
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        self._n = kept.pick(self._n)
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> Int64s:
+        """Return the counts, Int64."""
+        self._n = _grow_sums(self._n, changes.span, samples.keys)
+        return kernels.count(
+            changes.what, changes.key, own[0], samples.at, samples.of, samples.windows,
+            self._n, self._turn,
+        )  # fmt: skip
+
+
+class IntegerSum(Stateful):
+    """Exact sum of integers or bools; 0 for no values."""
+
+    once, objects = True, False
+    dtypes = (np.int64, np.bool_)
+    held = ("_total", "_rough", "_turn")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._total = np.zeros((1, 0), np.int64)
+        self._rough = np.zeros((1, 0), np.float64)
+        self._turn = np.ones(1, np.int64)
+
+    def columns(self, field: core.Column) -> list[Column | bool]:
+        """Return the values, and which are not null."""
+        return [read_integers(field), read_valid(field)]
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        self._total, self._rough = kept.pick(self._total), kept.pick(self._rough)
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
+        """Return the sums as Int64; raise if one overflows."""
+        self._total = _grow_sums(self._total, changes.span, samples.keys)
+        self._rough = _grow_sums(self._rough, changes.span, samples.keys)
+        sums, overflow = kernels.sum_integers(
+            changes.what, changes.key, own[0], own[1], samples.at, samples.of, samples.windows,
+            self._total, self._rough, self._turn,
+        )  # fmt: skip
+        if overflow >= 0:
+            raise SchemaError(
+                f"the sum {self._name!r} is larger than an Int64 holds. "
+                "Hint: cast the field to Float64 before summing."
+            )
+        return sums
+
+
+class FloatSum(Stateful):
+    """Exact sum of floats, rounded once; 0 for no values."""
+
+    once, objects = True, False
+    dtypes = (np.float64, np.bool_)
+    held = ("_sums", "_rest", "_counts")
+    _mean = False
+
+    def __init__(self) -> None:
+        self._sums = np.zeros((1, 0, 4), np.float64)
+        self._rest = np.zeros((1, 3), np.int64)
+        self._counts = np.array([0, 0, 0, 1, 0])
+
+    def columns(self, field: core.Column) -> list[Column | bool]:
+        """Return the values, and which are not null."""
+        return [read_floats(field), read_valid(field)]
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        self._sums = kept.pick(self._sums, 1)
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
+        """Return the sums, Float64."""
+        self.prepare(own, changes.span, samples.keys)
+        out, there = np.empty(len(samples.at)), np.empty(len(samples.at), np.bool_)
+        empty = self._continue(changes, own, samples, out, there)
+        return self.finish(out, there if empty else None)
+
+    def prepare(self, own: Own, span: int, keys: int) -> SumInput:
+        """Return the values and the state, with room for so many keys."""
+        self._sums = _grow_sums(self._sums, span, keys)
+        self._counts[:TURN] = 0
+        return own[0], own[1], self._sums, self._rest, self._counts, self._mean
+
+    def complete(
+        self, changes: Changes, own: Own, samples: Samples, sums: Floats, there: Bools | None
+    ) -> core.Column:
+        """Return the column of sums that were computed with the windows; compute the others."""
+        if self._counts[STOPPED]:
+            if there is None:
+                there = np.ones(len(sums), np.bool_)
+            self._rest = make_room(self._rest)
+            self._continue(changes, own, samples, sums, there)
+        return self.finish(sums, there)
+
+    def _continue(
+        self, changes: Changes, own: Own, samples: Samples, out: Floats, there: Bools
+    ) -> int:
+        """Compute the sums that are left; return how many of them have no values."""
+        what, key, at, of = changes.what, changes.key, samples.at, samples.of
+        empty = 0
+        while True:
+            state = own[0], own[1], self._sums, self._rest, self._counts, self._mean, out, there
+            if changes.span:
+                empty += sum_windows(what, key, at, of, samples.windows, *state)
+            else:
+                empty += sum_floats(what, key, at, of, *state)
+            if not self._counts[STOPPED]:
+                return empty
+            self._rest = make_room(self._rest)
+
+    def finish(self, sums: Floats, there: Bools | None) -> core.Column:
+        """Return the column of the sums."""
+        return sums
+
+
+class Average(FloatSum):
+    """Mean of the values that are not null; null for no values."""
+
+    _mean = True
+
+    def finish(self, sums: Floats, there: Bools | None) -> core.Column:
+        """Return the column of the means."""
+        return sums if there is None else Nullable(sums, there)
+
+
+class Variance(Stateful):
+    """Exact variance of the sample, or its root; null for fewer than two values."""
+
+    once, objects = False, False
+    dtypes = (np.float64, np.bool_)
+    held = ("_sums", "_squares", "_rest")
+
+    def __init__(self, *, root: bool) -> None:
+        self._root = root
+        self._sums = np.zeros((0, 4), np.float64)
+        self._squares = np.zeros((0, 5), np.float64)
+        self._rest = np.zeros((1, 3), np.int64)
+
+    def columns(self, field: core.Column) -> list[Column | bool]:
+        """Return the values, and which are not null."""
+        return [read_floats(field), read_valid(field)]
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        self._sums, self._squares = kept.pick(self._sums, 0), kept.pick(self._squares, 0)
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
+        """Return the variances, Float64."""
+        self._sums = grow_rows(self._sums, samples.keys)
+        self._squares = grow_rows(self._squares, samples.keys)
+        out, there = np.zeros(len(samples.at)), np.empty(len(samples.at), np.bool_)
+        progress = np.zeros(3, np.int64)
+        while True:
+            compute_variance(
+                changes.what, changes.key, own[0], own[1], samples.at, samples.of, self._root,
+                self._sums, self._squares, self._rest, progress, out, there,
+            )  # fmt: skip
+            if not progress[STOPPED]:
+                return Nullable(out, there)
+            self._rest = make_room(self._rest)
+
+
+class Extreme(Stateful):
+    """Least or greatest value; NaN if all values are NaN, null if there are none."""
+
+    once, objects = False, False
+    held = ("_living", "_removed", "_sizes", "_nans", "_value", "_left", "_right", "_free")
+
+    def __init__(self, dtype: pl.DataType, *, greatest: bool) -> None:
+        self._float = dtype.is_float()
+        self._greatest = greatest
+        self.dtypes: tuple[Any, ...] = (np.int64, np.bool_)
+        if self._float:
+            self.dtypes = (np.float64, np.bool_, np.bool_)
+        self._living = np.zeros(0, np.int64)
+        self._removed = np.zeros(0, np.int64)
+        self._sizes = np.zeros((2, 0), np.int64)
+        self._nans = Count()
+        self._value = np.zeros(0, np.float64 if self._float else np.int64)
+        self._left = np.zeros(0, np.int64)
+        self._right = np.zeros(0, np.int64)
+        self._free = np.zeros(1, np.int64)
+
+    def columns(self, field: core.Column) -> list[Column | bool]:
+        """Return the values in the kernel's order, which ones count, and for floats the NaNs."""
+        valid = read_valid(field)
+        if not self._float:
+            return [self._flip(np.asarray(read_integers(field), np.int64)), valid]
+        values = read_floats(field)
+        nan = np.isnan(values)
+        return [self._flip(values), valid & ~nan, valid & nan]
+
+    def _flip(self, values: Column) -> Column:
+        # the kernel finds the least value: reverse the order (-x does not for the least int64)
+        if not self._greatest:
+            return values
+        return -values if self._float else ~values
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        drop_heaps(
+            kept.gone, self._living, self._removed, self._value, self._left, self._right, self._free
+        )
+        self._living, self._removed = kept.pick(self._living), kept.pick(self._removed)
+        self._sizes = kept.pick(self._sizes)
+        self._nans.keep_keys(kept)
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
+        """Return the extremes, Float64 or Int64."""
+        self._living = grow(self._living, samples.keys, -1)
+        self._removed = grow(self._removed, samples.keys, -1)
+        self._sizes = grow(self._sizes, samples.keys)
+        self._make_room(len(changes))
+        values, there, empty = find_extremes(
+            changes.what, changes.key, own[0], own[1], samples.at, samples.of,
+            self._living, self._removed, self._sizes,
+            self._value, self._left, self._right, self._free,
+        )  # fmt: skip
+        values = self._flip(values)
+        if self._float:
+            nans = self._nans.sweep(changes, (own[2],), samples)
+            if empty:
+                values[~there] = np.nan
+                there |= nans > 0
+        return Nullable(values, there) if empty else values
+
+    def _make_room(self, more: int) -> None:
+        """Make sure that at least ``more`` nodes are unused."""
+        unused = int(self._free[0])
+        have, short = len(self._value), more - unused
+        if short <= 0:
+            return
+        self._value = grow(self._value, have + short)
+        self._left, self._right = grow(self._left, have + short), grow(self._right, have + short)
+        new = np.arange(have, len(self._value), dtype=np.int64)
+        stack = np.empty(len(self._value) + 1, np.int64)
+        stack[0] = unused + len(new)
+        stack[1 : unused + 1] = self._free[1 : unused + 1]
+        stack[unused + 1 : unused + 1 + len(new)] = new
+        self._free = stack

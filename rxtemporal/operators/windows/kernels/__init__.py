@@ -1,0 +1,1 @@
+"""Kernels of windows: compiled functions over arrays."""

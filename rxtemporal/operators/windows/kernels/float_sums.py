@@ -1,0 +1,309 @@
+"""Exact sums of floats over rows that come and go, rounded once for each result.
+
+A sum is two floats, a total and its rounding error (Knuth's exact sum of two), as long as these
+hold it exactly. A value with which they would not goes to the digits of ``exact_sums``: one of
+another magnitude, one that makes the total overflow, NaN and infinities.
+
+The state is ``sums`` ``float64[1 + span, keys, 4]``: the running sums and the ring, as in
+``aggregates``; of each the total, the error, the number of values, and the first node of its rest
+in ``rest``. ``counts`` ``int64[5]``: the progress; the place in the ring of rows that begin now;
+and over all keys the number of running values, since where it is 0 nothing is looked up.
+``by_place`` is ``sums`` as ``float64[…, 4]``, of which an index is faster.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.engine.kernels.compiled import jit
+from rxtemporal.engine.kernels.exact_sums import (
+    APPLIED,
+    LEAST,
+    SIZE,
+    STOPPED,
+    WRITTEN,
+    add_exactly,
+    add_float,
+    clear,
+    is_full,
+    load,
+    store,
+)
+from rxtemporal.operators.windows.kernels.aggregates import find_places
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Number = int | np.uint64
+
+
+# places in ``counts``, after those of the progress
+TURN, RUNNING = 3, 4
+
+
+@jit
+def sum_floats(
+    what: Ints,
+    key: Ints,
+    at: Ints,
+    of: Ints,
+    value: Floats,
+    valid: Bools,
+    sums: Floats,
+    rest: Ints,
+    counts: Ints,
+    mean: bool,
+    out: Floats,
+    there: Bools,
+) -> int:
+    """Write the sums, or the means, and which samples have values; return how many have none.
+
+    The arguments are as in ``aggregates``, and the state has no ring. The sum of nothing is 0.
+    """
+    by_place = sums.reshape((-1, 4))
+    i, s = counts[APPLIED], counts[WRITTEN]
+    empty = running = 0
+    fits = True
+    # one loop: there may be a sample for each change, and a call for each costs more than it does
+    while fits:
+        upto = at[s] if s < len(at) else len(what)
+        while i < upto:
+            row = np.uint64(what[i] >> 3)
+            if valid[row]:
+                k = np.uint64(key[row])
+                sign = 1 - 2 * (what[i] & 1)
+                if not _add(by_place, k, sign, value[row]):
+                    fits = _add_rest(by_place, k, sign, value[row], rest)
+                    if not fits:
+                        break
+                running += sign
+            i += 1
+        if not fits or s == len(at):
+            break
+        k = np.uint64(of[s])
+        values = by_place[k, 2]
+        total = by_place[k, 0] + by_place[k, 1]
+        if by_place[k, 3] != 0.0:
+            fits = not is_full(rest)
+            if not fits:
+                break
+            total = _settle(by_place, k, 0.0, 1, rest)
+        out[s] = total / max(values, 1.0) if mean else total
+        there[s] = values > 0
+        empty += int(not values > 0)
+        s += 1
+    counts[RUNNING] += running
+    counts[APPLIED], counts[WRITTEN], counts[STOPPED] = i, s, int(not fits)
+    return empty
+
+
+@jit
+def sum_windows(
+    what: Ints,
+    key: Ints,
+    at: Ints,
+    of: Ints,
+    window: Ints,
+    value: Floats,
+    valid: Bools,
+    sums: Floats,
+    rest: Ints,
+    counts: Ints,
+    mean: bool,
+    out: Floats,
+    there: Bools,
+) -> int:
+    """Write the results of ``sum_floats``, for rows that ``span`` windows hold and others.
+
+    ``window`` ``int64[r]``: another number for each window; a key with rows has a sample in each.
+    """
+    by_place = sums.reshape((-1, 4))
+    counts[STOPPED] = 0
+    s = counts[WRITTEN]
+    empty = 0
+    while s < len(at) and not counts[STOPPED]:
+        add_values(counts[APPLIED], at[s], what, key, value, valid, sums, by_place, rest, counts)
+        first = s
+        while s < len(at) and window[s] == window[first]:
+            s += 1
+        empty += write_sums(first, s, of, sums, by_place, rest, counts, mean, out, there)
+    add_values(counts[APPLIED], len(what), what, key, value, valid, sums, by_place, rest, counts)
+    return empty
+
+
+@jit
+def add_values(
+    begin: int,
+    end: int,
+    what: Ints,
+    key: Ints,
+    value: Floats,
+    valid: Bools,
+    sums: Floats,
+    by_place: Floats,
+    rest: Ints,
+    counts: Ints,
+) -> None:
+    """Apply the changes from number ``begin`` up to ``end``, unless the sum has stopped before."""
+    if counts[STOPPED]:
+        return
+    running = 0
+    ring = np.uint64(counts[TURN]) * np.uint64(sums.shape[1])
+    for i in range(begin, end):
+        change = what[np.uint64(i)]
+        row = np.uint64(change >> 3)
+        if valid[row]:
+            k = np.uint64(key[row])
+            once = change & 4
+            sign = 1 - 2 * (change & 1)
+            place = ring + k if once else k
+            if not (
+                _add(by_place, place, sign, value[row])
+                or _add_rest(by_place, place, sign, value[row], rest)
+            ):
+                counts[STOPPED] = 1
+                end = i
+                break
+            running += 0 if once else sign
+    counts[RUNNING] += running
+    counts[APPLIED] = end
+
+
+@jit
+def write_sums(
+    first: int,
+    last: int,
+    of: Ints,
+    sums: Floats,
+    by_place: Floats,
+    rest: Ints,
+    counts: Ints,
+    mean: bool,
+    out: Floats,
+    there: Bools,
+) -> int:
+    """Write the results of one window, from number ``first`` up to ``last``, and end the window.
+
+    They are those of the keys ``of``, which have to be all keys with rows. Returns how many have no
+    values. Writes nothing if the sum has stopped before.
+    """
+    if counts[STOPPED]:
+        return 0
+    span, keys = len(sums) - 1, np.uint64(sums.shape[1])
+    join, leave = find_places(span, counts[TURN])
+    ring, old = np.uint64(join) * keys, np.uint64(leave) * keys
+    running = span > 1 or counts[RUNNING] > 0
+    empty = 0
+    for s in range(first, last):
+        row = np.uint64(s)
+        k = np.uint64(of[row])
+        joins, leaves = ring + k, old + k
+        total = error = values = rests = 0.0
+        exact = True
+        if running:
+            total, error, values, rests = (
+                by_place[k, 0], by_place[k, 1], by_place[k, 2], by_place[k, 3],
+            )  # fmt: skip
+        x, more, count = by_place[joins, 0], by_place[joins, 1], by_place[joins, 2]
+        rests += by_place[joins, 3] + by_place[leaves, 3]
+        total, error, values, exact = _combine(total, error, values, x, more, count)
+        if span > 1:
+            x, more, count = by_place[leaves, 0], by_place[leaves, 1], by_place[leaves, 2]
+            after, low, left, fits = _combine(total, error, values, -x, -more, -count)
+            exact = exact and fits
+        if exact and rests == 0.0:
+            if span > 1:
+                by_place[k, 0], by_place[k, 1], by_place[k, 2] = after, low, left
+            total += error
+            for part in range(3):
+                by_place[leaves, part] = 0.0
+        elif is_full(rest):
+            counts[WRITTEN], counts[STOPPED] = s, 1
+            return empty
+        else:
+            total = _pass(by_place, k, joins, leaves, rest)
+        out[row] = total / max(values, 1.0) if mean else total
+        there[row] = values > 0
+        empty += int(not values > 0)
+    counts[TURN], counts[WRITTEN] = leave, last
+    return empty
+
+
+@jit
+def _add(sums: Floats, k: Number, sign: int, value: float) -> bool:
+    """Add a value to a sum, or take it away; if that is not all, do nothing and return False."""
+    x = float(value) * float(sign)
+    before, error = float(sums[k, 0]), float(sums[k, 1])
+    values = sums[k, 2] + float(sign)
+    total, more = add_exactly(before, x)
+    after = error + more
+    # false if a bit is lost, and also for NaN, to which infinities and an overflow lead
+    fits = after - error == more and after - more == error
+    if fits and values != 0.0:
+        sums[k, 0], sums[k, 1], sums[k, 2] = total, after, values
+        return True
+    return False
+
+
+@jit
+def _add_rest(sums: Floats, k: Number, sign: int, value: float, rest: Ints) -> bool:
+    """Do what ``_add`` does not; return False if that has to wait for room."""
+    if is_full(rest):
+        return False
+    sums[k, 2] += float(sign)
+    if sums[k, 2] == 0.0:
+        clear(sums, k, 2, rest)
+    else:
+        _settle(sums, k, value, sign, rest)
+    return True
+
+
+@jit
+def _combine(
+    total: float, error: float, values: float, x: float, more: float, count: float
+) -> tuple[float, float, float, bool]:
+    """Return a sum, its error and its number of values, with those of another sum added.
+
+    And True if these hold it exactly.
+    """
+    # floats of Python, if this is not compiled: those of numpy warn of an overflow
+    total, error, x, more = float(total), float(error), float(x), float(more)
+    values += count
+    after, lost = add_exactly(total, x)
+    both = error + more
+    low = both + lost
+    exact = both - error == more and both - more == error
+    exact = exact and low - both == lost and low - lost == both
+    return after, low, values, exact
+
+
+@jit
+def _settle(sums: Floats, k: Number, value: float, sign: int, rest: Ints) -> float:
+    """Add a value to a sum digit by digit, or take it away; return the sum, rounded."""
+    digits = np.zeros(SIZE, np.int64)
+    load(digits, sums, k, 2, rest, 1, LEAST)
+    add_float(digits, float(value), sign, LEAST)
+    return store(digits, sums, k, 2, rest, LEAST)
+
+
+@jit
+def _pass(sums: Floats, k: Number, joins: Number, leaves: Number, rest: Ints) -> float:
+    """Return the sum of a window, rounded: that of ``k`` and the one that joins it.
+
+    Leave in ``k`` the sum without the one that leaves, and nothing in that.
+    """
+    digits = np.zeros(SIZE, np.int64)
+    load(digits, sums, k, 2, rest, 1, LEAST)
+    load(digits, sums, joins, 2, rest, 1, LEAST)
+    total = store(digits, sums, k, 2, rest, LEAST)
+    digits = np.zeros(SIZE, np.int64)
+    load(digits, sums, k, 2, rest, 1, LEAST)
+    load(digits, sums, leaves, 2, rest, -1, LEAST)
+    store(digits, sums, k, 2, rest, LEAST)
+    sums[k, 2] += sums[joins, 2] - sums[leaves, 2]
+    clear(sums, leaves, 2, rest)
+    sums[leaves, 2] = 0.0
+    if sums[k, 2] == 0.0:
+        clear(sums, k, 2, rest)
+    return total

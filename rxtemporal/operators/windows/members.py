@@ -1,0 +1,141 @@
+"""Causes of the results of windows: which rows of a window a result stands on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.core.columns import Columns
+from rxtemporal.engine.keys import KeyCoder
+from rxtemporal.operators.causes.causes import BOUNDARY, ROW, Causes
+from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.time_index import Pairs
+from rxtemporal.operators.windows.results_plan import RANK, Apply, ResultSpec, TopK
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Asked:
+    """The result rows that are asked about, and the codes of their keys and of the input's.
+
+    ``rows``: their numbers in ``output``. ``start``, ``end``: their lifetimes.
+    """
+
+    source: History
+    output: History
+    rows: Int64s
+    codes: Int64s
+    key: Int64s
+
+    @classmethod
+    def of(cls, source: History, output: History, rows: Int64s) -> Asked:
+        """Return the rows with the codes of their keys."""
+        codes, key = code_keys(source, output.payload[rows])
+        return cls(source, output, rows, codes, key)
+
+    @property
+    def start(self) -> Int64s:
+        """The starts of the result rows."""
+        return self.output.start[self.rows]
+
+    @property
+    def end(self) -> Int64s:
+        """The ends of the result rows."""
+        return self.output.end[self.rows]
+
+
+def code_keys(source: History, results: pl.DataFrame) -> Pairs:
+    """Return a code for the key of each row of the input, and of each result."""
+    keys = list(source.keys)
+    if not keys:
+        return np.zeros(len(source.start), np.int64), np.zeros(results.height, np.int64)
+    coder = KeyCoder({key: source.payload.schema[key] for key in keys})
+    coded = (
+        coder.encode(Columns.from_frame(rows.select(keys))) for rows in (source.payload, results)
+    )
+    return next(coded), next(coded)
+
+
+def has_own_lifetimes(result: ResultSpec, *, points: bool) -> bool:
+    """Return True if user code chooses the lifetimes of results within their windows."""
+    return isinstance(result, Apply) and result.time_sensitive and not points
+
+
+def join_causes(asked: Asked, members: Pairs, bounds: Sequence[Pairs] = ()) -> Causes:
+    """Return the causes of results: pairs (number of the result asked about, row of the input)."""
+    parts = [members, *bounds]
+    of, row = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    role = np.full(len(of), BOUNDARY)
+    role[: len(members[0])] = ROW
+    return Causes.of_pairs(asked.rows[of], row, role=role)
+
+
+def split_members(asked: Asked, result: ResultSpec, members: Pairs) -> tuple[Pairs, Pairs]:
+    """Return the members of windows that a result stands on, and the others.
+
+    A result of ``top_k`` stands on its row and on those that rank before it; every other result
+    on all rows of its window.
+    """
+    if not isinstance(result, TopK):
+        return members, (members[0][:0], members[1][:0])
+    wanted = _find_better(asked, result, members)
+    return (members[0][wanted], members[1][wanted]), (members[0][~wanted], members[1][~wanted])
+
+
+def _find_better(asked: Asked, result: TopK, members: Pairs) -> npt.NDArray[np.bool_]:
+    """Return the mask of the members that a ranked row is, and of those that rank before it."""
+    of, row = members
+    own = _find_ranked(asked, members)
+    place = _rank(asked.source.payload, result)
+    limit = np.full(len(asked.rows), np.iinfo(np.int64).min)
+    limit[of[own]] = place[row[own]]
+    better = place[row] < limit[of]
+    better[own] = True
+    return np.asarray(better)
+
+
+def _rank(rows: pl.DataFrame, result: TopK) -> Int64s:
+    """Return the place of each row in the order of the ranks; equal values share one."""
+    by = rows.select(result.expression.alias(RANK)).to_series()
+    if by.dtype.is_float():
+        by = by + 0.0  # -0.0 ties with 0.0
+    ranks = by.rank("dense", descending=result.descending)
+    return ranks.fill_null(len(rows) + 1).cast(pl.Int64).to_numpy()
+
+
+def _find_ranked(asked: Asked, members: Pairs) -> Int64s:
+    """Return the place among the members of the row that each result repeats.
+
+    Equal results of a window are its equal rows in order.
+    """
+    of, row = members
+    fields = asked.source.payload.columns
+    places = np.flatnonzero(_is_equal(asked, fields, of, row))
+    places = places[np.lexsort((row[places], asked.source.start[row[places]], of[places]))]
+    first, count = np.unique(of[places], return_index=True, return_counts=True)[1:]
+    number = number_equal(asked.output)[asked.rows[of[places[first]]]]
+    return places[first + np.minimum(number, count - 1)]
+
+
+def _is_equal(
+    asked: Asked, fields: Sequence[str], of: Int64s, row: Int64s
+) -> npt.NDArray[np.bool_]:
+    """Return the mask of the pairs whose result has the same values as the row."""
+    equal = np.ones(len(of), np.bool_)
+    results = asked.rows[of]
+    for name in fields:
+        ours, theirs = asked.output.payload[name][results], asked.source.payload[name][row]
+        equal &= ours.eq_missing(theirs).to_numpy()
+    return equal
+
+
+def number_equal(history: History) -> Int64s:
+    """Return for each row the number of rows before it that are equal in lifetime and payload."""
+    rows = history.payload.with_columns(
+        pl.Series("__start__", history.start), pl.Series("__end__", history.end)
+    )
+    return rows.select(pl.int_range(pl.len()).over(rows.columns)).to_series().to_numpy()

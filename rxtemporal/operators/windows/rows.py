@@ -1,0 +1,88 @@
+"""Rows of each window, one by one, for expressions, ranks and users' own code."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.core.columns import Column, make_column
+from rxtemporal.engine.state import Stateful
+
+# columns beside the payload, under names that no payload is likely to have
+WINDOW, ROW_START, ROW_END = "__window__", "__start__", "__end__"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Contents:
+    """Rows that windows hold, in order of window and then of (start, payload), nulls first.
+
+    ``rows`` has the payload's fields, and ``__window__``, ``__start__``, ``__end__``: the number of
+    the window and the row's lifetime. ``starts``, ``ends`` ``int64[w]``: the windows' own.
+    """
+
+    rows: pl.DataFrame
+    starts: Int64s
+    ends: Int64s
+
+    @staticmethod
+    def from_pairs(
+        window: Int64s,
+        payload: pl.DataFrame,
+        start: Int64s,
+        end: Int64s,
+        starts: Int64s,
+        ends: Int64s,
+    ) -> Contents:
+        """Return the contents for pairs of windows and rows, sorted."""
+        # cut at the window's end: a later end may not be known yet
+        end = np.minimum(end, ends[window])
+        rows = payload.with_columns(
+            pl.Series(WINDOW, window), pl.Series(ROW_START, start), pl.Series(ROW_END, end)
+        )
+        # the end comes last, so that the order never depends on arrival
+        by = [WINDOW, ROW_START, *payload.columns, ROW_END]
+        sortable = [name for name in by if not isinstance(rows.schema[name], pl.List)]
+        return Contents(rows.sort(sortable, nulls_last=False, maintain_order=True), starts, ends)
+
+    def __len__(self) -> int:
+        """Return the number of windows."""
+        return len(self.starts)
+
+    def list_windows(self) -> list[tuple[int, pl.DataFrame]]:
+        """Return each window's number and its rows, the windows in order."""
+        numbers = self.rows[WINDOW].to_numpy()
+        cuts = np.flatnonzero(np.diff(numbers)) + 1
+        bounds = [0, *cuts.tolist(), len(numbers)] if len(numbers) else []
+        return [
+            (int(numbers[begin]), self.rows.slice(begin, end - begin))
+            for begin, end in pairwise(bounds)
+        ]
+
+
+class ListedAggregate(Stateful):
+    """Aggregate computed from the rows of each window."""
+
+    finished: ClassVar[bool] = False
+
+    def values(self, name: str, contents: Contents) -> Column:
+        """Return one value for each window, in order."""
+        raise NotImplementedError
+
+
+class ListedExpression(ListedAggregate):
+    """A polars expression over the rows of each window."""
+
+    def __init__(self, expression: pl.Expr, dtype: pl.DataType) -> None:
+        self._expression = expression
+        self._dtype = dtype
+
+    def values(self, name: str, contents: Contents) -> Column:
+        """Return the expression's value for each window."""
+        grouped = contents.rows.group_by(WINDOW, maintain_order=True)
+        series: Any = grouped.agg(self._expression.alias(name)).get_column(name)
+        return make_column(series.cast(self._dtype))

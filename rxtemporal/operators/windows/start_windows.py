@@ -1,0 +1,312 @@
+"""Windows that hold the rows that start in them (sessions, counts), and results over them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import Columns
+from rxtemporal.core.ticks import MAX_TIME, TICK
+from rxtemporal.engine.due_queue import Queue
+from rxtemporal.engine.kept_keys import KeptKeys
+from rxtemporal.engine.keys import KeyCoder
+from rxtemporal.engine.open_rows import OpenEdges
+from rxtemporal.engine.rows import RowStore, grow
+from rxtemporal.engine.state import Stateful
+from rxtemporal.operators.windows.aggregates import Changes
+from rxtemporal.operators.windows.bounds import NO_TIMES, Windows
+from rxtemporal.operators.windows.field_values import ResultTypes, make_arrays
+from rxtemporal.operators.windows.kernels.changes import BITS
+from rxtemporal.operators.windows.kernels.counts import find_oldest
+from rxtemporal.operators.windows.kernels.starts import follow_links
+from rxtemporal.operators.windows.results import ResultRows, WindowResults
+from rxtemporal.operators.windows.rows import Contents
+
+# columns of the rows that are held
+START, END, KEY, LINK, EDGE = range(5)
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class FinalWindows:
+    """Windows that are final, and the rows that start in them.
+
+    ``start``, ``end``, ``key`` ``int64[w]``: each window once, in order of (end, key). ``window``,
+    ``row`` ``int64[p]``: row number ``row[i]`` starts in window number ``window[i]``, in order of
+    window and start. A window that reaches ``MAX_TIME`` never ends.
+    """
+
+    start: Int64s
+    end: Int64s
+    key: Int64s
+    window: Int64s
+    row: Int64s
+
+    def __len__(self) -> int:
+        """Return the number of windows."""
+        return len(self.start)
+
+
+class _Waits(Stateful):
+    """Times since which keys wait for the end of a window; the oldest one is wanted.
+
+    Keys begin to wait in order of time, so entries are added at the end. Entries of finished waits
+    are skipped at the head, and elsewhere removed when the arrays are full. Holds an entry for each
+    unfinished wait, and up to as many more.
+    """
+
+    held = ("_time", "_key", "_done", "_height")
+
+    def __init__(self) -> None:
+        self._time = np.zeros(0, np.int64)
+        self._key = np.zeros(0, np.int64)
+        self._done = self._height = 0
+
+    def add(self, time: Int64s, key: Int64s, since: Int64s) -> None:
+        """Add waits; ``since`` is the oldest time that each key still waits for, by key."""
+        height = self._height + len(time)
+        if height > len(self._time):
+            height = self._make_room(len(time), since)
+        self._time[self._height : height] = time
+        self._key[self._height : height] = key
+        self._height = height
+
+    def _make_room(self, more: int, since: Int64s) -> int:
+        time, key = (column[self._done : self._height] for column in (self._time, self._key))
+        waits = time >= since[key]
+        self._done, self._height = 0, int(waits.sum())
+        room = 2 * self._height + more + 64
+        self._time = grow(time[waits], room)
+        self._key = grow(key[waits], room)
+        return self._height + more
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept, which wait for nothing."""
+        key = kept.renumber(self._key[self._done : self._height])
+        self._time = self._time[self._done : self._height][key >= 0]
+        self._key = key[key >= 0]
+        self._done, self._height = 0, len(self._key)
+
+    def find_first(self, since: Int64s) -> int:
+        """Return the oldest time since which a key still waits; the end of time if none does."""
+        self._done = find_oldest(self._time, self._key, self._done, self._height, since)
+        return int(self._time[self._done]) if self._done < self._height else MAX_TIME
+
+
+class StartBounds(Stateful):
+    """Bounds of windows that hold the rows that start in them, returned when final.
+
+    Its owner calls, for each batch and in this order:
+
+    1. ``take(batch)``: keeps the rows that begin. An end edge sets the end of its row if that is
+       still held; a window never waits for it.
+    2. ``close(cti)``: returns the windows that are final with the batch's CTI. Their rows can be
+       read until the next ``take``: ``payload(numbers)``, ``starts``, ``ends``.
+    3. ``cti(t, points=…)``: returns the output CTI, for results that are points at the windows'
+       ends or that live for the whole window.
+
+    Holds the rows that a later window may hold; ``rows`` counts them.
+    """
+
+    held: ClassVar[tuple[str, ...]] = ("keys", "_rows", "_starts", "_open", "_waiting")
+
+    def __init__(self, payload: pl.Schema, keys: tuple[str, ...]) -> None:
+        self.keys = KeyCoder({key: payload[key] for key in keys})
+        self._rows = RowStore([np.int64] * 5, payload)
+        self._starts = Queue()
+        self._open = OpenEdges()
+        self._waiting = _Waits()
+
+    @property
+    def rows(self) -> int:
+        """The number of rows held."""
+        return len(self._rows)
+
+    @property
+    def starts(self) -> Int64s:
+        """The rows' starts, by row number."""
+        return self._rows.columns[START]
+
+    @property
+    def ends(self) -> Int64s:
+        """The rows' known ends, by row number; ``MAX_TIME`` for open rows."""
+        return self._rows.columns[END]
+
+    def payload(self, numbers: Int64s) -> Columns:
+        """Return the payload of these rows, which may repeat and be in any order."""
+        return self._rows.payload(numbers)
+
+    def take(self, batch: EventBatch) -> None:
+        """Keep the rows that begin; set the ends of rows that are held already."""
+        self._compact()
+        closes = (batch.edge != 0) & (batch.end != MAX_TIME)
+        if not closes.any():
+            self._keep(batch)
+            return
+        self._keep(batch.take(~closes))
+        rows = self._open.close(batch.edge[closes])
+        held = rows >= 0
+        self._rows.columns[END][rows[held]] = batch.end[closes][held]
+        self._rows.columns[EDGE][rows[held]] = 0
+
+    def _keep(self, batch: EventBatch) -> None:
+        key = self.keys.encode(batch.columns)
+        self._grow(len(self.keys))
+        columns = [batch.start, batch.end, key, np.full(len(batch), -1, np.int64), batch.edge]
+        numbers = self._rows.append(columns, batch.columns)
+        self._starts.push(batch.start, numbers)
+        opens = batch.edge != 0
+        if opens.any():
+            self._open.open(batch.edge[opens], numbers[opens])
+
+    def close(self, cti: int) -> FinalWindows:
+        """Return the windows that are final with this CTI."""
+        _, due = self._starts.pop_due(cti)
+        return self._close(cti, due)
+
+    def cti(self, cti: int, *, points: bool) -> int:
+        """Return the output CTI for a CTI; call it after ``close``."""
+        if points or cti == MAX_TIME:
+            return cti
+        return min(cti, self._waiting.find_first(self._since))
+
+    def forget_keys(self, cti: int) -> None:
+        """Forget keys that no later row's window depends on after a CTI, if the keys are many."""
+        if not self.keys.is_full:
+            return
+        held = np.zeros(len(self.keys), np.bool_)
+        self._rows.mark_keys(KEY, held)
+        self._mark_keys(held, cti)
+        kept = self.keys.forget(held)
+        if kept is None:
+            return
+        self._rows.renumber_keys(KEY, kept)
+        self._waiting.keep_keys(kept)
+        self._keep_keys(kept)
+
+    def _release(self, rows: Int64s) -> None:
+        self._rows.release(rows)
+        edges = self._rows.columns[EDGE][rows]
+        if edges.any():
+            self._open.close(edges[edges != 0])
+
+    def _compact(self) -> None:
+        new = self._rows.compact()
+        if new is None:
+            return
+        self._starts.renumber(new)
+        if len(self._open):
+            self._open.renumber(new)
+        link, key = self._rows.columns[LINK], self._rows.columns[KEY]
+        link[link >= 0] = new[link[link >= 0]]
+        self._renumber(new, key)
+
+    @property
+    def _since(self) -> Int64s:
+        """The oldest start of each key's open window, by key; the end of time if it has none."""
+        raise NotImplementedError
+
+    def _grow(self, keys: int) -> None:
+        """Make room for so many keys."""
+        raise NotImplementedError
+
+    def _mark_keys(self, held: npt.NDArray[np.bool_], cti: int) -> None:
+        """Set ``held`` to True for the keys whose past windows matter for later rows."""
+        raise NotImplementedError
+
+    def _keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept."""
+        raise NotImplementedError
+
+    def _close(self, cti: int, due: Int64s) -> FinalWindows:
+        """Return the windows that are final; ``due``: the rows committed now, in order of start."""
+        raise NotImplementedError
+
+    def _renumber(self, new: Int64s, keys: Int64s) -> None:
+        """Update to new row numbers; ``keys`` has the key of each remaining row."""
+        raise NotImplementedError
+
+    def _in_order(
+        self, start: Int64s, end: Int64s, key: Int64s, head: Int64s, count: Int64s
+    ) -> FinalWindows:
+        order = np.lexsort((key, end))
+        listed = follow_links(head[order], count[order], self._rows.columns[LINK])
+        return FinalWindows(start[order], end[order], key[order], *listed)
+
+
+class StartWindowStep(Stateful):
+    """Computes the results of windows that hold the rows that start in them, once they are final.
+
+    Holds the rows that a later window may hold.
+    """
+
+    held = ("_bounds",)
+
+    def __init__(
+        self,
+        bounds: StartBounds,
+        results: Callable[[], WindowResults],
+        schema: pl.Schema,
+        *,
+        points: bool,
+    ) -> None:
+        self._bounds = bounds
+        self._results = results
+        self._types = ResultTypes(schema)
+        self._points = points
+
+    @property
+    def rows(self) -> int:
+        """The number of rows held."""
+        return self._bounds.rows
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Take rows that start, and return the results of the windows that are final."""
+        self._bounds.take(batch)
+        found = self._bounds.close(batch.cti)
+        cti = self._bounds.cti(batch.cti, points=self._points)
+        result = self._make_result(found, cti)
+        self._bounds.forget_keys(batch.cti)
+        return result
+
+    def _make_result(self, found: FinalWindows, cti: int) -> EventBatch:
+        if not len(found):
+            return EventBatch(*NO_TIMES, self._types.empty, cti)
+        start, end = found.start, found.end
+        if self._points:
+            start, end = end, np.minimum(end + TICK, MAX_TIME)
+        made = self._compute(found)
+        of = np.arange(len(found)) if made.of is None else made.of
+        start, end = start[of], end[of]
+        if made.lifetimes is not None and not self._points:
+            start, end = made.lifetimes
+        keys = self._bounds.keys.decode(found.key[of]).columns
+        payload = self._types.cast([*keys, *made.columns], len(of))
+        result = EventBatch.of_rows(start, end, payload, cti)
+        # a window that reaches the end of time has no point there
+        return result.take(result.start < MAX_TIME)
+
+    def _compute(self, found: FinalWindows) -> ResultRows:
+        """Compute the results of each window from its rows."""
+        results = self._results()
+        payload = self._bounds.payload(found.row)
+        pairs, count = len(found.row), len(found)
+        at, alive = np.full(count, pairs), np.bincount(found.window, minlength=count)
+        no = np.zeros(count, np.int64)
+        windows = Windows(found.start, found.end, no, np.arange(count), at, alive)
+        # to the aggregates each pair of a window and a row is a row, with the window as its key
+        changes = Changes(np.arange(pairs) << BITS, found.window)
+        own = make_arrays(results.columns(payload), results.dtypes, pairs)
+        swept = results.sweep(windows, changes, own, count)
+        contents = None
+        if results.lists:
+            contents = Contents.from_pairs(
+                found.window, payload.frame, self._bounds.starts[found.row],
+                self._bounds.ends[found.row], found.start, found.end,
+            )  # fmt: skip
+        return results.compute(swept, contents)

@@ -1,0 +1,335 @@
+"""Windows along an axis: one sweep finds the windows, further sweeps compute the results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import Column, Columns
+from rxtemporal.core.ticks import TICK
+from rxtemporal.engine.codec import Captured
+from rxtemporal.engine.due_queue import Queue
+from rxtemporal.engine.kernels.compiled import freeze
+from rxtemporal.engine.kernels.order import merge
+from rxtemporal.engine.keys import KeyCoder
+from rxtemporal.engine.open_rows import OpenEdges
+from rxtemporal.engine.rows import RowStore, grow, relink
+from rxtemporal.engine.state import Stateful
+from rxtemporal.engine.step import find_earliest_due
+from rxtemporal.operators.windows.aggregates import Changes
+from rxtemporal.operators.windows.bounds import NO_TIMES, NOTHING_DUE, Bounds, Due, Windows
+from rxtemporal.operators.windows.field_values import ResultTypes, make_arrays
+from rxtemporal.operators.windows.kernels.changes import BITS, ENDS, LAST, list_points, release_done
+from rxtemporal.operators.windows.kernels.rows import list_rows
+from rxtemporal.operators.windows.results import Swept, WindowResults
+from rxtemporal.operators.windows.rows import Contents
+from rxtemporal.operators.windows.small_batches import ROWS, SmallBatches
+
+# first columns of the rows that are held; those of the results follow
+KEY, START, END, AFTER, BEFORE = range(5)
+
+# rows that begin, the columns of their keys, and the values that are read of each row
+NewRows: TypeAlias = tuple[EventBatch, Sequence[Column], Sequence[Any]]
+
+
+class WindowStep(Stateful):
+    """Computes results over windows of rows with starts and ends, for all keys at once.
+
+    A row's start and its end are two changes, at their places on the bounds' axis; those below the
+    bounds' limits are swept in order. A window that has begun and not ended by then leaves as a
+    start edge, and the change that ends it closes that edge.
+
+    Holds the rows that have not ended before the CTI, and for each key with rows its running
+    aggregates and open window. A batch costs the changes that are due, not the rows alive. Rows of
+    small batches with which no window ends are taken up together, and rows of which all changes
+    are due at once are not held.
+    """
+
+    held = (
+        "_keys", "_bounds", "_results", "_rows", "_begins", "_ends", "_open", "_head",
+        "_open_results", "_next_edge",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        bounds: Bounds,
+        results: WindowResults,
+        payload: pl.Schema,
+        schema: pl.Schema,
+        keys: tuple[str, ...],
+        *,
+        points: bool = False,
+    ) -> None:
+        self._keys = KeyCoder({key: payload[key] for key in keys})
+        self._points = points
+        self._bounds = bounds
+        self._results = results
+        self._types = ResultTypes(schema)
+        self._lists = results.lists
+        self._span = bounds.span if results.once else 0
+        own: list[Any] = [np.int64] * 5 if self._lists else [np.int64]
+        self._own = len(own)
+        self._rows = RowStore([*own, *results.dtypes], payload if self._lists else None)
+        # not held: a state is saved once they are taken up
+        self._waiting = SmallBatches()
+        self._begins, self._ends = Queue(), Queue()
+        self._open = OpenEdges()
+        self._head = np.zeros(0, np.int64)
+        # results emitted as start edges: their ids and payload, by window
+        self._open_results: dict[int, tuple[int, Columns]] = {}
+        self._next_edge = 1
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that wait: those held, and those that are only added up by now."""
+        return len(self._rows) + self._waiting.count + self._bounds.pending
+
+    @property
+    def next_due(self) -> int | None:
+        """The CTI with which a window may next become known."""
+        # a step that runs may take up the rows that wait: they are read first
+        waiting = self._waiting.earliest
+        at = find_earliest_due([self._begins, self._ends])
+        if waiting is not None:
+            place = int(self._bounds.find_changes(waiting, 0, False, 0)[0][0, 0])
+            at = place if at is None else min(at, place)
+        return self._bounds.find_next_due(at)
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Take rows that begin, end, or both; return the results that are known now."""
+        limits, waits = self._bounds.limits(batch.cti), self._bounds.ends_none(batch.cti)
+        due = self._take(batch, limits[0], waits)
+        if due is None and not waits:  # many changes at once cost less
+            due = self._pop_due(limits)
+        if due is None:
+            return self._make_none(batch.cti)
+        keys, span = len(self._keys), self._span
+        sums = self._results.prepare_sum(due.values, span, keys) if span else None
+        windows = self._bounds.cut(due, keys, batch.cti, sums)
+        self._waiting.clear()  # only now, for those who ask while the step runs
+        if not len(due.at) and not len(windows):
+            return self._make_none(batch.cti)
+        result = self._make_result(windows, due, batch.cti)
+        self._forget(due.changes.what)
+        if self._keys.is_full:
+            self._forget_keys()
+        return result
+
+    def _make_none(self, time: int) -> EventBatch:
+        return EventBatch(*NO_TIMES, self._types.empty, self._bounds.cti(time))
+
+    def _pop_due(self, limits: tuple[int, int]) -> Due:
+        """Return the changes of the rows held that are due."""
+        at, what = merge(*self._begins.pop_due(limits[0]), *self._ends.pop_due(limits[1]))
+        columns = self._rows.arrays
+        values = [freeze(column) for column in columns[self._own :]]
+        return Due(at, Changes(what, columns[KEY], self._span), values)
+
+    def capture(self) -> Captured:
+        """Return the state, in which no row waits to be taken up."""
+        self._take_up()
+        return super().capture()
+
+    def load(self, data: bytes) -> None:
+        """Continue from a saved state."""
+        super().load(data)
+        self._waiting.clear()
+
+    def _take(self, batch: EventBatch, limit: int, waits: bool) -> Due | None:
+        """Take up rows; return their changes if all are due at once, and no other row is held."""
+        if self._lists or batch.has_edges:
+            self._take_up()
+            if len(batch):
+                self._keep_edges(batch)
+            return None
+        new = self._collect(batch, waits)
+        if new is None:
+            return None
+        due = self._begin(*new, limit)
+        if due is None:
+            self._waiting.clear()
+        return due
+
+    def _collect(self, batch: EventBatch, waits: bool) -> NewRows | None:
+        """Return the rows to take up now; None if there are none, or if they wait for others.
+
+        Those that have waited stay there until they are taken up.
+        """
+        waiting = self._waiting
+        if len(batch):
+            keys, values = self._keys.select(batch.columns), self._results.columns(batch.columns)
+            if not (waiting.count or (waits and len(batch) < ROWS)):
+                return batch, keys, values
+            waiting.add(batch, keys, values)
+        if not waiting.count or (waits and not waiting.is_full):
+            return None
+        return waiting.concat()
+
+    def _take_up(self) -> None:
+        """Keep the rows that wait for others."""
+        if self._waiting.count:
+            self._begin(*self._waiting.concat())
+            self._waiting.clear()
+
+    def _keep_edges(self, batch: EventBatch) -> None:
+        """Keep the rows that begin, and end those kept earlier of which there are end edges."""
+        closes = batch.find_ends()
+        begins = batch if closes is None else batch.take(~closes)
+        columns = begins.columns
+        self._begin(begins, self._keys.select(columns), self._results.columns(columns))
+        if closes is None:
+            return
+        ended = batch.take(closes)
+        rows = self._open.close(ended.edge)
+        ends = self._bounds.find_ends(ended)
+        self._ends.push(ends, (rows << BITS) | ENDS | LAST)
+        if self._lists:
+            self._rows.columns[END][rows] = ended.end
+
+    def _begin(
+        self,
+        batch: EventBatch,
+        keys: Sequence[Column],
+        values: Sequence[Any],
+        limit: int = NOTHING_DUE,
+    ) -> Due | None:
+        """Keep rows that begin, with these values, and queue their starts and ends.
+
+        If no row is held and all changes are due, which is so below ``limit``, keep nothing and
+        return the changes. Without ``limit`` no change is.
+        """
+        n, first = len(batch), self._rows.height
+        key = self._keys.encode_columns(keys) if keys else np.zeros(n, np.int64)
+        if not first and self._span and self._bounds.are_due(batch, limit):
+            return self._make_due(batch.start, list_points(n), key, values, at_starts=True)
+        begins, ends, in_order = self._bounds.find_changes(batch, first, self._lists, self._span)
+        if not first and in_order and not ends.size and begins[0, -1] < limit:
+            return self._make_due(begins[0], begins[1], key, values)
+        own: list[Any] = [key]
+        if self._lists:
+            none = np.full(n, -1, np.int64)
+            own += [batch.start, batch.end, none, none]
+        self._rows.extend([*own, *values], batch.columns if self._lists else None)
+        if batch.has_edges:
+            opens = np.flatnonzero(batch.edge)
+            self._open.open(batch.edge[opens], first + opens)
+        self._begins.push(begins[0], begins[1], in_order=in_order)
+        self._ends.push(ends[0], ends[1])
+        return None
+
+    def _make_due(
+        self,
+        at: Int64s,
+        what: Int64s,
+        key: Int64s,
+        values: Sequence[Any],
+        *,
+        at_starts: bool = False,
+    ) -> Due:
+        arrays = make_arrays(values, self._results.dtypes, len(key))
+        return Due(at, Changes(what, key, self._span), arrays, at_starts)
+
+    def _make_result(self, windows: Windows, due: Due, time: int) -> EventBatch:
+        swept = self._results.sweep(windows, due.changes, due.values, len(self._keys))
+        cti = self._bounds.cti(time)
+        if self._lists:
+            return self._list_results(swept, windows, due.changes).replace(cti=cti)
+        if not len(windows):
+            return EventBatch(*NO_TIMES, self._types.empty, cti)
+        made = self._results.compute(swept, None)
+        payload = self._add_keys(made.columns, windows.key)
+        return EventBatch(*self._lifetimes(windows), windows.edge, payload, cti)
+
+    def _lifetimes(self, windows: Windows) -> tuple[Int64s, Int64s]:
+        """Return the lifetimes of results: the windows' own, or points at their ends."""
+        return (windows.end, windows.end + TICK) if self._points else (windows.start, windows.end)
+
+    def _add_keys(self, columns: Sequence[Column], key: Int64s) -> Columns:
+        """Return a payload with the keys first, in the types of the output schema."""
+        return self._types.cast([*self._keys.take(key), *columns], len(key))
+
+    def _list_results(self, swept: Swept, windows: Windows, changes: Changes) -> EventBatch:
+        """Return the results of windows whose rows are read one by one.
+
+        The results of a window that leaves as a start edge are kept until it ends, since a user's
+        code may return something else when called again.
+        """
+        self._head = grow(self._head, len(self._keys), -1)
+        columns = self._rows.columns
+        pairs = list_rows(
+            changes.what, changes.key, windows.at, windows.key, ~windows.is_end,
+            self._head, columns[AFTER], columns[BEFORE],
+        )  # fmt: skip
+        closing = [self._close_window(windows, w) for w in np.flatnonzero(windows.is_end).tolist()]
+        new = windows.take(~windows.is_end)
+        if len(new):
+            number = np.cumsum(~windows.is_end) - 1
+            swept = [None if s is None else s[~windows.is_end] for s in swept]
+            closing.append(self._open_windows(swept, new, number[pairs[0]], pairs[1]))
+        return (
+            EventBatch.concat(closing) if closing else EventBatch(*NO_TIMES, self._types.empty, 0)
+        )
+
+    def _close_window(self, windows: Windows, w: int) -> EventBatch:
+        first, payload = self._open_results.pop(int(windows.edge[w]))
+        ids = np.arange(first, first + payload.height)
+        start = np.full(len(ids), windows.start[w])
+        return EventBatch(start, np.full(len(ids), windows.end[w]), ids, payload, 0)
+
+    def _open_windows(
+        self, swept: Swept, windows: Windows, window: Int64s, row: Int64s
+    ) -> EventBatch:
+        columns = self._rows.columns
+        held = Contents.from_pairs(
+            window, self._rows.payload(row).frame, columns[START][row], columns[END][row],
+            windows.start, windows.end,
+        )  # fmt: skip
+        made = self._results.compute(swept, held)
+        of = np.arange(len(windows)) if made.of is None else made.of
+        payload = self._add_keys(made.columns, windows.key[of])
+        opens = windows.edge[of] != 0
+        ids = np.where(opens, self._next_edge + np.cumsum(opens) - 1, 0)
+        self._next_edge += int(opens.sum())
+        for w in np.flatnonzero(windows.edge != 0).tolist():
+            first, end = np.searchsorted(of, [w, w + 1]).tolist()
+            mine = payload.slice(first, end)
+            self._open_results[int(windows.edge[w])] = int(ids[first]) if len(mine) else 0, mine
+        start, end = (times[of] for times in self._lifetimes(windows))
+        if made.lifetimes is not None and not self._points:
+            start, end = made.lifetimes
+        return EventBatch(start, end, ids, payload, 0)
+
+    def _forget_keys(self) -> None:
+        """Forget keys that have no rows and no open window."""
+        held = np.zeros(len(self._keys), np.bool_)
+        self._rows.mark_keys(KEY, held)
+        self._bounds.mark_keys(held)
+        kept = self._keys.forget(held)
+        if kept is None:
+            return
+        self._rows.renumber_keys(KEY, kept)
+        self._bounds.keep_keys(kept)
+        self._results.keep_keys(kept)
+        self._head = kept.pick(self._head)
+
+    def _forget(self, what: Int64s) -> None:
+        """Release the rows that are not needed any more, and renumber if most are released."""
+        waits = self._begins.has_entries or self._ends.has_entries or self._lists or len(self._open)
+        if not waits:  # then no row is needed
+            self._rows.clear()
+            return
+        self._rows.release_by(release_done, what)
+        new = self._rows.compact()
+        if new is None:
+            return
+        self._begins.renumber(new, BITS)
+        self._ends.renumber(new, BITS)
+        if len(self._open):
+            self._open.renumber(new)
+        if self._lists:
+            columns = self._rows.columns
+            relink(new, columns[KEY], self._head, columns[AFTER], columns[BEFORE])
