@@ -21,15 +21,14 @@ from rxtemporal.debug.columns import (
     encode_ticks,
 )
 from rxtemporal.debug.windows import find_windows
-from rxtemporal.operators.causes.history import CTI, NEVER, History
-from rxtemporal.operators.plan import Node
+from rxtemporal.operators.causes.history import CTI, NEVER, History, PlanNode
 from rxtemporal.runtime.stalls import format_time
 
 if TYPE_CHECKING:
     from rxtemporal.lineage.flow import Flow
 
 
-def describe_plan(number: int, node: Node, name: str, inputs: Sequence[int]) -> dict[str, Any]:
+def describe_plan(number: int, node: PlanNode, name: str, inputs: Sequence[int]) -> dict[str, Any]:
     """Return the part of a node that does not change while it runs."""
     operator = node.operator
     return {
@@ -113,7 +112,9 @@ def encode_steps(steps: Int64s) -> Column:
     return encode_array("i32", np.where(steps == NEVER, -1, steps))
 
 
-def find_lane_fields(node: Node, plan: Iterable[Node], fields: Collection[str]) -> tuple[str, ...]:
+def find_lane_fields(
+    node: PlanNode, plan: Iterable[PlanNode], fields: Collection[str]
+) -> tuple[str, ...]:
     """Return which of its fields lay the rows of a node out in lanes.
 
     They are the keys of its stream, or of the input whose grouping its operator ends, or those by
@@ -122,7 +123,8 @@ def find_lane_fields(node: Node, plan: Iterable[Node], fields: Collection[str]) 
     after = [each for each in plan if any(node is below for below in each.inputs)]
     for each in (node, *node.inputs, *after):
         if each.keys and set(each.keys) <= set(fields):
-            return each.keys
+            keys: tuple[str, ...] = each.keys
+            return keys
     return ()
 
 

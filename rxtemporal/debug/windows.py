@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from rxtemporal.debug.columns import Column, encode_ticks
-from rxtemporal.operators.hopping_window.plan import HoppingWindows
-from rxtemporal.operators.sessions.plan import StartWindows
-from rxtemporal.operators.windows.plan import TimeWindows
 
 if TYPE_CHECKING:
     from rxtemporal.operators.causes.history import History
@@ -25,14 +22,11 @@ def find_windows(history: History) -> dict[str, Column] | None:
     A result lives for its window, or is a point that begins where the window ends. Windows whose
     length is not known from such a point are not shaded.
     """
-    operator: Any = history.node.operator
-    if not isinstance(operator, (TimeWindows, StartWindows)):
+    operator = history.node.operator
+    windows = None if operator is None else operator.find_windows(history.start, history.end)
+    if windows is None:
         return None
-    starts, ends = history.start, history.end
-    if operator.points:
-        if not isinstance(operator, HoppingWindows):
-            return None
-        starts, ends = starts - operator.duration, starts
+    starts, ends = windows
     times = pl.DataFrame({"start": starts, "end": ends}).unique().sort("start", "end")
     times = times.head(MOST_WINDOWS)
     return {name: encode_ticks(np.asarray(times[name].to_numpy())) for name in ("start", "end")}

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from rxtemporal.core.batch import Int64s, TimeForm
 from rxtemporal.lineage.empty_inputs import assume_fields
-from rxtemporal.lineage.rules import find_causes
 from rxtemporal.operators.causes.causes import Causes, merge_rows
 from rxtemporal.operators.causes.history import ADJUSTED, LATE, Arrivals, History
 
@@ -46,7 +45,8 @@ class Flow:
         if history.node.operator is None or not len(wanted):
             return Causes.none()
         inputs = assume_fields(history.node.operator, [self.histories[n] for n in history.inputs])
-        return find_causes(history.node.operator, inputs, history, wanted)
+        causes: Causes = history.node.operator.find_causes(inputs, history, wanted)
+        return causes
 
     def effects(self, number: int, rows: npt.ArrayLike) -> dict[int, Int64s]:
         """Return the rows that have these among their direct causes, by the number of the node.

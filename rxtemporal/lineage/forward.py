@@ -9,20 +9,14 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.lineage import fate_rules_windows as fate_rules_windows
 from rxtemporal.lineage.candidates import Wanted
 from rxtemporal.lineage.ends import End, choose_ways, find_nearest_end
-from rxtemporal.lineage.fate_rules import explain_end
 from rxtemporal.lineage.flow import Flow
-from rxtemporal.operators.anti_join.plan import LeftAntiJoin
 from rxtemporal.operators.causes.causes import BOUNDARY
 from rxtemporal.operators.causes.fate import Fate, make_frame
 from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.causes.lost_row import LostRow
 from rxtemporal.operators.causes.row_text import write_lifetime, write_time, write_values
-from rxtemporal.operators.clip.plan import Clip
-from rxtemporal.operators.join.plan import Join
-from rxtemporal.operators.where.plan import Where, WhereRow
 
 # rows of an operator's output that are looked at in one go, and in all
 FEW_ROWS, MOST_ROWS = 16, 1 << 20
@@ -82,18 +76,18 @@ class Forward:
 
     def _explain(self, reader: History, lost: LostRow) -> Fate:
         """Return why a row has not come out; a predicate may not have seen it before an error."""
-        if self._flow.error is not None and isinstance(reader.node.operator, (Where, WhereRow)):
+        if self._flow.error is not None and reader.node.operator.filters:
             passed = int(reader.ctis[-1]) if len(reader.ctis) else MIN_TIME
             if lost.start >= passed:
                 return lost.tell("ended", f"the run ended before {lost.place} gave a row for it")
-        return explain_end(reader.node.operator, lost)
+        fate: Fate = reader.node.operator.explain_loss(lost)
+        return fate
 
     def _is_missing(self, reader: History, effects: Int64s, distance: int) -> bool:
         """Return True if a row alive at the time is in no row of a join at that time."""
         if self._wanted.at is None or distance:
             return False
-        matches = isinstance(reader.node.operator, (Join, LeftAntiJoin))
-        return matches and bool(self._measure(reader, effects).min())
+        return reader.node.operator.pairs_rows and bool(self._measure(reader, effects).min())
 
     def _measure(self, history: History, rows: Int64s) -> Int64s:
         return self._wanted.measure(history.start[rows], history.end[rows])
@@ -137,7 +131,7 @@ class Forward:
 
 def _only_removes(reader: History, side: int) -> bool:
     """Return True if the rows of an input only end or remove those of the other one."""
-    return side == 1 and isinstance(reader.node.operator, (Clip, LeftAntiJoin))
+    return bool(reader.node.operator.only_removes(side))
 
 
 def _list_giving(flow: Flow) -> set[int]:

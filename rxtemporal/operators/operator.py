@@ -20,9 +20,14 @@ from rxtemporal.operators.settings import describe_settings
 if TYPE_CHECKING:
     from reactivex import Observable
 
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step, TwoInputStep
     from rxtemporal.ingress.side_source import SideSource
     from rxtemporal.ingress.source import StreamSource
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.fate import Fate
+    from rxtemporal.operators.causes.history import History
+    from rxtemporal.operators.causes.lost_row import LostRow
     from rxtemporal.reactive.meters import Gauge
 
 Keys = tuple[str, ...]
@@ -86,6 +91,24 @@ class _Description:
         """True if CTIs pass unchanged before the first row."""
         return True
 
+    keeps_lifetimes = False
+    """True if each row leaves with the lifetime with which it came."""
+    filters = False
+    """True if it drops the rows that do not satisfy the user's predicate."""
+    projects = False
+    """True if all that it does is to compute fields of each row from that row."""
+    takes_late_rows = False
+    """True if rows that are late at the door count from the CTI on."""
+    checks_ctis = False
+    """True if it raises where the user's function breaks a CTI that has been passed on."""
+    pairs_rows = False
+    """True if a row may be in results for a part of its lifetime, and in none for another."""
+
+    @property
+    def row_filter(self) -> pl.Expr | None:
+        """The predicate, if all that it does is to drop the rows that do not satisfy it."""
+        return None
+
     def list_expressions(
         self, schemas: tuple[pl.Schema, ...], keys: Keys
     ) -> Sequence[RowExpression]:
@@ -102,6 +125,27 @@ class _Description:
     def output_keys(self, keys: Keys) -> Keys:
         """Return the keys by which the output stream is grouped."""
         return keys
+
+    # For those who take a run apart ---------------------------------------------------------------
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of ``rows`` of the output, which are sorted and unique.
+
+        Histories are finished: they have times, payloads, and the order in which rows left.
+        """
+        raise NotImplementedError(f"{self.name} does not say what its rows stand on")
+
+    def explain_loss(self, lost: LostRow) -> Fate:
+        """Return why no row of the output stands on a row of an input."""
+        return lost.tell_end()
+
+    def only_removes(self, side: int) -> bool:
+        """Return True if the rows of an input (0 or 1) only end or remove those of the other."""
+        return False
+
+    def find_windows(self, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s] | None:
+        """Return starts and ends of the windows of results; None if there are none, or unknown."""
+        return None
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Return the rule that says which rows of the inputs must be in the same partition.
@@ -166,6 +210,12 @@ class RowOperator(Operator):
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Return the rule: each row is seen alone."""
         return partition_by_row(schemas[0])
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the row that each one was made of, which computes the operator again."""
+        from rxtemporal.operators.causes.carried_rows import find_carried_rows
+
+        return find_carried_rows(self, inputs, output, rows)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 AnySource: TypeAlias = "StreamSource | SideSource"
 
-# the operators that leave lifetimes as they are
-_SAME_LIFETIMES = {"where", "select", "with_columns", "drop", "group_by", "ungroup", "union"}
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pace:
@@ -134,7 +131,7 @@ def list_direct_sources(output: Node) -> list[AnySource]:
         seen.add(id(node))
         if node.source is not None:
             found[id(node.source)] = node.source
-        elif node.operator is not None and node.operator.name in _SAME_LIFETIMES:
+        elif node.operator is not None and node.operator.keeps_lifetimes:
             stack += node.inputs
     return list(found.values())
 

@@ -9,11 +9,10 @@ import numpy as np
 from rxtemporal.core.batch import Int64s
 from rxtemporal.operators.alter.plan import AlterEventLifetime
 from rxtemporal.operators.causes.carried_rows import to_batch
-from rxtemporal.operators.causes.causes import Causes, find_causes
+from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.history import History
 
 
-@find_causes.register
 def find_altered_rows(
     operator: AlterEventLifetime, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:

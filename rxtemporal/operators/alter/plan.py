@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,8 +19,11 @@ from rxtemporal.operators.expressions import check_row_by_row, infer_schema
 from rxtemporal.operators.operator import Keys, RowOperator
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
     from rxtemporal.operators.alter.step import LengthFunction, TimeFunction
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.history import History
 
 TimesGiven: TypeAlias = Callable[[Any], Any] | pl.Expr
 LengthGiven: TypeAlias = Span | Callable[[IntervalEvent], Any] | pl.Expr
@@ -33,6 +36,7 @@ _FORMS: tuple[pl.DataType, ...] = (pl.Datetime("us", "UTC"), pl.Int64())
 class AlterEventLifetime(RowOperator):
     """Starts altered by a function of time, and durations by a function of the row, or kept."""
 
+    checks_ctis = True
     name: str = "alter_event_lifetime"
     start: TimesGiven | None = None
     duration: LengthGiven | None = None
@@ -80,6 +84,12 @@ class AlterEventLifetime(RowOperator):
         if callable(self.duration):
             return FunctionLength(self.duration)
         return FixedLength(span(self.duration, "duration", least=1))
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.alter.causes import find_altered_rows
+
+        return find_altered_rows(self, inputs, output, rows)
 
 
 def _check_times(given: Any, name: str) -> None:

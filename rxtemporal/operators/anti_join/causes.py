@@ -10,12 +10,13 @@ import polars as pl
 from rxtemporal.core.batch import END, START, Int64s
 from rxtemporal.operators.anti_join.plan import LeftAntiJoin
 from rxtemporal.operators.causes.carried_rows import CarriedRows, carry, match_output
-from rxtemporal.operators.causes.causes import BOUNDARY, Causes, find_causes
+from rxtemporal.operators.causes.causes import BOUNDARY, Causes
+from rxtemporal.operators.causes.fate import Fate
 from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.lost_row import MOST_OTHERS, LostRow
 from rxtemporal.operators.join.causes import find_pairs
 
 
-@find_causes.register
 def find_lonely_rows(
     operator: LeftAntiJoin, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:
@@ -72,3 +73,19 @@ def _find_partners(
         stretches, left_on=["number", "time"], right_on=["number", edge], how="inner"
     )
     return found.get_column("of").to_numpy(), found.get_column("pair").to_numpy()
+
+
+def explain_removal(operator: LeftAntiJoin, lost: LostRow) -> Fate:
+    """Return the rows that removed a left row, or those that a right row removes."""
+    other = lost.inputs[1 - lost.side]
+    pairs = find_pairs(operator, lost.inputs).numbers
+    alive = lost.find_alive(other, np.unique(pairs[1 - lost.side][pairs[lost.side] == lost.row]))
+    if lost.side == 1:
+        return lost.tell_removal(alive, "removes")
+    if not len(alive):
+        return lost.tell_end()
+    return lost.tell(
+        "removed",
+        f"removed by {lost.place}: {lost.list_rows(other, alive)}",
+        others=lost.frame(other, alive[:MOST_OTHERS]),
+    )

@@ -13,13 +13,19 @@ from rxtemporal.operators.operator import Keys, PartialOperator
 from rxtemporal.operators.stream import Other
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import TwoInputStep
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.fate import Fate
+    from rxtemporal.operators.causes.history import History
+    from rxtemporal.operators.causes.lost_row import LostRow
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class LeftAntiJoin(Matcher):
     """Left rows while no matching right row is alive."""
 
+    pairs_rows = True
     name = "left_anti_join"
 
     def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
@@ -51,6 +57,22 @@ class LeftAntiJoin(Matcher):
         if self.where is not None:
             merged = JoinedPayload(*self._join_fields(left, right, keys))
         return AntiJoinStep(keying, (left, right), merged, self.where, keys)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.anti_join.causes import find_lonely_rows
+
+        return find_lonely_rows(self, inputs, output, rows)
+
+    def explain_loss(self, lost: LostRow) -> Fate:
+        """Return why a row of an input has given no row."""
+        from rxtemporal.operators.anti_join.causes import explain_removal
+
+        return explain_removal(self, lost)
+
+    def only_removes(self, side: int) -> bool:
+        """Return True for the right input."""
+        return side == 1
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.operators.causes.history import History
 
 Bytes = npt.NDArray[np.int8]
 
@@ -82,15 +80,6 @@ class Causes:
             side=np.concatenate([each.side for each in parts]),
             role=np.concatenate([each.role for each in parts]),
         )
-
-
-@singledispatch
-def find_causes(operator: Any, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
-    """Return the direct causes of ``rows`` of an operator's output, which are sorted and unique.
-
-    Each family of operators registers its rule in ``lineage/rules``.
-    """
-    raise NotImplementedError(f"no rule says what the rows of {operator.name} stand on")
 
 
 def merge_rows(found: dict[int, Int64s], number: int, rows: Int64s) -> None:

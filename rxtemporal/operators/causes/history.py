@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,6 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.operators.plan import Node
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -23,6 +22,34 @@ POINT, INTERVAL, EDGE_START, EDGE_END, CTI = range(5)
 
 ACCEPTED, ADJUSTED, LATE, TIME = range(4)
 """Verdicts on arrivals; ``TIME`` is that on a CTI."""
+
+
+class PlanNode(Protocol):
+    """Node of a plan, of which a history has the rows."""
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The nodes below it."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys by which its rows are grouped."""
+
+    @property
+    def schema(self) -> pl.Schema | None:
+        """The fields of its rows, if known."""
+
+    @property
+    def operator(self) -> Any:
+        """The operator; None for a source."""
+
+    @property
+    def source(self) -> Any:
+        """The source; None for an operator."""
+
+    @property
+    def cti_delay(self) -> int | None:
+        """The ticks by which a source makes its CTIs behind its events; None if it makes none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +81,7 @@ class History:
     line: str | None
     inputs: tuple[int, ...]
     keys: tuple[str, ...]
-    node: Node
+    node: PlanNode
     start: Int64s
     end: Int64s
     known: Int64s

@@ -18,6 +18,9 @@ from rxtemporal.operators.causes.row_text import (
     write_values,
 )
 
+# rows of others that a fate names
+MOST_OTHERS = 3
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LostRow:
@@ -83,6 +86,28 @@ class LostRow:
             f"{self.write(self.cti)}",
             until=until,
         )
+
+    def tell_end(self) -> Fate:
+        """Return the fate of a row of which nothing more is known."""
+        if self.start >= self.cti:
+            return self.wait(self.start + 1)
+        return self.tell("ended", f"no row of {self.place} stands on it")
+
+    def tell_removal(self, rows: Int64s, verb: str) -> Fate:
+        """Return the fate of a right row that removes or ends left rows, and gives none itself."""
+        left = self.inputs[0]
+        shown = self.list_rows(left, rows) if len(rows) else "no row"
+        return self.tell(
+            "removes",
+            f"gives no row in {self.place}: it {verb} {shown}",
+            others=self.frame(left, rows[:MOST_OTHERS]),
+        )
+
+    def list_rows(self, history: History, rows: Int64s) -> str:
+        """Return the first of some rows as text."""
+        shown = ", ".join(self.write_row(history, row) for row in rows[:MOST_OTHERS].tolist())
+        more = f" and {len(rows) - MOST_OTHERS:,} more" if len(rows) > MOST_OTHERS else ""
+        return shown + more
 
     def write(self, tick: int) -> str:
         """Return a time as text."""

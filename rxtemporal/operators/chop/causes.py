@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.operators.causes.carried_rows import carry, get_cti, match_output
-from rxtemporal.operators.causes.causes import Causes, find_causes
+from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.chop.plan import Chop
 
 
-@find_causes.register
 def find_chopped_rows(
     operator: Chop, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:

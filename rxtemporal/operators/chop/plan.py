@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,10 @@ from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.operators.operator import Keys, RowOperator
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.history import History
 
 
 # a text that is a span: a number with a unit
@@ -36,6 +40,12 @@ class Chop(RowOperator):
         from rxtemporal.operators.chop.step import ChopStep
 
         return ChopStep(self.period, self.offset, schema)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.chop.causes import find_chopped_rows
+
+        return find_chopped_rows(self, inputs, output, rows)
 
 
 def chop(period: Span, offset: TimeLike | timedelta = 0) -> Chop:

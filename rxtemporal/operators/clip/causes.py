@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns
-from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.operators.causes.boundaries import find_at
-from rxtemporal.operators.causes.carried_rows import find_carried_rows, match_rows
-from rxtemporal.operators.causes.causes import BOUNDARY, Causes, find_causes
+from rxtemporal.operators.causes.carried_rows import match_rows
+from rxtemporal.operators.causes.causes import BOUNDARY, Causes
+from rxtemporal.operators.causes.fate import Fate
 from rxtemporal.operators.causes.history import History
-from rxtemporal.operators.clip.plan import Clip, ClipToLimit, ToSignal
+from rxtemporal.operators.causes.lost_row import LostRow
+from rxtemporal.operators.clip.plan import Clip, ToSignal
 from rxtemporal.operators.join.causes import code_keys
 from rxtemporal.operators.join.keys import KeyMatcher
 
-find_causes.register(ClipToLimit, find_carried_rows)
 
-
-@find_causes.register
 def find_clipped_rows(
     operator: Clip, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:
@@ -33,7 +34,6 @@ def find_clipped_rows(
     return Causes.concat([Causes.of_pairs(of, number), clips])
 
 
-@find_causes.register
 def find_signal_rows(
     operator: ToSignal, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:
@@ -46,3 +46,15 @@ def find_signal_rows(
     whose, by = find_at(of[ends], key[number[ends]], output.end[of[ends]], key, inputs[0].start)
     follow = Causes.of_pairs(whose, by, role=BOUNDARY)
     return Causes.concat([Causes.of_pairs(of, number), follow])
+
+
+def explain_clipping(operator: Clip, lost: LostRow) -> Fate:
+    """Return the left rows that end where a right row begins."""
+    if lost.side == 0:
+        return lost.tell_end()
+    left, right = lost.inputs
+    codes = code_keys(operator, lost.inputs)
+    code, begin = codes[1][lost.row], lost.start
+    before = right.start[(codes[1] == code) & (right.start < begin)].max(initial=MIN_TIME)
+    alive = (left.start >= before) & (left.start < begin) & (left.end > begin)
+    return lost.tell_removal(np.flatnonzero(alive & (codes[0] == code) & (code >= 0)), "ends")

@@ -20,9 +20,14 @@ from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 from rxtemporal.operators.stream import Other
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step, TwoInputStep
     from rxtemporal.ingress.side_source import SideSource
     from rxtemporal.ingress.source import StreamSource
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.fate import Fate
+    from rxtemporal.operators.causes.history import History
+    from rxtemporal.operators.causes.lost_row import LostRow
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,6 +56,22 @@ class Clip(Matcher):
         from rxtemporal.operators.join.keys import KeyMatcher
 
         return ClipStep(KeyMatcher(keys, self.on, self.key_types(left, right, keys)), left, keys)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.clip.causes import find_clipped_rows
+
+        return find_clipped_rows(self, inputs, output, rows)
+
+    def explain_loss(self, lost: LostRow) -> Fate:
+        """Return why a row of an input has given no row."""
+        from rxtemporal.operators.clip.causes import explain_clipping
+
+        return explain_clipping(self, lost)
+
+    def only_removes(self, side: int) -> bool:
+        """Return True for the right input."""
+        return side == 1
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -101,6 +122,12 @@ class ToSignal(Operator):
         from rxtemporal.operators.join.keys import KeyMatcher
 
         return SignalStep(KeyMatcher(keys, self.on, self._key_types(schema, keys)), schema, keys)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.clip.causes import find_signal_rows
+
+        return find_signal_rows(self, inputs, output, rows)
 
 
 class _Same(Matcher):

@@ -8,12 +8,16 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import TICK
-from rxtemporal.operators.causes.causes import Causes, find_causes
+from rxtemporal.operators.causes.causes import Causes
+from rxtemporal.operators.causes.fate import Fate
 from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.lost_row import LostRow
+from rxtemporal.operators.causes.row_text import write_values
 from rxtemporal.operators.causes.time_index import TimeIndex, expand
 from rxtemporal.operators.count_window.plan import CountWindows
 from rxtemporal.operators.windows.members import (
     Asked,
+    code_keys,
     has_own_lifetimes,
     join_causes,
     split_members,
@@ -21,8 +25,7 @@ from rxtemporal.operators.windows.members import (
 from rxtemporal.operators.windows.user_causes import Candidates, list_members
 
 
-@find_causes.register
-def _count_windows(
+def find_counted_rows(
     operator: CountWindows, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:
     """Return the rows with the starts that a window counts."""
@@ -51,3 +54,23 @@ def _list_windows(operator: CountWindows, asked: Asked) -> Candidates:
     latest = np.minimum(latest, known - operator.n)
     of, place = expand(np.maximum(earliest, starts.first(asked.key)), latest + 1)
     return Candidates(of, time[place], time[place + operator.n - 1] + TICK)
+
+
+def explain_too_few(operator: CountWindows, lost: LostRow) -> Fate:
+    """Return how many starts there are, if they are too few."""
+    codes, _ = code_keys(lost.source, lost.source.payload.head(0))
+    same = codes == codes[lost.row]
+    starts = np.unique(lost.source.start[same])
+    committed = int((starts < lost.cti).sum())
+    if committed < operator.n:
+        values = {key: lost.payload[key] for key in lost.source.keys}
+        of = f" of {write_values(values)}" if values else ""
+        return lost.tell(
+            "outside",
+            f"in no window of {lost.place}: it takes {operator.n} starts, and there are "
+            f"{committed}{of}",
+            values=values,
+        )
+    if lost.start >= lost.cti:
+        return lost.wait(lost.start + 1)
+    return operator.result.explain_loss(lost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -14,6 +15,11 @@ from rxtemporal.operators.sessions.plan import StartWindows, check_output
 from rxtemporal.operators.windows.plan import Windowed, windows
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.fate import Fate
+    from rxtemporal.operators.causes.history import History
+    from rxtemporal.operators.causes.lost_row import LostRow
     from rxtemporal.operators.windows.start_windows import StartBounds
 
 
@@ -39,6 +45,18 @@ class CountWindows(StartWindows):
         from rxtemporal.operators.count_window.bounds import CountBounds
 
         return CountBounds(self.n, schema, keys)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.count_window.causes import find_counted_rows
+
+        return find_counted_rows(self, inputs, output, rows)
+
+    def explain_loss(self, lost: LostRow) -> Fate:
+        """Return why a row of an input has given no row."""
+        from rxtemporal.operators.count_window.causes import explain_too_few
+
+        return explain_too_few(self, lost)
 
 
 def count_window(n: int, *, output: WindowOutput = WindowOutput.POINT_AT_END) -> Windowed[Chain]:

@@ -8,13 +8,12 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.operators.causes.carried_rows import get_cti
-from rxtemporal.operators.causes.causes import Causes, find_causes
+from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.equal_rows import code_fields
 from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.distinct.plan import Distinct
 
 
-@find_causes.register
 def find_rows_of_value(
     operator: Distinct, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -13,7 +14,10 @@ from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.history import History
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,6 +52,12 @@ class Distinct(Operator):
         from rxtemporal.operators.distinct.step import DistinctStep
 
         return DistinctStep(list(self.output(schema, keys)), schema)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.distinct.causes import find_rows_of_value
+
+        return find_rows_of_value(self, inputs, output, rows)
 
 
 def distinct(*fields: str) -> Distinct:

@@ -8,12 +8,14 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.operators.causes.causes import Causes, find_causes
+from rxtemporal.operators.causes.causes import Causes
+from rxtemporal.operators.causes.fate import Fate
 from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.lost_row import LostRow
+from rxtemporal.operators.causes.row_text import write_values
 from rxtemporal.operators.explode.plan import Explode
 
 
-@find_causes.register
 def find_lists(
     operator: Explode, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:
@@ -21,3 +23,10 @@ def find_lists(
     lengths = inputs[0].payload.get_column(operator.field).list.len().fill_null(0)
     row = np.repeat(np.arange(len(inputs[0])), lengths.cast(pl.Int64).to_numpy())
     return Causes.of_pairs(rows, row[rows])
+
+
+def explain_empty_list(operator: Explode, lost: LostRow) -> Fate:
+    """Return that the list of a row is empty or null."""
+    values = {operator.field: lost.payload[operator.field]}
+    return lost.tell("dropped", f"{lost.place} gives no row for {write_values(values)}",
+                     values=values)  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -13,7 +14,12 @@ from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_row
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.fate import Fate
+    from rxtemporal.operators.causes.history import History
+    from rxtemporal.operators.causes.lost_row import LostRow
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,6 +50,18 @@ class Explode(Operator):
         from rxtemporal.operators.explode.step import ExplodeStep
 
         return ExplodeStep(self.field)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.explode.causes import find_lists
+
+        return find_lists(self, inputs, output, rows)
+
+    def explain_loss(self, lost: LostRow) -> Fate:
+        """Return why a row of an input has given no row."""
+        from rxtemporal.operators.explode.causes import explain_empty_list
+
+        return explain_empty_list(self, lost)
 
 
 def explode(field: str) -> Explode:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -13,13 +13,17 @@ from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.operator import Branch, Keys, RowOperator
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.history import History
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class GroupBy(RowOperator):
     """A grouping of the stream: everything after it is computed for each key."""
 
+    keeps_lifetimes = True
     name = "group_by"
     by: Keys
 
@@ -64,6 +68,12 @@ class GroupBy(RowOperator):
 
         return GroupStep(self.by)
 
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.where.causes import find_same_rows
+
+        return find_same_rows(inputs, output, rows)
+
 
 def group_by(*keys: str) -> GroupBy:
     """Group the stream by fields: everything after it is computed for each key.
@@ -78,6 +88,7 @@ def group_by(*keys: str) -> GroupBy:
 class Ungroup(RowOperator):
     """The end of a grouping; ``keys_first`` puts the keys first in the payload."""
 
+    keeps_lifetimes = True
     name = "ungroup"
     keys_first: bool = False
 
@@ -97,6 +108,12 @@ class Ungroup(RowOperator):
         from rxtemporal.operators.group_by.step import UngroupStep
 
         return UngroupStep(self.output(schema, keys))
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.where.causes import find_same_rows
+
+        return find_same_rows(inputs, output, rows)
 
 
 def ungroup() -> Ungroup:

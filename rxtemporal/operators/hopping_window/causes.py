@@ -7,10 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.operators.causes.causes import Causes, find_causes
+from rxtemporal.operators.causes.causes import Causes
+from rxtemporal.operators.causes.fate import Fate
 from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.lost_row import LostRow
 from rxtemporal.operators.causes.time_index import AliveIndex, expand
 from rxtemporal.operators.hopping_window.plan import HoppingWindows
+from rxtemporal.operators.snap.causes import find_gap
 from rxtemporal.operators.windows.members import (
     Asked,
     has_own_lifetimes,
@@ -20,8 +23,7 @@ from rxtemporal.operators.windows.members import (
 from rxtemporal.operators.windows.user_causes import Candidates, list_members
 
 
-@find_causes.register
-def _hopping_windows(
+def find_window_rows(
     operator: HoppingWindows, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:
     """Return the rows that a window held."""
@@ -51,3 +53,8 @@ def _list_around(operator: HoppingWindows, asked: Asked) -> Candidates:
     of, number = expand(first, last + 1)
     start = operator.alignment + number * operator.period
     return Candidates(of, start, start + operator.duration)
+
+
+def explain_gap(operator: HoppingWindows, lost: LostRow) -> Fate:
+    """Return why a row is in no window, which window has not ended, or what the result says."""
+    return find_gap(operator, lost) or operator.result.explain_loss(lost)

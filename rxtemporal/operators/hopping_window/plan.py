@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,11 @@ from rxtemporal.operators.snapshot_window.plan import SnapshotWindows
 from rxtemporal.operators.windows.plan import TimeWindows, Windowed, windows
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.fate import Fate
+    from rxtemporal.operators.causes.history import History
+    from rxtemporal.operators.causes.lost_row import LostRow
     from rxtemporal.operators.windows.bounds import Bounds
 
 
@@ -54,6 +60,22 @@ class HoppingWindows(TimeWindows):
         from rxtemporal.operators.hopping_window.bounds import HoppingBounds
 
         return HoppingBounds(self.duration, self.period, self.alignment, points=self.points)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.hopping_window.causes import find_window_rows
+
+        return find_window_rows(self, inputs, output, rows)
+
+    def explain_loss(self, lost: LostRow) -> Fate:
+        """Return why a row of an input has given no row."""
+        from rxtemporal.operators.hopping_window.causes import explain_gap
+
+        return explain_gap(self, lost)
+
+    def find_windows(self, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s] | None:
+        """Return the windows, also of points, which begin where their windows end."""
+        return (start - self.duration, start) if self.points else (start, end)
 
 
 def hopping_window(

@@ -16,7 +16,12 @@ from rxtemporal.operators.partition_keys import Fields, PartitionRule
 from rxtemporal.operators.stream import Other
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import TwoInputStep
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.fate import Fate
+    from rxtemporal.operators.causes.history import History
+    from rxtemporal.operators.causes.lost_row import LostRow
 
 On = str | Sequence[str] | Mapping[str, str] | None
 Handed = tuple[str, Fields]
@@ -157,6 +162,7 @@ class Matcher(TwoInputs):
 class Join(Matcher):
     """Both payloads while both rows are alive; ``name`` is the method that composed it."""
 
+    pairs_rows = True
     name: str = "join"
 
     def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
@@ -189,6 +195,18 @@ class Join(Matcher):
         keying = KeyMatcher(keys, self.on, self.key_types(left, right, keys))
         merged = JoinedPayload(*self.merge_fields(left, right, keys))
         return JoinStep(keying, (left, right), merged, self.where, keys)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.join.causes import find_joined_rows
+
+        return find_joined_rows(self, inputs, output, rows)
+
+    def explain_loss(self, lost: LostRow) -> Fate:
+        """Return why a row of an input has given no row."""
+        from rxtemporal.operators.join.causes import explain_no_partner
+
+        return explain_no_partner(self, lost)
 
 
 def join(

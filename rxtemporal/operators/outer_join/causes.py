@@ -12,14 +12,13 @@ from rxtemporal.core.columns import Columns
 from rxtemporal.operators.anti_join.causes import find_gaps
 from rxtemporal.operators.anti_join.plan import LeftAntiJoin
 from rxtemporal.operators.causes.carried_rows import CarriedRows, carry, match_output
-from rxtemporal.operators.causes.causes import Causes, find_causes
+from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.join.causes import find_pairs, of_both_sides
 from rxtemporal.operators.outer_join.plan import OuterJoin
 from rxtemporal.operators.outer_join.step import NullFields
 
 
-@find_causes.register
 def find_outer_rows(
     operator: OuterJoin, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:

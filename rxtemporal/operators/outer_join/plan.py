@@ -14,7 +14,10 @@ from rxtemporal.operators.operator import Keys, PartialOperator
 from rxtemporal.operators.stream import Other
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import TwoInputStep
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.history import History
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,6 +73,12 @@ class OuterJoin(Matcher):
         return SwappedAntiJoin(
             on=on, where=self.where, line=self.line, taken=taken, joined=schema, lefts=tuple(left)
         )
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.outer_join.causes import find_outer_rows
+
+        return find_outer_rows(self, inputs, output, rows)
 
 
 def left_outer_join(

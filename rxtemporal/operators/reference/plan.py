@@ -7,6 +7,7 @@ before its start if it was told late.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -15,7 +16,10 @@ from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.history import History
 
 # the time from which a row says that it is so; null: its start
 SINCE = "_since"
@@ -26,6 +30,7 @@ SINCE_TYPE = pl.Datetime("us", "UTC")
 class Reference(Operator):
     """Of the rows of each key that have begun, the one that is about the latest time."""
 
+    takes_late_rows = True
     name = "reference"
     holds = "the valid row of each key, and rows that have not begun"
 
@@ -42,3 +47,9 @@ class Reference(Operator):
         from rxtemporal.operators.reference.step import ReferenceStep
 
         return ReferenceStep(SINCE, schema, keys)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.reference.causes import find_valid_rows
+
+        return find_valid_rows(self, inputs, output, rows)

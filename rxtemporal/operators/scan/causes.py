@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.operators.causes.causes import HISTORY, ROW, Causes, find_causes
+from rxtemporal.operators.causes.causes import HISTORY, ROW, Causes
 from rxtemporal.operators.causes.equal_rows import code_fields
 from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.scan.plan import Scan
 
 
-@find_causes.register
 def find_rows_up_to_then(
     operator: Scan, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:

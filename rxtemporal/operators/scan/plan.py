@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -14,7 +14,10 @@ from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.history import History
 
 ScanFunction = Callable[[Any, int, dict[str, Any]], tuple[Any, Any]]
 
@@ -48,6 +51,12 @@ class Scan(Operator):
         from rxtemporal.operators.scan.step import ScanStep
 
         return ScanStep(self.seed, self.fn, self.fields, schema, keys)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.scan.causes import find_rows_up_to_then
+
+        return find_rows_up_to_then(self, inputs, output, rows)
 
 
 def scan(seed: Any, fn: ScanFunction, *, schema: Any) -> Scan:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from rxtemporal.core.batch import Int64s
-from rxtemporal.operators.causes.causes import Causes, find_causes
+from rxtemporal.operators.causes.causes import Causes
+from rxtemporal.operators.causes.fate import Fate
 from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.lost_row import LostRow
 from rxtemporal.operators.causes.time_index import expand
 from rxtemporal.operators.sessions.plan import SessionWindows
 from rxtemporal.operators.sessions.table import SessionTable
-from rxtemporal.operators.windows.members import Asked, join_causes, split_members
+from rxtemporal.operators.windows.members import Asked, code_keys, join_causes, split_members
 
 
-@find_causes.register
-def _session_windows(
+def find_session_rows(
     operator: SessionWindows, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:
     """Return the rows of a session; and those of the sessions before it that limit it."""
@@ -26,3 +29,13 @@ def _session_windows(
     members, others = split_members(asked, operator.result, (of, table.row[place]))
     of, place = expand(table.first[table.since[session]], table.first[session])
     return join_causes(asked, members, [others, (of, table.row[place])])
+
+
+def explain_open_session(operator: SessionWindows, lost: LostRow) -> Fate:
+    """Return until when the session may be prolonged."""
+    codes, _ = code_keys(lost.source, lost.source.payload.head(0))
+    table = SessionTable.of(lost.source, codes, operator.timeout, operator.max_duration)
+    row = np.array([lost.row])
+    session = table.at(codes[row], lost.source.start[row])[0]
+    end = int(table.end[session])
+    return lost.wait(end) if end > lost.cti else operator.result.explain_loss(lost)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.operators.causes.causes import Causes, find_causes
+from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.equal_rows import match_equal_rows
 from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.causes.time_index import expand
@@ -17,8 +17,7 @@ from rxtemporal.operators.sessions.table import SessionTable
 from rxtemporal.operators.windows.members import Asked, join_causes
 
 
-@find_causes.register
-def _session_lifetimes(
+def find_session_causes(
     operator: SessionLifetimes, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:
     """Return the row itself, and the rows that make the end of its session."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -13,7 +14,10 @@ from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.history import History
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,6 +38,12 @@ class SessionLifetimes(Operator):
         from rxtemporal.operators.sessions.step import SessionLifetimesStep
 
         return SessionLifetimesStep(self.timeout, self.max_duration, schema, keys)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.sessions.lifetimes_causes import find_session_causes
+
+        return find_session_causes(self, inputs, output, rows)
 
 
 def session_lifetimes(timeout: Span, max_duration: Span | None = None) -> SessionLifetimes:

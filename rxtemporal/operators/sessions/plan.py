@@ -19,7 +19,12 @@ from rxtemporal.operators.windows.plan import Windowed, windows
 from rxtemporal.operators.windows.results_plan import ResultSpec
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.fate import Fate
+    from rxtemporal.operators.causes.history import History
+    from rxtemporal.operators.causes.lost_row import LostRow
     from rxtemporal.operators.windows.start_windows import StartBounds
 
 
@@ -71,6 +76,10 @@ class StartWindows(Operator):
         """Return what the results read."""
         return self.result.list_expressions(schemas[0])
 
+    def find_windows(self, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s] | None:
+        """Return the lifetimes of results, which are those of their windows, unless points."""
+        return None if self.points else (start, end)
+
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class SessionWindows(StartWindows):
@@ -95,6 +104,18 @@ class SessionWindows(StartWindows):
         from rxtemporal.operators.sessions.bounds import SessionBounds
 
         return SessionBounds(self.timeout, self.max_duration, schema, keys)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.sessions.causes import find_session_rows
+
+        return find_session_rows(self, inputs, output, rows)
+
+    def explain_loss(self, lost: LostRow) -> Fate:
+        """Return why a row of an input has given no row."""
+        from rxtemporal.operators.sessions.causes import explain_open_session
+
+        return explain_open_session(self, lost)
 
 
 def check_output(output: WindowOutput) -> WindowOutput:

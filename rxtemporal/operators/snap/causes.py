@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.kernels.snap import snap_end, snap_start
-from rxtemporal.operators.causes.causes import Causes, find_causes
+from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.equal_rows import match_equal_rows
+from rxtemporal.operators.causes.fate import Fate
 from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.lost_row import LostRow
 from rxtemporal.operators.snap.plan import SnapToWindowIntervals
 
 
-@find_causes.register
-def _snap_to_window_intervals(
+class WindowGrid(Protocol):
+    """A regular grid of windows, in ticks."""
+
+    @property
+    def duration(self) -> int:
+        """The length of a window."""
+
+    @property
+    def period(self) -> int:
+        """The distance between the starts of two windows."""
+
+    @property
+    def alignment(self) -> int:
+        """The start of one of them."""
+
+
+def find_snapped_rows(
     operator: SnapToWindowIntervals, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:
     """Return the row with the lifetime that gives this one."""
@@ -32,3 +50,20 @@ def _snap_to_window_intervals(
     )
     wanted = np.isin(after, rows)
     return Causes.of_pairs(after[wanted], before[wanted])
+
+
+def explain_gap(operator: SnapToWindowIntervals, lost: LostRow) -> Fate:
+    """Return that the row lies between windows, or which window has not ended."""
+    return find_gap(operator, lost) or lost.tell_end()
+
+
+def find_gap(operator: WindowGrid, lost: LostRow) -> Fate | None:
+    """Return that the row lies between windows, or which window has not ended; None for neither."""
+    first = (lost.start - operator.alignment - operator.duration) // operator.period + 1
+    begin = operator.alignment + first * operator.period
+    if begin >= lost.end:
+        return lost.tell(
+            "outside",
+            f"outside every window of {lost.place}: the next one begins at {lost.write(begin)}",
+        )
+    return lost.wait(begin + operator.duration) if begin + operator.duration > lost.cti else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -13,7 +14,12 @@ from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.operators.operator import Keys, RowOperator
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.fate import Fate
+    from rxtemporal.operators.causes.history import History
+    from rxtemporal.operators.causes.lost_row import LostRow
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,6 +51,18 @@ class SnapToWindowIntervals(RowOperator):
         from rxtemporal.operators.snap.step import SnapStep
 
         return SnapStep(self.duration, self.period, self.alignment)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.snap.causes import find_snapped_rows
+
+        return find_snapped_rows(self, inputs, output, rows)
+
+    def explain_loss(self, lost: LostRow) -> Fate:
+        """Return why a row of an input has given no row."""
+        from rxtemporal.operators.snap.causes import explain_gap
+
+        return explain_gap(self, lost)
 
 
 def snap_to_window_intervals(

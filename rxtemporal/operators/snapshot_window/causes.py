@@ -8,8 +8,10 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.operators.causes.causes import Causes, find_causes
+from rxtemporal.operators.causes.causes import Causes
+from rxtemporal.operators.causes.fate import Fate
 from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.lost_row import LostRow
 from rxtemporal.operators.causes.time_index import AliveIndex, Pairs, TimeIndex
 from rxtemporal.operators.snapshot_window.plan import SnapshotWindows
 from rxtemporal.operators.windows.members import (
@@ -20,8 +22,7 @@ from rxtemporal.operators.windows.members import (
 )
 
 
-@find_causes.register
-def _snapshot_windows(
+def find_alive_rows(
     operator: SnapshotWindows, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:
     """Return the rows alive in a snapshot, and those whose start or end bounds it."""
@@ -54,3 +55,10 @@ def _find_bounds(asked: Asked) -> Pairs:
     after = changes.search(asked.key, asked.start + 1)
     begin = time[changes.order[after - 1]]
     return begin, time[changes.order[after]]
+
+
+def explain_open_snapshot(operator: SnapshotWindows, lost: LostRow) -> Fate:
+    """Return that the snapshot is not known, or that its results do not have the row."""
+    if lost.start >= lost.cti:
+        return lost.wait(lost.start + 1)
+    return operator.result.explain_loss(lost)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.fate import Fate
+    from rxtemporal.operators.causes.history import History
+    from rxtemporal.operators.causes.lost_row import LostRow
     from rxtemporal.operators.windows.bounds import Bounds
 from rxtemporal.operators.operator import Chain
 from rxtemporal.operators.windows.plan import TimeWindows, Windowed, windows
@@ -32,6 +38,18 @@ class SnapshotWindows(TimeWindows):
         from rxtemporal.operators.snapshot_window.bounds import SnapshotBounds
 
         return SnapshotBounds(finished=self.result.finished)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.snapshot_window.causes import find_alive_rows
+
+        return find_alive_rows(self, inputs, output, rows)
+
+    def explain_loss(self, lost: LostRow) -> Fate:
+        """Return why a row of an input has given no row."""
+        from rxtemporal.operators.snapshot_window.causes import explain_open_snapshot
+
+        return explain_open_snapshot(self, lost)
 
 
 def snapshot_window() -> Windowed[Chain]:

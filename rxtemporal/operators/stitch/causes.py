@@ -10,7 +10,7 @@ import numpy as np
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.operators.causes.carried_rows import get_cti
-from rxtemporal.operators.causes.causes import Causes, find_causes
+from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.equal_rows import code_fields
 from rxtemporal.operators.causes.history import NEVER, History
 from rxtemporal.operators.stitch.plan import Stitch
@@ -26,7 +26,6 @@ class _Chain:
         self.rows: list[int] = []
 
 
-@find_causes.register
 def find_joined_lifetimes(
     operator: Stitch, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:

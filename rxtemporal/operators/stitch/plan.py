@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -12,7 +13,10 @@ from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.history import History
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,6 +45,12 @@ class Stitch(Operator):
         from rxtemporal.operators.stitch.step import StitchStep
 
         return StitchStep(schema)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.stitch.causes import find_joined_lifetimes
+
+        return find_joined_lifetimes(self, inputs, output, rows)
 
 
 def stitch() -> Stitch:

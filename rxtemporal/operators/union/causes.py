@@ -9,12 +9,11 @@ import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.operators.causes.carried_rows import CarriedRows, match_output
-from rxtemporal.operators.causes.causes import Causes, find_causes
+from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.union.plan import Union
 
 
-@find_causes.register
 def find_united_rows(
     operator: Union, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -13,13 +14,17 @@ from rxtemporal.operators.partition_keys import PartitionRule
 from rxtemporal.operators.stream import Other
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import TwoInputStep
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.history import History
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Union(TwoInputs):
     """The rows of both inputs."""
 
+    keeps_lifetimes = True
     name = "union"
 
     def output(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> pl.Schema:
@@ -45,6 +50,12 @@ class Union(TwoInputs):
         from rxtemporal.operators.union.step import UnionStep
 
         return UnionStep(left)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.union.causes import find_united_rows
+
+        return find_united_rows(self, inputs, output, rows)
 
 
 def union(other: Other) -> PartialOperator:

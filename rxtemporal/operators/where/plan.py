@@ -19,18 +19,30 @@ from rxtemporal.operators.operator import Chain, Keys, Operator, RowExpression, 
 from rxtemporal.operators.partition_keys import Fields, PartitionRule, partition_by_row
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.fate import Fate
+    from rxtemporal.operators.causes.history import History
+    from rxtemporal.operators.causes.lost_row import LostRow
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Where(RowOperator):
     """Rows whose payload satisfies a polars predicate."""
 
+    keeps_lifetimes = True
+    filters = True
     name = "where"
     predicate: pl.Expr
 
     def __post_init__(self) -> None:
         check_row_by_row(self.predicate, self.name)
+
+    @property
+    def row_filter(self) -> pl.Expr:
+        """The predicate."""
+        return self.predicate
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the same schema; raise if the predicate is not a bool over it."""
@@ -60,11 +72,25 @@ class Where(RowOperator):
         """Return the predicate."""
         return [RowExpression("the predicate", self.predicate, *schemas)]
 
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.where.causes import find_kept_rows
+
+        return find_kept_rows(inputs, output, rows)
+
+    def explain_loss(self, lost: LostRow) -> Fate:
+        """Return why a row of an input has given no row."""
+        from rxtemporal.operators.where.causes import explain_unsatisfied
+
+        return explain_unsatisfied(self, lost)
+
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class WhereRow(RowOperator):
     """Rows for which a Python function of the payload is true."""
 
+    keeps_lifetimes = True
+    filters = True
     name = "where"
     predicate: Callable[[dict[str, Any]], Any]
 
@@ -78,11 +104,25 @@ class WhereRow(RowOperator):
 
         return WhereRowStep(self.predicate)
 
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.where.causes import find_kept_rows
+
+        return find_kept_rows(inputs, output, rows)
+
+    def explain_loss(self, lost: LostRow) -> Fate:
+        """Return why a row of an input has given no row."""
+        from rxtemporal.operators.where.causes import explain_refused
+
+        return explain_refused(self, lost)
+
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Select(Operator):
     """A new payload for every row; ``adds`` keeps the other fields, as ``with_columns`` does."""
 
+    projects = True
+    keeps_lifetimes = True
     expressions: tuple[pl.Expr, ...]
     adds: bool = False
     drops: tuple[str, ...] = ()
@@ -150,11 +190,18 @@ class Select(Operator):
             for name in infer_schema(schema, [expression], self.name)
         ]
 
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.where.causes import find_same_rows
+
+        return find_same_rows(inputs, output, rows)
+
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class SelectRow(Operator):
     """A new payload for every row, computed from its payload by a Python function."""
 
+    keeps_lifetimes = True
     name = "select"
     function: Callable[[dict[str, Any]], Any]
     schema: Any = None
@@ -193,6 +240,12 @@ class SelectRow(Operator):
                 "NamedTuple that it returns."
             )
         return payload_schema(given, lists=True)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.where.causes import find_same_rows
+
+        return find_same_rows(inputs, output, rows)
 
 
 def _read_return_type(function: Callable[..., Any]) -> Any:

@@ -13,7 +13,10 @@ from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.operators.causes.causes import BOUNDARY, ROW, Causes
+from rxtemporal.operators.causes.fate import Fate
 from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.lost_row import MOST_OTHERS, LostRow
+from rxtemporal.operators.causes.row_text import write_expression, write_values
 from rxtemporal.operators.causes.time_index import Pairs
 from rxtemporal.operators.windows.results_plan import RANK, Apply, ResultSpec, TopK
 
@@ -139,3 +142,24 @@ def number_equal(history: History) -> Int64s:
         pl.Series("__start__", history.start), pl.Series("__end__", history.end)
     )
     return rows.select(pl.int_range(pl.len()).over(rows.columns)).to_series().to_numpy()
+
+
+def explain_rank(result: TopK, lost: LostRow) -> Fate:
+    """Return the rows that ranked before it."""
+    others = _find_results(lost)
+    value = lost.source.payload[lost.row].select(result.expression.alias("by")).item()
+    by = result.by if isinstance(result.by, str) else write_expression(result.by)
+    better = ", ".join(lost.write_row(lost.output, row) for row in others[:MOST_OTHERS].tolist())
+    return lost.tell(
+        "worse",
+        f"not among the {result.k} best by {by} in {lost.place}: {write_values({by: value})}"
+        + (f"; there are {better}" if better else ""),
+        values={by: value},
+        others=lost.frame(lost.output, others[:MOST_OTHERS]),
+    )
+
+
+def _find_results(lost: LostRow) -> Int64s:
+    """Return the results of the row's key, the nearest in time first."""
+    asked = Asked.of(lost.source, lost.output, np.arange(len(lost.output)))
+    return lost.order_by_distance(lost.output, np.flatnonzero(asked.key == asked.codes[lost.row]))

@@ -21,6 +21,7 @@ from rxtemporal.operators.windows.aggregates_plan import Aggregate
 from rxtemporal.operators.windows.results_plan import Aggregates, Apply, ResultSpec, TopK
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
     from rxtemporal.operators.windows.bounds import Bounds
 
@@ -84,6 +85,10 @@ class TimeWindows(Operator):
     ) -> Sequence[RowExpression]:
         """Return what the results read."""
         return self.result.list_expressions(schemas[0])
+
+    def find_windows(self, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s] | None:
+        """Return the lifetimes of results, which are those of their windows, unless points."""
+        return None if self.points else (start, end)
 
 
 def _guess_name(aggregate: Any) -> str:

@@ -16,6 +16,8 @@ from rxtemporal.operators.operator import Keys, RowExpression
 from rxtemporal.operators.windows.aggregates_plan import Aggregate, TimeSensitiveAggregate
 
 if TYPE_CHECKING:
+    from rxtemporal.operators.causes.fate import Fate
+    from rxtemporal.operators.causes.lost_row import LostRow
     from rxtemporal.operators.windows.results import WindowResults
 
 RANK = "rank"
@@ -39,6 +41,10 @@ class ResultSpec:
     def list_expressions(self, schema: pl.Schema) -> Sequence[RowExpression]:
         """Return the expressions that are computed for each row, before the results."""
         return ()
+
+    def explain_loss(self, lost: LostRow) -> Fate:
+        """Return why no result stands on a row of a finished window."""
+        return lost.tell_end()
 
 
 def _guess_aggregate(given: Any) -> str:
@@ -151,6 +157,12 @@ class TopK(ResultSpec):
         fields = [name for name in schema if name not in keys]
         return TopKResults(self.k, self.expression, fields, descending=self.descending)
 
+    def explain_loss(self, lost: LostRow) -> Fate:
+        """Return why a row of an input has given no row."""
+        from rxtemporal.operators.windows.members import explain_rank
+
+        return explain_rank(self, lost)
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Apply(ResultSpec):
@@ -202,3 +214,8 @@ class Apply(ResultSpec):
         from rxtemporal.operators.windows.user_functions import ApplyResults
 
         return ApplyResults(self.function, self._fields(), sensitive=self.time_sensitive)
+
+    def explain_loss(self, lost: LostRow) -> Fate:
+        """Return that the function gave nothing for the row's window."""
+        name = getattr(self.function, "__name__", "the function")
+        return lost.tell("dropped", f"{name} of {lost.place} returned nothing for its window")

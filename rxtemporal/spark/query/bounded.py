@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rxtemporal.operators.alter.plan import AlterEventLifetime
 from rxtemporal.spark.query.bounded_bucket import BoundedDoor, BucketRun, InputReader
 from rxtemporal.spark.query.columns import (
     BUCKET,
@@ -29,7 +28,9 @@ def run_bounded(job: Job) -> DataFrame:
         rows = rows.repartitionById(job.buckets, BUCKET)
     rows = rows.sortWithinPartitions(STARTS)
     # functions of time may not break committed CTIs; on the Rx side only settings generate those
-    steady = not any(isinstance(n.operator, AlterEventLifetime) for n in job.plan.list_nodes())
+    steady = not any(
+        n.operator is not None and n.operator.checks_ctis for n in job.plan.list_nodes()
+    )
     with_ctis = frozenset(r.number for r in job.readers if job.inputs[r.name].cti is not None)
     work = BucketRun(job.plan, job.readers, arrow_schema(job.tick_schema), steady, with_ctis)
     if job.cti is None:

@@ -19,8 +19,8 @@ from typing import Any
 
 import polars as pl
 
+from rxtemporal.operators.operator import Operator
 from rxtemporal.operators.plan import Node
-from rxtemporal.operators.where.plan import Select, Where
 from rxtemporal.spark.query.inputs import DataFrameInput
 from rxtemporal.spark.schema import quote_name
 
@@ -85,19 +85,19 @@ def _push_operator(node: Node, given: DataFrameInput) -> DataFrameInput | None:
     if given.advance_time is not None or node.keys:
         return None
     try:
-        if isinstance(node.operator, Where):
-            return _push_where(node.operator, given)
-        if isinstance(node.operator, Select):
+        if node.operator is not None and (predicate := node.operator.row_filter) is not None:
+            return _push_where(predicate, given)
+        if isinstance(node.operator, Operator) and node.operator.projects:
             return _push_select(node.operator, given)
     except _UnsupportedError:
         pass
     return None
 
 
-def _push_where(where: Where, given: DataFrameInput) -> DataFrameInput:
+def _push_where(predicate: pl.Expr, given: DataFrameInput) -> DataFrameInput:
     from pyspark.sql import functions as sf
 
-    tree = json.loads(where.predicate.meta.serialize(format="json"))
+    tree = json.loads(predicate.meta.serialize(format="json"))
     wanted = _translate(tree, given.schema)
     if wanted.kind != "bool":
         raise _UnsupportedError
@@ -107,7 +107,7 @@ def _push_where(where: Where, given: DataFrameInput) -> DataFrameInput:
     return dataclasses.replace(given, frame=given.frame.where(keep))
 
 
-def _push_select(select: Select, given: DataFrameInput) -> DataFrameInput:
+def _push_select(select: Operator, given: DataFrameInput) -> DataFrameInput:
     from pyspark.sql import functions as sf
 
     schema = given.schema

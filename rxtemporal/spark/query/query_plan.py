@@ -13,7 +13,6 @@ from rxtemporal.core.schema import refuse_lists
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
 from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.plan import AnySource, Node
-from rxtemporal.operators.reference.plan import Reference
 from rxtemporal.query.inputs import from_events
 from rxtemporal.query.streamable import Streamable
 
@@ -69,7 +68,7 @@ def _refuse_late_rows(source: AnySource, streams: Mapping[str, Streamable]) -> N
 def check_reference(plan: Node, judged: Collection[str]) -> None:
     """Refuse reference data over inputs that drop late rows: these would never be valid."""
     for node in plan.list_nodes():
-        if not isinstance(node.operator, Reference):
+        if node.operator is None or not node.operator.takes_late_rows:
             continue
         for each in node.list_nodes():
             if each.source is not None and each.source.name in judged:
