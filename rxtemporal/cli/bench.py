@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from reactivex import Observable, abc
 from reactivex.subject import Subject
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti, EventShape
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.stage import Stage
 from rxtemporal.errors import SourceError
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.operators.plan import Node
@@ -104,12 +104,12 @@ class OperatorTimer:
         self.seconds = dict.fromkeys(self.seconds, 0.0)
         self._since = time.perf_counter()
 
-    def run(self, name: str, work: Callable[[Any], None], batch: Any) -> None:
-        """Give the clock to an operator while it works on a batch."""
+    def run(self, name: str, work: Callable[[Any], Any], batch: Any) -> Any:
+        """Give the clock to an operator while it works on a batch; return what it returns."""
         self._switch()
         self._running.append(name)
         try:
-            work(batch)
+            return work(batch)
         finally:
             self._switch()
             self._running.pop()
@@ -131,22 +131,24 @@ class TimedOperator:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._operator, name)
 
-    def __call__(self, *given: Any, **settings: Any) -> Observable[EventBatch]:
-        """Operate on inputs that give the clock to this operator; the last argument is a gauge."""
-        *inputs, gauge = given
-        timed = map(self._time, inputs)
-        return self._operator(*timed, gauge, **settings)  # type: ignore[no-any-return]
+    def make_stage(self, *given: Any) -> Stage:
+        """Return the operator's stage, whose step has the clock while it works."""
+        stage: Stage = self._operator.make_stage(*given)
+        stage.wrap_step(partial(_TimedStep, self._timer, self._name))
+        return stage
 
-    def _time(self, source: Observable[EventBatch]) -> Observable[EventBatch]:
-        def subscribe(
-            observer: abc.ObserverBase[EventBatch], scheduler: abc.SchedulerBase | None = None
-        ) -> abc.DisposableBase:
-            timed = partial(self._timer.run, self._name, observer.on_next)
-            return source.subscribe(
-                timed, observer.on_error, observer.on_completed, scheduler=scheduler
-            )
 
-        return Observable(subscribe)
+class _TimedStep:
+    """Step that runs under a timer."""
+
+    def __init__(self, timer: OperatorTimer, name: str, step: Any) -> None:
+        self._step = step
+        for method in ("on_batch", "on_left", "on_right"):
+            if (work := getattr(step, method, None)) is not None:
+                setattr(self, method, partial(timer.run, name, work))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._step, name)
 
 
 def time_operators(query: Streamable, timer: OperatorTimer) -> Streamable:

@@ -94,7 +94,7 @@ class LiveFlow:
     def _describe(self, title: str) -> dict[str, Any]:
         """Return the plan, without rows and counters."""
         numbers = {id(each.node): each.number for each in self.nodes}
-        outputs = [numbers[id(node)] for node, _ in self._execution.leaving]
+        outputs = [numbers[id(node)] for node, _ in self._execution.wiring.leaving]
         nodes = [
             {
                 **each.describe([numbers[id(below)] for below in each.node.inputs]),

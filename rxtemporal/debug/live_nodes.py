@@ -19,9 +19,9 @@ from rxtemporal.debug.nodes import (
     encode_held,
     find_lane_fields,
 )
+from rxtemporal.engine.driver import Entry
+from rxtemporal.engine.stage import Meter, Stage
 from rxtemporal.operators.plan import Node
-from rxtemporal.reactive.lift import Entry
-from rxtemporal.reactive.meters import Gauge
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.stalls import format_time
@@ -42,10 +42,10 @@ class News:
 class LiveNode:
     """One node of a running plan, and its newest rows while somebody looks."""
 
-    def __init__(self, number: int, node: Node, name: str, meters: Entry | Gauge) -> None:
+    def __init__(self, number: int, node: Node, name: str, place: Entry | Stage) -> None:
         self.number, self.node, self.name = number, node, name
         self.newest = NewestRows()
-        self._meters = meters
+        self._place = place
         # of a source that is read or that pushes, None for a stream of its late events
         self.reader: Reader | None = None
         # the nodes of the plan, among which are those that read this one
@@ -68,9 +68,7 @@ class LiveNode:
 
     def watch(self, tap: Any) -> None:
         """Call a function with each batch that leaves the node; None: with none any more."""
-        place = self._meters.step if isinstance(self._meters, Gauge) else self._meters
-        if place is not None:
-            place.watch(tap)
+        self._output.watch(tap)
 
     def describe(self, inputs: Sequence[int]) -> dict[str, Any]:
         """Return what does not change while it runs."""
@@ -95,19 +93,19 @@ class LiveNode:
         }
 
     @property
-    def _output(self) -> Any:
-        return self._meters.output if isinstance(self._meters, Gauge) else self._meters
+    def _output(self) -> Meter:
+        return self._place.output if isinstance(self._place, Stage) else self._place
 
     @property
     def _held(self) -> int:
-        if isinstance(self._meters, Gauge):
-            return self._meters.rows
+        if isinstance(self._place, Stage):
+            return self._place.rows
         return 0 if self.reader is None else self.reader.packer.rows
 
     def _count_in(self) -> int:
-        if isinstance(self._meters, Gauge):
-            return sum(each.rows for each in self._meters.inputs)
-        return self._meters.rows if self.reader is None else self.reader.door.events
+        if isinstance(self._place, Stage):
+            return sum(each.rows for each in self._place.inputs)
+        return self._place.rows if self.reader is None else self.reader.door.events
 
 
 def list_nodes(execution: Execution) -> list[LiveNode]:
@@ -115,10 +113,10 @@ def list_nodes(execution: Execution) -> list[LiveNode]:
     wiring = execution.wiring
     readers = {id(each.source): each for each in execution.readers}
     made: list[LiveNode] = []
-    plan: list[tuple[Node, Entry | Gauge]] = [*wiring.sources.items(), *wiring.gauges.items()]
-    for node, meters in plan:
+    plan: list[tuple[Node, Entry | Stage]] = [*wiring.sources.items(), *wiring.stages.items()]
+    for node, place in plan:
         reader = readers.get(id(node.source))
-        live = LiveNode(len(made), node, _name(node, reader), meters)
+        live = LiveNode(len(made), node, _name(node, reader), place)
         live.reader, live.plan = reader, [each for each, _ in plan]
         made.append(live)
     return made

@@ -38,7 +38,7 @@ from rxtemporal.core.columns import Columns
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.errors import CheckpointError
 
-MAGIC, VERSION = b"RXTS", 3
+MAGIC, VERSION = b"RXTS", 4
 _HEAD = struct.Struct("<4sHI")
 _LENGTH = struct.Struct("<Q")
 # bytes

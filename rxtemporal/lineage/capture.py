@@ -12,7 +12,7 @@ from rxtemporal.lineage.arrival_tape import ArrivalTape
 from rxtemporal.lineage.assembly import make_history
 from rxtemporal.lineage.flow import Flow
 from rxtemporal.lineage.pieces import PieceCursor
-from rxtemporal.lineage.steps import Probe, ProbeMeter, ProbeObserver, Progress, Steps
+from rxtemporal.lineage.steps import Probe, Progress, Steps
 from rxtemporal.operators.causes.history import Arrivals, History, make_no_rows
 from rxtemporal.operators.plan import Node, list_nodes
 from rxtemporal.runtime.execution import Execution
@@ -55,7 +55,7 @@ def capture(
     _refuse_endless([output, *others])
     names = {id(node.source): name for name, node in (named or {}).items()}
     every = _choose_every([output, *others]) if every is None else every
-    run = Execution((output, lambda stream, gauge: stream), names=names, others=others)
+    run = Execution((output, None), names=names, others=others)
     try:
         return _Capture(run, [output, *others], Steps(every, progress), every).take(title)
     finally:
@@ -82,13 +82,11 @@ class _Capture:
         if node.operator is None:
             probe = Probe(self._steps)
             entry = next(each for source, each in wiring.entries if source is node.source)
-            entry.attach(ProbeObserver(probe))
+            entry.watch(probe.note)
             return probe
-        gauge = wiring.gauges[node]
-        probe = Probe(self._steps, gauge)
-        gauge.output = ProbeMeter(probe)
-        # inputs come first, so they are metered by their probes already
-        gauge.inputs = tuple(wiring.get_meter(each) for each in node.inputs)
+        stage = wiring.stages[node]
+        probe = Probe(self._steps, stage)
+        stage.output.watch(probe.note)
         self._steps.watch(probe)
         return probe
 

@@ -6,11 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from reactivex import abc
-
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.reactive.meters import Gauge, Meter
+from rxtemporal.engine.stage import RowHolder
 
 # is told the number of arrivals so far
 Progress: TypeAlias = Callable[[int], object]
@@ -60,8 +58,8 @@ class Steps:
 class Probe:
     """Record of what has left one node: batches, each with its step; CTIs; rows held; time."""
 
-    def __init__(self, steps: Steps, gauge: Gauge | None = None) -> None:
-        self._steps, self._gauge = steps, gauge
+    def __init__(self, steps: Steps, holder: RowHolder | None = None) -> None:
+        self._steps, self._holder = steps, holder
         self.batches: list[tuple[int, EventBatch]] = []
         self.ctis: list[tuple[int, int]] = []
         self.held: list[tuple[int, int]] = []
@@ -79,38 +77,6 @@ class Probe:
 
     def note_held(self, step: int) -> None:
         """Note how many rows the node holds, if that has changed."""
-        if self._gauge is not None and (rows := self._gauge.rows) != self._rows:
+        if self._holder is not None and (rows := self._holder.rows) != self._rows:
             self._rows = rows
             self.held.append((step, rows))
-
-
-class ProbeMeter(Meter):
-    """Meter of an operator's output that also shows each batch to a probe."""
-
-    __slots__ = ("_probe",)
-
-    def __init__(self, probe: Probe) -> None:
-        super().__init__(float)
-        self._probe = probe
-
-    def tally(self, batch: EventBatch) -> None:
-        """Count a batch, and show it."""
-        super().tally(batch)
-        self._probe.note(batch)
-
-
-class ProbeObserver(abc.ObserverBase[EventBatch]):
-    """Observer of what enters from a source, which shows each batch to a probe."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-
-    def on_next(self, value: EventBatch) -> None:
-        """Show a batch."""
-        self._probe.note(value)
-
-    def on_error(self, error: Exception) -> None:
-        """Do nothing: the run ends with the error."""
-
-    def on_completed(self) -> None:
-        """Do nothing."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from reactivex import Observable
 
     from rxtemporal.core.batch import Int64s
+    from rxtemporal.engine.stage import Meter, Stage
     from rxtemporal.engine.step import Step, TwoInputStep
     from rxtemporal.ingress.side_source import SideSource
     from rxtemporal.ingress.source import StreamSource
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from rxtemporal.operators.causes.fate import Fate
     from rxtemporal.operators.causes.history import History
     from rxtemporal.operators.causes.lost_row import LostRow
-    from rxtemporal.reactive.meters import Gauge
 
 Keys = tuple[str, ...]
 
@@ -187,16 +187,26 @@ class Operator(_Description):
             blamed = blame(error, self.place)
             raise blamed from blamed.__cause__
 
-    def __call__(
-        self, source: Observable[EventBatch], gauge: Gauge | None = None
-    ) -> Observable[EventBatch]:
-        """Return the observable of this operator's output for a source.
+    def make_stage(
+        self,
+        inputs: Sequence[Meter],
+        schemas: tuple[pl.Schema | None, ...] = (None,),
+        clock: Callable[[], float] = float,
+    ) -> Stage:
+        """Return the stage of this operator in a new run; the meter of its input comes before it.
 
-        ``gauge`` counts what passes.
+        ``schemas`` are those of the inputs, as far as the plan knows them.
         """
+        from rxtemporal.engine.stage import Stage
+
+        make, passes = self._check_and_make, self.passes_time
+        return Stage(make, self.place, inputs, passes_time=passes, clock=clock)
+
+    def __call__(self, source: Observable[EventBatch]) -> Observable[EventBatch]:
+        """Return the observable of this operator's output for a source."""
         from rxtemporal.reactive.lift import lift
 
-        return lift(self._check_and_make, self.place, passes_time=self.passes_time)(source, gauge)
+        return lift(self.make_stage, source)
 
     def _check_and_make(self, batch: EventBatch) -> Step:
         self.output(batch.schema, batch.keys)
@@ -258,22 +268,28 @@ class TwoInputs(_Description):
             )
         return self.output(left, right, keys)
 
-    def __call__(
+    def make_stage(
         self,
-        left: Observable[EventBatch],
-        right: Observable[EventBatch],
-        gauge: Gauge | None = None,
+        inputs: Sequence[Meter],
         schemas: tuple[pl.Schema | None, ...] = (None, None),
-    ) -> Observable[EventBatch]:
-        """Return the observable of this operator's output for two sources.
+        clock: Callable[[], float] = float,
+    ) -> Stage:
+        """Return the stage of this operator in a new run, behind the meters of its inputs.
 
-        ``gauge`` counts what passes. ``schemas`` are those of the sources, as far as the plan knows
-        them.
+        ``schemas`` are those of the inputs, as far as the plan knows them.
         """
-        from rxtemporal.reactive.lift_two import lift_two
+        from rxtemporal.engine.stage import Stage
 
         absent = partial(self.make_absent, schemas)
-        return lift_two(self._check_and_make, self.place, absent)(left, right, gauge)
+        return Stage(self._check_and_make, self.place, inputs, absent=absent, clock=clock)
+
+    def __call__(
+        self, left: Observable[EventBatch], right: Observable[EventBatch]
+    ) -> Observable[EventBatch]:
+        """Return the observable of this operator's output for two sources."""
+        from rxtemporal.reactive.lift import lift
+
+        return lift(self.make_stage, left, right)
 
     def assume_fields(self, missing: int, known: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the fields of an input (0 or 1) that ends before its fields are known."""

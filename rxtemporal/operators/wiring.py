@@ -1,74 +1,84 @@
-"""Wiring of a plan into observables."""
+"""Wiring of a plan: a driver with an entry for each source, and a stage for each operator."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
-
-from reactivex import Observable
-from reactivex.subject import Subject
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.engine.driver import Driver, Entry, Leaf
+from rxtemporal.engine.stage import Meter, Stage
+from rxtemporal.engine.step import Step
 from rxtemporal.operators.plan import AnySource, Node, list_nodes
-from rxtemporal.reactive.lift import Entry
-from rxtemporal.reactive.meters import Gauge, Meter
+
+# makes the step that gives results their shape, from the first batch of them
+Shape = Callable[[EventBatch], Step]
 
 
 class Wiring:
-    """A plan as observables: a subject for each source, and one for each stream used twice.
+    """A plan ready to run. It may have several outputs; shared operators are computed once.
 
-    A plan may have several outputs; shared steps are computed once.
+    ``shapes`` has the shape of each output, or None for results as they leave the plan. Others are
+    sources that no operator reads: only their CTIs matter.
     """
 
     def __init__(
-        self, *outputs: Node, others: Sequence[Node] = (), clock: Callable[[], float] = float
+        self,
+        outputs: Sequence[Node],
+        shapes: Sequence[Shape | None] | None = None,
+        others: Sequence[Node] = (),
+        clock: Callable[[], float] = float,
     ) -> None:
-        # others are sources that no operator reads: only their CTIs matter
         nodes = list_nodes((*outputs, *others))
-        uses = Counter(id(each) for node in nodes for each in node.inputs)
-        uses.update(map(id, outputs))
-        self.entries: list[tuple[AnySource, Entry]] = []
+        self.driver = Driver()
         self.paces = {node.pace for node in nodes if node.pace is not None}
-        # counts of what passes each operator, inputs first
-        self.gauges: dict[Node, Gauge] = {}
-        # entries of the sources, by their nodes
+        # by their nodes, inputs first
         self.sources: dict[Node, Entry] = {}
-        self._shared: list[tuple[Observable[EventBatch], Subject[EventBatch]]] = []
-        streams: dict[int, Observable[EventBatch]] = {}
+        self.stages: dict[Node, Stage] = {}
+        # the last place of each output, and what gets its results
+        self.leaving: list[tuple[Node, Stage]] = []
+        self.leaves: list[Leaf] = []
+        shaped = list(zip(outputs, shapes or [None] * len(outputs), strict=True))
         for node in nodes:
             if node.source is not None:
-                entry = Entry(clock)
-                self.entries.append((node.source, entry))
-                self.sources[node] = entry
-                streams[id(node)] = entry
-                continue
-            assert node.operator is not None
-            operate: Any = node.operator  # of one input or of two
-            inputs = (streams[id(each)] for each in node.inputs)
-            self.gauges[node] = Gauge((self.get_meter(each) for each in node.inputs), clock)
-            known = tuple(each.schema for each in node.inputs)
-            more = {"schemas": known} if len(known) > 1 else {}
-            stream = operate(*inputs, self.gauges[node], **more)
-            if uses[id(node)] > 1:
-                twice: Subject[EventBatch] = Subject()
-                self._shared.append((stream, twice))
-                stream = twice
-            streams[id(node)] = stream
-        self.outputs = [streams[id(output)] for output in outputs]
+                self.sources[node] = Entry(self.driver, clock)
+            else:
+                self._add_stage(node, clock)
+        for node, shape in shaped:
+            self._add_leaf(node, shape, clock)
+        self.driver.connect(self.sources.values())
 
-    def get_meter(self, node: Node) -> Meter:
-        """Return the meter of the batches that leave an operator, or enter from a source."""
-        if node in self.gauges:
-            return self.gauges[node].output
-        return self.sources[node]
+    def _add_stage(self, node: Node, clock: Callable[[], float]) -> None:
+        assert node.operator is not None
+        inputs = [self._find(each) for each in node.inputs]
+        meters = [_get_meter(each) for each in inputs]
+        known = tuple(each.schema for each in node.inputs)
+        stage = self.stages[node] = node.operator.make_stage(meters, known, clock)
+        self.driver.add(stage, *inputs)
+
+    def _add_leaf(self, node: Node, shape: Shape | None, clock: Callable[[], float]) -> None:
+        last, leaf = self._find(node), Leaf()
+        stage = Stage(shape or _pass, "on the way out", [_get_meter(last)], clock=clock)
+        self.driver.add(stage, last)
+        self.driver.add(leaf, stage)
+        self.leaving.append((node, stage))
+        self.leaves.append(leaf)
+
+    def _find(self, node: Node) -> Entry | Stage:
+        return self.sources[node] if node.source is not None else self.stages[node]
 
     @property
-    def output(self) -> Observable[EventBatch]:
-        """The output of a plan with one output."""
-        (output,) = self.outputs
-        return output
+    def entries(self) -> list[tuple[AnySource, Entry]]:
+        """The sources with their entries."""
+        return [(node.source, entry) for node, entry in self.sources.items() if node.source]
 
-    def connect(self) -> list[object]:
-        """Connect the streams that are used twice to their inputs; return the subscriptions."""
-        return [stream.subscribe(twice) for stream, twice in reversed(self._shared)]
+
+def _get_meter(place: Entry | Stage) -> Meter:
+    """Return the meter of the batches that enter from a source, or leave a stage."""
+    return place if isinstance(place, Entry) else place.output
+
+
+def _pass(first: EventBatch) -> Step:
+    """Return a step that leaves results as they are."""
+    from rxtemporal.engine.shape import EdgeStep
+
+    return EdgeStep()

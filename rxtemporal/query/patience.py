@@ -57,7 +57,7 @@ class _Results:
     name = "query"
 
     def __init__(self, run: Execution) -> None:
-        self._run, self._meter = run, run.leaving[0][1].output
+        self._run, self._meter = run, run.wiring.leaving[0][1].output
         self._seen, self._wrote = (0, 0), run.clock.elapsed()
 
     @property

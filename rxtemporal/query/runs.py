@@ -31,7 +31,6 @@ from rxtemporal.operators.stream import Stream
 from rxtemporal.query.async_bridge import iterate_results
 from rxtemporal.query.patience import may_wait, refuse_endless, start_notice, watch_results
 from rxtemporal.reactive.clock import Clock
-from rxtemporal.reactive.lift import lift
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, RaiseOrLog, Subscriber
 from rxtemporal.runtime.checkpoint import make_checkpointer
 from rxtemporal.runtime.execution import Execution, Output
@@ -52,7 +51,7 @@ def shape_output(stream: Stream, shape: EventShape) -> Output:
     check_shape(shape)
     if stream.schema is not None:
         refuse_lists(stream.schema)
-    return stream._node, lift(partial(_shape, shape), "on the way out")
+    return stream._node, partial(_shape, shape)
 
 
 def _shape(shape: EventShape, first: EventBatch) -> Step:

@@ -12,9 +12,9 @@ from rxtemporal.core.safe_text import show
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.display.html import escape, section, table
 from rxtemporal.display.text_table import align
+from rxtemporal.engine.stage import Stage
 from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.operators.plan import Node
-from rxtemporal.reactive.meters import Gauge
 from rxtemporal.runtime.diagnostics_tables import Line, drop_empty_columns, list_tables
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.outlet import Outlet
@@ -142,8 +142,8 @@ def diagnose(
     late: Counter[LateReason] = Counter()
     for stream in streams:
         late.update(stream.late)
-    leaving = [gauge for _, gauge in execution.leaving]
-    gauges = execution.wiring.gauges.items()
+    leaving = [stage for _, stage in execution.wiring.leaving]
+    stages = execution.wiring.stages.items()
     return Diagnostics(
         name=name,
         running=running,
@@ -153,7 +153,7 @@ def diagnose(
         rows_out=sum(outlet.rows for outlet in outlets),
         batches_out=sum(outlet.batches for outlet in outlets),
         cti=min(outlet.cti for outlet in outlets),
-        operators=tuple(_describe_operator(node, gauge, now) for node, gauge in gauges),
+        operators=tuple(_describe_operator(node, stage, now) for node, stage in stages),
         streams=streams,
         queries=tuple(_describe_query(*each, now) for each in zip(outlets, leaving, strict=True)),
         stalls=find_stalls(execution, [outlet.name for outlet in outlets]),
@@ -190,26 +190,26 @@ def _describe_stream(reader: Reader, now: float) -> StreamDiagnostics:
     )
 
 
-def _describe_operator(node: Node, gauge: Gauge, now: float) -> OperatorDiagnostics:
+def _describe_operator(node: Node, stage: Stage, now: float) -> OperatorDiagnostics:
     assert node.operator is not None
-    names = SIDES if len(gauge.inputs) > 1 else ("input",)
+    names = SIDES if len(stage.inputs) > 1 else ("input",)
     inputs = tuple(
         InputDiagnostics(name, meter.rows, meter.cti, max(now - meter.moved, 0.0))
-        for name, meter in zip(names, gauge.inputs, strict=True)
+        for name, meter in zip(names, stage.inputs, strict=True)
     )
     return OperatorDiagnostics(
         name=node.operator.name,
         line=node.operator.line,
-        rows=gauge.rows,
-        rows_out=gauge.output.rows,
-        cti=gauge.output.cti,
-        cti_age=max(now - gauge.output.moved, 0.0),
-        next_due=gauge.next_due,
+        rows=stage.rows,
+        rows_out=stage.output.rows,
+        cti=stage.output.cti,
+        cti_age=max(now - stage.output.moved, 0.0),
+        next_due=stage.next_due,
         inputs=inputs,
     )
 
 
-def _describe_query(outlet: Outlet, leaving: Gauge, now: float) -> QueryDiagnostics:
+def _describe_query(outlet: Outlet, leaving: Stage, now: float) -> QueryDiagnostics:
     return QueryDiagnostics(
         name=outlet.name,
         rows_out=outlet.rows,

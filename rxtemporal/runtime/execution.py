@@ -17,10 +17,8 @@ from rxtemporal.ingress.packer import make_packer
 from rxtemporal.ingress.positions import Subscription
 from rxtemporal.ingress.stream_time import StreamTime
 from rxtemporal.operators.plan import Node, list_nodes
-from rxtemporal.operators.wiring import Wiring
+from rxtemporal.operators.wiring import Shape, Wiring
 from rxtemporal.reactive.clock import Clock
-from rxtemporal.reactive.lift import BatchOperator
-from rxtemporal.reactive.meters import Gauge
 from rxtemporal.runtime.hand_off import Consumer, StreamLock
 from rxtemporal.runtime.late import LateEvents, LateFeed
 from rxtemporal.runtime.ordering import accept_next, group_recordings
@@ -39,8 +37,8 @@ from rxtemporal.storage.event_log.recorder import RunRecorder
 
 _log = get_logger(__name__)
 _get_place = attrgetter("place")
-# a stream of a plan, and the operator that shapes its output
-Output: TypeAlias = tuple[Node, BatchOperator]
+# a stream of a plan, and the shape of its results; None: as they leave the plan
+Output: TypeAlias = tuple[Node, Shape | None]
 
 
 class Execution:
@@ -65,13 +63,8 @@ class Execution:
         self.clock = clock or Clock()
         # the machine's clock is called directly, since it is read for each batch
         elapsed = time.monotonic if clock is None else clock.elapsed
-        self.wiring = Wiring(*(node for node, _ in outputs), others=others, clock=elapsed)
-        # each output stream, and the gauge of its results
-        self.leaving = [
-            (node, Gauge([self.wiring.get_meter(node)], elapsed)) for node, _ in outputs
-        ]
-        shaped = zip(outputs, self.wiring.outputs, self.leaving, strict=True)
-        self._outputs = [shape(stream, gauge) for (_, shape), stream, (_, gauge) in shaped]
+        streams, shapes = zip(*outputs, strict=True)
+        self.wiring = Wiring(streams, shapes, others, elapsed)
         self._unfinished = len(outputs)
         entries = list_entries(self.wiring, elapsed)
         handed = any(each.source.hand_off for each in entries)
@@ -91,16 +84,14 @@ class Execution:
         self.flow = TimeFlow(self.clock)
         # the names of sources in this run, by identity; other sources keep their own names
         named = names or {}
-        nodes = list_nodes((*(node for node, _ in outputs), *others))
-        self._times = StreamTimes(nodes, named)
+        self._times = StreamTimes(list_nodes((*streams, *others)), named)
         # the form of the times of each output's results
-        self._shown = [self._times.of(node) for node, _ in outputs]
+        self._shown = [self._times.of(node) for node in streams]
         self.readers = [self._reader(each, named) for each in entries]
         # at equal times, events of the stream that was named first come first
         ranks = {source: rank for rank, source in enumerate(named)}
         self.readers.sort(key=lambda each: ranks.get(id(each.source), len(ranks)))
         self.flow.connect(self.readers)
-        self._others = {id(node.source) for node in others}
         pulled = [reader for reader in self.readers if reader.pulls]
         try:
             self._pacer = make_pacer(self.wiring.paces, lambda: self.ended or self.stopping)
@@ -244,7 +235,7 @@ class Execution:
 
     def state(self) -> RunState:
         """Return the object that saves and loads the run; for callers inside ``pause``."""
-        return RunState(self.wiring.gauges, self.leaving, self.readers)
+        return RunState(self.wiring, self.readers)
 
     def start(
         self,
@@ -277,13 +268,10 @@ class Execution:
                 self._end()
                 on_completed()
 
-        for output, times, observer in zip(self._outputs, self._shown, on_next, strict=True):
-            deliver = partial(_deliver, times, observer)
-            self._subscriptions.append(output.subscribe(deliver, fail, complete))
-        self._subscriptions += self.wiring.connect()
-        for source, entry in self.wiring.entries:
-            if id(source) in self._others:
-                self._subscriptions.append(entry.subscribe(lambda batch: None, fail))
+        self.wiring.driver.on_error = fail
+        each = zip(self.wiring.leaves, self._shown, on_next, strict=True)
+        for leaf, times, receive in each:
+            leaf.receive, leaf.complete_run = partial(_deliver, times, receive), complete
         if self._saved is not None:
             self._go_on(*self._saved)
             if self.ended:  # there is nothing left to do
@@ -351,6 +339,7 @@ class Execution:
             reader.close_inbox()
 
     def _end(self, error: BaseException | None = None) -> None:
+        self.wiring.driver.stop()
         # before the hand-offs are closed, so that a producer they release finds the error
         self.run_end.end(error)
         if self._consumer is not None:

@@ -15,12 +15,12 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import RowEvent
 from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.driver import Entry
 from rxtemporal.ingress.batch_verdicts import REASONS, LateRows
 from rxtemporal.ingress.late_source import LATE_FIELDS, LateSource
 from rxtemporal.ingress.lateness import LateEvent, Lateness
 from rxtemporal.ingress.packer import Late, Packer
 from rxtemporal.ingress.unpacker import list_events
-from rxtemporal.reactive.lift import Entry
 from rxtemporal.reactive.subjects import TransformSubject
 from rxtemporal.reactive.synchronize import synchronize
 from rxtemporal.runtime.rejected_rows import RejectedRows

@@ -9,11 +9,11 @@ from reactivex import abc
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.stage import Meter
 from rxtemporal.ingress.lateness import NO_CTI
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.positions import Position
 from rxtemporal.ingress.source import Cursor, StreamSource, check_items
-from rxtemporal.reactive.meters import Meter
 from rxtemporal.runtime.acknowledgement import Acknowledger
 from rxtemporal.runtime.hand_off import BoundedQueue, Producer, StreamLock
 from rxtemporal.runtime.held_rows import HeldRows

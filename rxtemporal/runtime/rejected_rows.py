@@ -9,9 +9,9 @@ from reactivex import abc
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.driver import Entry
 from rxtemporal.ingress.reject_source import RejectSource
 from rxtemporal.ingress.rejected import Rejected
-from rxtemporal.reactive.lift import Entry
 
 
 class RejectedRows(abc.ObserverBase[EventBatch]):

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rxtemporal.engine.codec import Captured, loads
+from rxtemporal.engine.stage import Stage
 from rxtemporal.errors import CheckpointError
 from rxtemporal.operators.fingerprint import Fingerprints, refuse_changes
-from rxtemporal.operators.plan import Node
-from rxtemporal.reactive.meters import Gauge
+from rxtemporal.operators.wiring import Wiring
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.storage.event_log.source import RecordedSource
 
@@ -24,15 +24,14 @@ class RunState:
 
     def __init__(
         self,
-        gauges: Mapping[Node, Gauge],
-        leaving: Sequence[tuple[Node, Gauge]],
+        wiring: Wiring,
         readers: Sequence[Reader],
     ) -> None:
-        self._gauges = [*gauges.values(), *(gauge for _, gauge in leaving)]
+        self._stages = [*wiring.stages.values(), *(stage for _, stage in wiring.leaving)]
         self._readers = readers
-        found = Fingerprints(gauges, {id(each.source): each.name for each in readers})
+        found = Fingerprints(wiring.stages, {id(each.source): each.name for each in readers})
         self._steps = found.lines
-        self._outputs = [f"an output of {found.place(node)}" for node, _ in leaving]
+        self._outputs = [f"an output of {found.place(node)}" for node, _ in wiring.leaving]
 
     def capture(self) -> Captured:
         """Return the state. The caller holds the run's lock, and nothing is on its way."""
@@ -43,8 +42,8 @@ class RunState:
             "outputs": self._outputs,
             "inputs": {each.name: _description(each) for each in self._readers},
             "readers": {each.name: each.save() for each in self._readers},
-            "meters": [_meters(gauge) for gauge in self._gauges],
-            "held": [None if each.step is None else each.step.capture() for each in self._gauges],
+            "meters": [_meters(stage) for stage in self._stages],
+            "held": [stage.capture() for stage in self._stages],
         }
         return Captured("run", state)
 
@@ -59,15 +58,14 @@ class RunState:
         refuse_changes((saved["outputs"], self._outputs), ({}, {}), begun, ANEW)
         for reader in self._readers:
             reader.load(saved["readers"][reader.name])
-        for gauge, meters, held in zip(self._gauges, saved["meters"], saved["held"], strict=True):
-            for meter, (rows, cti) in zip([*gauge.inputs, gauge.output], meters, strict=True):
+        for stage, meters, held in zip(self._stages, saved["meters"], saved["held"], strict=True):
+            for meter, (rows, cti) in zip([*stage.inputs, stage.output], meters, strict=True):
                 meter.rows, meter.cti = rows, cti
-            if gauge.step is not None and held is not None:
-                gauge.step.load(held)
+            stage.load(held)
 
 
-def _meters(gauge: Gauge) -> list[tuple[int, int]]:
-    return [(meter.rows, meter.cti) for meter in (*gauge.inputs, gauge.output)]
+def _meters(stage: Stage) -> list[tuple[int, int]]:
+    return [(meter.rows, meter.cti) for meter in (*stage.inputs, stage.output)]
 
 
 def _description(reader: Reader) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from rxtemporal.engine.driver import Entry
 from rxtemporal.ingress.late_source import LateSource
 from rxtemporal.ingress.reject_source import RejectSource
 from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.ingress.source import StreamSource
 from rxtemporal.operators.wiring import Wiring
-from rxtemporal.reactive.lift import Entry
 from rxtemporal.runtime.rejected_rows import RejectedRows
 
 
@@ -41,7 +41,7 @@ def list_entries(wiring: Wiring, clock: Callable[[], float]) -> list[SourceEntry
     for source, entry in wiring.entries:
         if isinstance(source, SideSource):
             origin = source.origin
-            found.setdefault(id(origin), SourceEntry(origin, Entry(clock), []))
+            found.setdefault(id(origin), SourceEntry(origin, Entry(wiring.driver, clock), []))
             found[id(origin)].sides.append((source, entry))
         else:
             sides = found[id(source)].sides if id(source) in found else []

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.stage import Meter, RowHolder, Stage
 from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.plan import Node
-from rxtemporal.reactive.meters import Gauge, Meter, RowHolder
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.stalls import Stall
@@ -20,9 +20,9 @@ SIDES = ("left", "right")
 def find_stalls(execution: Execution, queries: Sequence[str]) -> tuple[Stall, ...]:
     """Return the stalls of all queries that have not reached the end of time."""
     found: list[Stall] = []
-    for name, (node, gauge) in zip(queries, execution.leaving, strict=True):
-        if gauge.output.cti < MAX_TIME:
-            found += _Search(execution, name, node, gauge).find()
+    for name, (node, stage) in zip(queries, execution.wiring.leaving, strict=True):
+        if stage.output.cti < MAX_TIME:
+            found += _Search(execution, name, node, stage).find()
     return tuple(found)
 
 
@@ -48,19 +48,19 @@ class _Input:
 class _Search:
     """Search of one query, upstream from its output."""
 
-    def __init__(self, execution: Execution, query: str, output: Node, leaving: Gauge) -> None:
+    def __init__(self, execution: Execution, query: str, output: Node, leaving: Stage) -> None:
         self._query = query
         self._output = output
         self._leaving = leaving
-        self._gauges = execution.wiring.gauges
+        self._stages = execution.wiring.stages
         self._now = execution.clock.elapsed()
         self._time = execution.time
         self._readers = {id(reader.source): reader for reader in execution.readers}
         nodes = output.list_nodes()
-        gauges = [self._gauges[each] for each in nodes if each.operator is not None]
+        stages = [self._stages[each] for each in nodes if each.operator is not None]
         readers = [self._reader(each) for each in nodes if each.source is not None]
         self._names = [each.name for each in readers]
-        holders: list[RowHolder] = [*gauges, *readers, leaving]
+        holders: list[RowHolder] = [*stages, *readers, leaving]
         self._rows = sum(each.rows for each in holders)
         due = [each.next_due for each in holders]
         self._due = min((each for each in due if each is not None), default=None)
@@ -81,12 +81,12 @@ class _Search:
         """Return the stalls of a stream; ``behind`` is the last input on the way that is behind."""
         if node.source is not None:
             return self._at_source(self._reader(node), behind)
-        missing = self._gauges[node].missing
+        missing = self._stages[node].missing
         # if the plan knows the fields, a CTI is enough to begin
         if missing is not None and node.inputs[missing].schema is None:
             return [self._without_fields(_Input(node, missing))]
         # read once, since the run continues meanwhile
-        ctis = [meter.cti for meter in self._gauges[node].inputs]
+        ctis = [meter.cti for meter in self._stages[node].inputs]
         lowest = [side for side, cti in enumerate(ctis) if cti == min(ctis)]
         if len(lowest) < len(ctis):
             behind = _Input(node, lowest[0])
@@ -103,15 +103,15 @@ class _Search:
         node, side = behind.node, behind.side
         sources = [each for each in node.inputs[side].list_nodes() if each.source is not None]
         unknown = [each for each in sources if each.schema is None] or sources
-        meter = self._gauges[node].inputs[side]
+        meter = self._stages[node].inputs[side]
         found = self._stall(self._reader(unknown[0]), meter, behind=behind)
         return dataclasses.replace(found, needs_fields=True)
 
     def _at_source(self, reader: Reader, behind: _Input | None) -> list[Stall]:
         meter, due = reader.meter, None
         if behind is not None:
-            gauge = self._gauges[behind.node]
-            meter, due = gauge.inputs[behind.side], gauge.next_due
+            stage = self._stages[behind.node]
+            meter, due = stage.inputs[behind.side], stage.next_due
         if meter.cti >= MAX_TIME:
             return []
         return [self._stall(reader, meter, due=due, behind=behind)]

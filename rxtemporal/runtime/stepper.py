@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.codec import Captured
-from rxtemporal.errors import ArgumentError, CheckpointError, blame
+from rxtemporal.engine.stage import AnyStep, Stage
+from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.operators.fingerprint import Fingerprints
-from rxtemporal.operators.operator import TwoInputs
 from rxtemporal.operators.plan import Node
+from rxtemporal.operators.wiring import Wiring
 
 
 class Stepwise:
@@ -23,9 +22,13 @@ class Stepwise:
 
     def __init__(self, output: Node) -> None:
         self._nodes = output.list_nodes()
-        self._output = output
-        self._steps = {id(n): _make_step(n) for n in self._nodes if n.operator is not None}
-        self._ctis = dict.fromkeys((id(node) for node in self._nodes), MIN_TIME)
+        self._wiring = Wiring([output])
+        self._steps = [_make_step(*each) for each in self._wiring.stages.items()]
+        self._results: list[EventBatch] = []
+        self._errors: list[Exception] = []
+        (leaf,) = self._wiring.leaves
+        leaf.receive = self._results.append
+        self._wiring.driver.on_error = self._errors.append
 
     @property
     def sources(self) -> list[str]:
@@ -35,12 +38,12 @@ class Stepwise:
     @property
     def rows(self) -> int:
         """The number of rows that all steps hold."""
-        return sum(step.rows for step in self._steps.values())
+        return sum(step.rows for step in self._steps)
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
         """The fingerprints of the steps: only the state of equal ones can be loaded."""
-        return tuple(Fingerprints(n for n in self._nodes if n.operator is not None).lines)
+        return tuple(Fingerprints(self._wiring.stages).lines)
 
     def push(self, source: str, batch: EventBatch) -> list[EventBatch]:
         """Take one batch of a source, and return the batches that result from it."""
@@ -54,40 +57,15 @@ class Stepwise:
 
     def through(self, source: Node, batch: EventBatch) -> list[EventBatch]:
         """Take one batch of a source's node, and return the batches that result from it."""
-        # nodes are in order of their inputs, so all inputs of a step are ready before it runs
-        made: dict[int, list[EventBatch]] = {id(source): [batch]}
-        for node in self._nodes:
-            if node.operator is None:
-                continue
-            results = [
-                self._take(node, side, each)
-                for side, given in enumerate(node.inputs)
-                for each in made.get(id(given), ())
-            ]
-            made[id(node)] = [each for each in results if self._brings(node, each)]
-        return made.get(id(self._output), [])
-
-    def _take(self, node: Node, side: int, batch: EventBatch) -> EventBatch:
-        step = self._steps[id(node)]
-        assert node.operator is not None
-        try:
-            if len(node.inputs) == 1:
-                return step.on_batch(batch)  # type: ignore[no-any-return]
-            return step.on_right(batch) if side else step.on_left(batch)  # type: ignore[no-any-return]
-        except Exception as error:
-            blamed = blame(error, node.operator.place)
-            raise blamed from blamed.__cause__
-
-    def _brings(self, node: Node, batch: EventBatch) -> bool:
-        """Return True if a batch brings rows or time; otherwise it is not passed on."""
-        if not len(batch) and batch.cti <= self._ctis[id(node)]:
-            return False
-        self._ctis[id(node)] = batch.cti
-        return True
+        self._results.clear()
+        self._wiring.sources[source].on_next(batch)
+        if self._errors:
+            raise self._errors[0] from self._errors[0].__cause__
+        return self._results.copy()
 
     def capture(self) -> list[Captured]:
         """Return the state of each step, in the order of the plan, to be encoded later."""
-        return [step.capture() for step in self._steps.values()]
+        return [step.capture() for step in self._steps]
 
     def save(self) -> list[bytes]:
         """Return the state of each step, in the order of the plan."""
@@ -99,20 +77,17 @@ class Stepwise:
             raise CheckpointError(
                 f"the query has {len(self._steps)} steps, but {len(saved)} were saved"
             )
-        for step, state in zip(self._steps.values(), saved, strict=True):
+        for step, state in zip(self._steps, saved, strict=True):
             step.load(state)
 
 
-def _make_step(node: Node) -> Any:
-    """Return a new step of a node's operator."""
+def _make_step(node: Node, stage: Stage) -> AnyStep:
+    """Make the step of a node's operator before any batch, and return it."""
     given = [each.schema for each in node.inputs]
-    if any(schema is None for schema in given):
+    known = [schema for schema in given if schema is not None]
+    if len(known) < len(given):
         raise ArgumentError(
             "steps are made before the first event here, but the fields of a stream are not yet "
             "known. Hint: give schema= where the stream is made."
         )
-    keys = node.inputs[0].keys
-    if isinstance(node.operator, TwoInputs):
-        return node.operator.step(given[0], given[1], keys)  # type: ignore[arg-type]
-    assert node.operator is not None
-    return node.operator.step(given[0], keys)  # type: ignore[arg-type]
+    return stage.begin(*(EventBatch.empty(each, MIN_TIME, node.inputs[0].keys) for each in known))

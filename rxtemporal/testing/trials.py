@@ -124,7 +124,7 @@ class Trial:
         out: list[EventBatch] = []
         failed: list[Exception] = []
         subjects, result = self.compose()
-        run = Execution((result._node, lambda stream, gauge: stream))
+        run = Execution((result._node, None))
         run.start(out.append, failed.append, lambda: None)
         run.drain()
         made = Outcome(out, [])

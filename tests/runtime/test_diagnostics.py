@@ -250,9 +250,9 @@ def test_a_run_that_goes_on_can_be_looked_at() -> None:
         rxt.from_observable(Subject[Any](), schema={"x": int}, name=name) for name in ("one", "two")
     )
     process = one.union(two).run(Log())
-    gauges = process._execution.wiring.gauges
-    for gauge in gauges.values():
-        gauge.inputs = tuple(Rising() for _ in gauge.inputs)
+    stages = process._execution.wiring.stages
+    for stage in stages.values():
+        stage.inputs = tuple(Rising() for _ in stage.inputs)
     assert process.diagnostics().holding_back()
     process.dispose()
 

@@ -103,8 +103,9 @@ class Broken:
     @property
     def meters(self) -> list[Any]:
         """What has passed by the operators."""
-        gauges = [*self.run.wiring.gauges.values(), *(gauge for _, gauge in self.run.leaving)]
-        return [[(m.rows, m.cti) for m in (*gauge.inputs, gauge.output)] for gauge in gauges]
+        wiring = self.run.wiring
+        stages = [*wiring.stages.values(), *(stage for _, stage in wiring.leaving)]
+        return [[(m.rows, m.cti) for m in (*each.inputs, each.output)] for each in stages]
 
 
 def assert_same(whole: Broken, broken: Broken) -> None:

@@ -123,13 +123,12 @@ def planned(query: Query, inputs: int = 1, schema: Any = SCHEMA) -> rxt.Streamab
 
 
 def pushed(plan: rxt.Streamable, made: Arrivals) -> list[EventBatch]:
-    """Return what a plan makes of the batches on the Rx side, where its operators are lifted."""
-    wiring = Wiring(plan._node)
+    """Return what a plan makes of the batches, its steps made at the first of them."""
+    wiring = Wiring([plan._node])
     entries = {source.name: entry for source, entry in wiring.entries}
     out: list[EventBatch] = []
     failed: list[Exception] = []
-    wiring.output.subscribe(out.append, failed.append)
-    wiring.connect()
+    wiring.leaves[0].receive, wiring.driver.on_error = out.append, failed.append
     for side, batch in made:
         if SIDES[side] in entries and not failed:
             entries[SIDES[side]].on_next(batch)
