@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from operator import itemgetter
 from typing import Any, Protocol, TypeAlias
 
 from rxtemporal.core.batch import EventBatch
@@ -19,7 +18,6 @@ Make: TypeAlias = Callable[..., AnyStep]
 # makes the first batch of an input (0 or 1) that ends without one, from that of the other
 Absent: TypeAlias = Callable[[int, EventBatch], EventBatch]
 Tap: TypeAlias = Callable[[EventBatch], object]
-_get_side = itemgetter(0)
 
 
 class RowHolder(Protocol):
@@ -47,6 +45,9 @@ class BatchReader(Protocol):
     """Stage or leaf that reads the results of a stage."""
 
     pending: deque[tuple[int, EventBatch | None]]
+
+    def take(self, side: int, batch: EventBatch | None, run: Run) -> None:
+        """Take a batch of an input, or its end."""
 
 
 class Meter:
@@ -78,6 +79,12 @@ class Meter:
         self._tap = tap
 
 
+def _order(item: tuple[int, EventBatch | None]) -> tuple[bool, int]:
+    """Order what waits: of one batch the left use comes first, and ends come last."""
+    side, batch = item
+    return batch is None, side
+
+
 class Stage:
     """One operator in one run: what waits for it, its step, and who reads its results.
 
@@ -89,7 +96,7 @@ class Stage:
 
     __slots__ = (
         "_absent", "_make", "_on", "_open", "_passes_time", "_seen", "_waiting", "inputs",
-        "output", "pending", "place", "readers", "step",
+        "output", "pending", "place", "readers", "step", "then",
     )  # fmt: skip
 
     def __init__(
@@ -109,6 +116,8 @@ class Stage:
         self.output = Meter(clock)
         # the stages and leaves that read the results, each with the number of the input
         self.readers: list[tuple[BatchReader, int]] = []
+        # the only reader, if it reads nothing else: it takes results at once
+        self.then: BatchReader | None = None
         # batches of inputs in order of arrival, and None where one has ended
         self.pending: deque[tuple[int, EventBatch | None]] = deque()
         self.step: AnyStep | None = None
@@ -121,33 +130,44 @@ class Stage:
         self._open = set(range(len(self.inputs)))
 
     def work(self, run: Run) -> None:
-        """Take the batches that wait, and give the results to those that read them."""
-        pending, readers = self.pending, self.readers
-        if len(pending) > 1 and len(self.inputs) > 1:  # of one batch the left use comes first
-            ordered = sorted(pending, key=_get_side)
+        """Take the batches that wait."""
+        pending = self.pending
+        if len(pending) > 1 and len(self.inputs) > 1:
+            ordered = sorted(pending, key=_order)
             pending.clear()
             pending.extend(ordered)
         while pending and not run.ended:
-            side, batch = pending.popleft()
-            try:
-                result = None if batch is None else self.take(side, batch)
-                goes_on = result is not None or (batch is None and self.complete(side))
-            except Exception as error:
-                run.fail(blame(error, self.place))
-                return
-            if goes_on:
-                for reader, at in readers:
-                    reader.pending.append((at, result))
+            self.take(*pending.popleft(), run)
 
-    def take(self, side: int, batch: EventBatch) -> EventBatch | None:
-        """Return what leaves for a batch of an input; None if it brings neither rows nor time."""
-        if self._on is None:
-            return self._take_first(side, batch)
-        result = self._on[side](batch)
-        if len(result.start) or result.cti > self.output.cti:
-            self.output.tally(result)
-            return result
-        return None
+    def take(self, side: int, batch: EventBatch | None, run: Run) -> None:
+        """Take a batch of an input, or its end; give what leaves to those that read it.
+
+        A batch that brings neither rows nor time does not leave.
+        """
+        on, output = self._on, self.output
+        result: EventBatch | None = None
+        try:
+            if batch is None:
+                goes_on = self._complete(side)
+            elif on is None:
+                result = self._take_first(side, batch)
+                goes_on = result is not None
+            else:
+                result = on[side](batch)
+                goes_on = len(result.start) > 0 or result.cti > output.cti
+        except Exception as error:
+            run.fail(blame(error, self.place))
+            return
+        if goes_on:
+            if result is not None:
+                output.tally(result)
+            if self.then is not None:
+                self.then.take(0, result, run)
+            else:
+                for reader, at in self.readers:
+                    reader.pending.append((at, result))
+        elif on is None and self.pending:  # what has waited for the step
+            self.work(run)
 
     def _take_first(self, side: int, batch: EventBatch) -> EventBatch | None:
         if batch.schema or len(batch):
@@ -155,10 +175,7 @@ class Stage:
                 self._seen[side] = batch
         elif self._absent is None:  # time alone, of the only input
             passes = self._passes_time or batch.cti == MAX_TIME
-            if not passes or batch.cti <= self.output.cti:
-                return None
-            self.output.tally(batch)
-            return batch
+            return batch if passes and batch.cti > self.output.cti else None
         self._waiting.append((side, batch))
         self._try_to_begin()
         return None
@@ -196,7 +213,7 @@ class Stage:
         self._seen = [batch.none(MIN_TIME) for batch in first]
         return step
 
-    def complete(self, side: int) -> bool:
+    def _complete(self, side: int) -> bool:
         """Note that an input has ended; return True if no other is left, and nothing waits."""
         self._open.discard(side)
         if self._on is None and self._try_to_begin():

@@ -45,7 +45,7 @@ class Wiring:
                 self._add_stage(node, clock)
         for node, shape in shaped:
             self._add_leaf(node, shape, clock)
-        self.driver.connect(self.sources.values())
+        self.driver.connect([*self.sources.values()])
 
     def _add_stage(self, node: Node, clock: Callable[[], float]) -> None:
         assert node.operator is not None
