@@ -135,7 +135,11 @@ def count(field: str | pl.Expr | None = None) -> Aggregate:
 
 
 def sum(field: str | pl.Expr) -> Aggregate:
-    """Return the sum of a field, Float64 of floats, else Int64 (an overflow is an error)."""
+    """Return the sum of a field, Float64 of floats, else Int64 (an overflow is an error).
+
+    A sum of floats is that of the rows of the window, exact until it is rounded once; infinite
+    if it is larger than a Float64 holds.
+    """
     return _Incremental("sum", parse_field(field, "sum"))
 
 
@@ -145,7 +149,7 @@ def avg(field: str | pl.Expr) -> Aggregate:
 
 
 def mean(field: str | pl.Expr) -> Aggregate:
-    """Return the mean of a field as Float64; null if there are no values."""
+    """Return the mean of a field as Float64, sum by count; null if there are no values."""
     return _Incremental("mean", parse_field(field, "mean"))
 
 
@@ -160,7 +164,11 @@ def max(field: str | pl.Expr) -> Aggregate:
 
 
 def var(field: str | pl.Expr) -> Aggregate:
-    """Return the sample variance (ddof 1) of a field as Float64; null for fewer than two values."""
+    """Return the sample variance (ddof 1) of a field as Float64; null for fewer than two values.
+
+    The relative error is below 1e-9, whatever values were in earlier windows. It is NaN if a value
+    is NaN or infinite.
+    """
     return _Incremental("var", parse_field(field, "var"))
 
 

@@ -15,6 +15,9 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal import agg
+from rxtemporal.engine.steps.aggregates import FloatSum, Variance
+from rxtemporal.engine.steps.state import Stateful
+from rxtemporal.errors import CheckpointError
 from rxtemporal.testing import Stepper
 
 Window = Callable[[rxt.Streamable], Any]
@@ -172,22 +175,28 @@ def test_a_sum_with_many_rests_gets_room_for_them() -> None:
         check_windows(each, compute(stream(each), WINDOWS[name][0]))
 
 
-def test_rests_are_saved_and_released() -> None:
-    """A state continues to the last bit, and holds no digits once the values have left."""
+def test_a_saved_state_continues_to_the_last_bit() -> None:
+    """With values of all magnitudes, saved and loaded after each row."""
     schema = {"key": pl.Int64, "x": pl.Float64}
 
     def make() -> Stepper:
         source = rxt.from_events([], schema=schema, name="s").group_by("key")
         return Stepper(source.snapshot_window().aggregate(sum=agg.sum("x"), std=agg.std("x")))
 
-    rows = [(t, t + 5, x) for t, x in enumerate([1e300, 1.0, 1e-300, math.inf, 0.1, 0.2, 0.3])]
     whole, cut = make(), make()
-    results: tuple[list[Any], list[Any]] = ([], [])
-    for start, end, x in rows:
-        events = [{"start_time": start, "end_time": end, "key": 1, "x": x}]
-        batch = rxt.EventBatch.from_dicts(events, schema=schema, cti=start + 1)
-        for stepper, out in zip((whole, cut), results, strict=True):
-            out.append(repr([each.to_dicts() for each in stepper.push("s", batch)]))
+    for time, x in enumerate([1e300, 1.0, 1e-300, math.inf, 0.1, 0.2, 0.3, 0.4, 1.0]):
+        row = {"start_time": time, "end_time": time + 5, "key": 1, "x": x}
+        batch = rxt.EventBatch.from_dicts([row], schema=schema, cti=time + 1)
+        expected = [str(each.to_dicts()) for each in whole.push("s", batch)]
         saved, cut = cut.save(), make()
         cut.load(saved)
-    assert results[0] == results[1]
+        assert [str(each.to_dicts()) for each in cut.push("s", batch)] == expected
+
+
+@pytest.mark.parametrize("running", [FloatSum(), Variance(root=True)])
+def test_a_state_of_sums_that_were_rounded_is_refused(running: FloatSum | Variance) -> None:
+    """Digits that it has lost cannot be found again."""
+    older = type(running.__class__.__name__, (Stateful,), {"held": ("_sums", "_odd", "_counts")})()
+    older._sums = older._odd = older._counts = np.zeros(1)
+    with pytest.raises(CheckpointError, match="was saved by another version"):
+        running.load(older.save())
