@@ -8,6 +8,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,9 @@ class FileOptions:
         times = {"time_zone": time_zone, "unit": unit}
         times |= {"ambiguous": ambiguous, "nonexistent": nonexistent}
         self.times = {name: value for name, value in times.items() if value is not None}
-        self.settings = read_advance_time(delay)
+        # a delay has a unit, as the times of files have, unless they are ticks
+        span = delay if delay is None or unit == "ticks" else timedelta(microseconds=delay)
+        self.settings = read_advance_time(span)
 
     @property
     def given(self) -> list[str]:

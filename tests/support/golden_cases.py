@@ -105,9 +105,11 @@ class Given:
         return rxt.from_events(events if self._large else Unsized(events), name=name)
 
     def table(self, path: str) -> rxt.Streamable:
-        """The rows of one of the folder's files."""
+        """The rows of one of the folder's files, whose datetimes are ticks here as all spans are."""
+        read = rxt.read_csv(GOLDEN / path, start="start", end="end", unit="ticks")
         rows = 1_000 if self._large else 1
-        return rxt.read_csv(GOLDEN / path, start="start", end="end", unit="ticks", batch_rows=rows)
+        frame = read.to_polars(time="ticks")
+        return rxt.from_polars(frame, start="start_time", end="end_time", batch_rows=rows)
 
     def spans(self, *names: str) -> list[int]:
         """These parameters, as lengths of time."""

@@ -55,7 +55,11 @@ class Merge:
         self.doors = {airport: Door(DOOR, airport) for airport in AIRPORTS}
         self.subject = CtiSynchronizingSubject.create_point(DELAY)
         self.stream = from_observable(
-            self.subject, schema=DEPARTURE_SCHEMA, name="departures", batch_rows=BATCH_ROWS
+            self.subject,
+            schema=DEPARTURE_SCHEMA,
+            name="departures",
+            batch_rows=BATCH_ROWS,
+            unit="us",
         )
 
     def run(self, feeds: Mapping[str, Iterable[PointEvent]], accepted: Callable[[], None]) -> None:
