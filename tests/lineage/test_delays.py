@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import ways_in
 from arrival_cases import Case, cases
-from door_model import DoorModel, Rules
-from hypothesis import given
+from door_model import NOW, DoorModel, Item, Rules
+from hypothesis import example, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
@@ -90,6 +90,23 @@ def test_a_replay_loses_exactly_that_many(
         assert each["lost"] == delays.count_lost(each["delay"])
 
 
+# the end of a row that was adjusted, between its own time and that of its row
+ADJUSTED = Case(
+    "edge",
+    rxt.AdvanceTimePolicy.ADJUST,
+    0,
+    None,
+    (
+        Item("start", NOW, rxt.MAX_TIME, 0),
+        Item("start", NOW - 5, rxt.MAX_TIME, 1),
+        Item("end", NOW - 5, NOW - 3, 1),
+        Item("start", NOW - 4, rxt.MAX_TIME, 2),
+        Item("start", NOW + 1, rxt.MAX_TIME, 3),
+        Item("end", NOW - 4, NOW - 2, 2),
+    ),
+)
+
+
 def record_case(case: Case, folder: str, *, is_pushed: bool) -> None:
     """Record a run of a case, pushed item by item, or as a list of events."""
     if not is_pushed:
@@ -104,7 +121,8 @@ def record_case(case: Case, folder: str, *, is_pushed: bool) -> None:
 
 
 @pytest.mark.parametrize("is_pushed", [True, False])
-@given(case=cases())
+@given(case=cases(["edge", "edge", "interval"]))
+@example(case=ADJUSTED)
 def test_the_loss_with_each_delay_is_that_of_the_door(is_pushed: bool, case: Case) -> None:
     """Adjusted edges, sent CTIs and rows ahead of the clock included: as many as the model says."""
     if not is_pushed:

@@ -118,9 +118,9 @@ def _next(numbers: dict[str | None, int], name: str | None) -> int:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
-    """Draw items, settings, and how the items are given."""
-    shape = draw(st.sampled_from(list(KINDS)))
+def cases(draw: st.DrawFn, shapes: Sequence[str] = tuple(KINDS)) -> Case:
+    """Draw items of one of some shapes, settings, and how the items are given."""
+    shape = draw(st.sampled_from(shapes))
     return Case(
         shape,
         draw(st.sampled_from(list(AdvanceTimePolicy))),
