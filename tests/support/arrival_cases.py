@@ -124,7 +124,7 @@ def cases(draw: st.DrawFn, shapes: Sequence[str] = tuple(KINDS)) -> Case:
     return Case(
         shape,
         draw(st.sampled_from(list(AdvanceTimePolicy))),
-        draw(st.sampled_from([0, 1, 3, 8])),
+        draw(st.sampled_from([0, 1, 3, 8, 12])),
         draw(st.sampled_from([None, None, *WhenAhead])),
         draw(items(shape)),
         draw(st.lists(st.sampled_from([1, 1, 2, 5, 40]), min_size=1, max_size=5).map(tuple)),
@@ -133,10 +133,13 @@ def cases(draw: st.DrawFn, shapes: Sequence[str] = tuple(KINDS)) -> Case:
     )
 
 
-def ordered(count: int, *, step: int = 1, names: Sequence[str | None] = (None,)) -> Case:
-    """Return a case of points in order, from inputs in turn."""
+def ordered(count: int, *, names: Sequence[str | None] = (None,), back: int = 0) -> Case:
+    """Return a case of points in order, from inputs in turn, and a delay of 3.
+
+    Each fourth point is ``back`` ticks back.
+    """
+    starts = [NOW - 60 + n - back * (n % 4 == 3) for n in range(count)]
     found = tuple(
-        Item("point", NOW - 60 + step * n, NOW - 59 + step * n, n, names[n % len(names)])
-        for n in range(count)
+        Item("point", start, start + 1, n, names[n % len(names)]) for n, start in enumerate(starts)
     )
     return Case("point", AdvanceTimePolicy.DROP, 3, None, found)
