@@ -105,7 +105,7 @@ class Given:
         return rxt.from_events(events if self._large else Unsized(events), name=name)
 
     def table(self, path: str) -> rxt.Streamable:
-        """The rows of one of the folder's files, whose datetimes are ticks here as all spans are."""
+        """The rows of one of the folder's files; its datetimes are ticks here, as spans are."""
         read = rxt.read_csv(GOLDEN / path, start="start", end="end", unit="ticks")
         rows = 1_000 if self._large else 1
         frame = read.to_polars(time="ticks")
