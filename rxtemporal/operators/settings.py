@@ -30,7 +30,7 @@ def describe_value(value: Any, within: tuple[int, ...] = ()) -> str:
     """Return a setting of an operator as text that is the same in another process.
 
     Of code it is the name, and the parameters: attributes of objects, default arguments of
-    functions, and the variables that they take from functions around them. ``within`` are the ids
+    functions, and the constants that they take from functions around them. ``within`` are the ids
     of the objects that contain the value.
     """
     if id(value) in within:
@@ -68,8 +68,13 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, enum.Enum):
         return True
     # a frame is data, whose text is neither short nor complete
-    shown = not callable(value) and not hasattr(value, "__dataframe__")
-    return shown and not repr(value).startswith("<") and " at 0x" not in repr(value)
+    if callable(value) or hasattr(value, "__dataframe__"):
+        return False
+    try:
+        text = repr(value)
+    except Exception:  # of a user's class
+        return False
+    return not text.startswith("<") and " at 0x" not in text
 
 
 def _list_parameters(value: Any) -> Iterator[tuple[str, Any]]:
@@ -92,9 +97,18 @@ def _list_variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     yield from (function.__kwdefaults__ or {}).items()
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
-            yield name, cell.cell_contents
+            content = cell.cell_contents
         except ValueError:  # not assigned yet
             continue
+        if not _may_change(content):
+            yield name, content
+
+
+def _may_change(value: Any) -> bool:
+    """Return True for what a function may use as its memory, which is no parameter."""
+    if isinstance(value, (list, dict, set)):
+        return True
+    return _is_users(type(value)) and not isinstance(value, (enum.Enum, tuple, types.FunctionType))
 
 
 def _list_attributes(value: Any) -> dict[str, Any]:

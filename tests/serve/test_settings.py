@@ -77,7 +77,7 @@ def test_dead_letters_are_in_the_folder_of_the_state_unless_another_is_named() -
         ("[server]\nporf = 1", "[server] has no key 'porf'. Hint: did you mean port? Its keys are"),
         ("[server]\nzzz = 1", "[server] has no key 'zzz'. Hint: its keys are host, port"),
         ("[sever]\nport = 1", "no section [sever]. Hint: did you mean [server]? There are server,"),
-        ("[zzz]\nport = 1", "there is no section [zzz]. Hint: there are server, state"),
+        ("[zzz]\nport = 1", "there is no section [zzz]. Hint: there are server, ingest"),
         ("port = 1", "key 'port' is in no section. Hint: write [server] in the line above it."),
         ("zzz = 1", "the key 'zzz' is in no section. Hint: rxtemporal serve … --check prints"),
         ("server = 1", "[server] is a table, got int"),
