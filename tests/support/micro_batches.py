@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-HOUR = 3_600_000_000
-
-
 def stream_files(folder: Path, parts: list[pl.DataFrame]) -> FileStream:
     """A folder with a file for each micro-batch, its rows in no order."""
     files = FileStream(folder, READINGS.schema)
@@ -45,7 +42,7 @@ def readings(spark: SparkSession, files: FileStream, **options: Any) -> rxt.Stre
 
 def counted(stream: rxt.Streamable) -> rxt.Streamable:
     """Return the number of fresh readings: results that begin before they end."""
-    return stream.alter_event_duration(HOUR).snapshot_window().aggregate(n=agg.count())
+    return stream.alter_event_duration("1h").snapshot_window().aggregate(n=agg.count())
 
 
 def without_sparks_sink(put: Callable[[object, str, Any], object]) -> None:
