@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import accumulate
 
 import law_table
 import law_table_windows
 import numpy as np
+import oracle
+import oracle_windows
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from law_causes import Caused
+from law_causes import Caused, list_rows
 
 import rxtemporal as rxt
 from rxtemporal import agg
@@ -123,6 +126,34 @@ def test_sessions_long_before_a_limited_one() -> None:
     counts = rows.session_window(5, 10).aggregate(n=agg.count())
     assert counts.to_polars(time="ticks").rows() == [(3, 20, 5), (24, 40, 4), (40, 45, 1)]
     assert find(counts, 1) == {ROW: [5, 6, 7, 8]}
+
+
+@given(
+    gaps=st.lists(st.sampled_from([1, 2, 3, 3, 4, 4, 4, 5, 9]), min_size=1, max_size=24),
+    timeout=st.integers(2, 6),
+    longest=st.integers(2, 12),
+)
+# each session continues one that its limit has ended
+@example(gaps=[3, *[4] * 20], timeout=5, longest=10)
+def test_a_session_stands_on_those_before_it_only_if_they_limit_it(
+    gaps: list[int], timeout: int, longest: int
+) -> None:
+    """Its causes give it again; and there are none of other sessions if its own rows alone do."""
+    starts = list(accumulate(gaps))
+    query = make_rows(*((t, t + 1, t) for t in starts)).session_window(timeout, longest)
+    flow = capture(query.aggregate(n=agg.count())._node)
+
+    def compute(numbers: list[int]) -> list[tuple[int, int, int]]:
+        rows = [oracle.Row(starts[number], starts[number] + 1, {}) for number in numbers]
+        sessions = oracle_windows.session_windows(rows, timeout, longest)
+        return [(window.start, window.end, len(window.rows)) for window in sessions]
+
+    for number, result in enumerate(list_rows(flow.result)):
+        causes = flow.causes(flow.output, [number])
+        own = causes.row[causes.role == ROW].tolist()
+        wanted = (result.start, result.end, result.payload["n"])
+        assert wanted in compute(causes.row.tolist())
+        assert (len(own) < len(causes.row)) == (wanted not in compute(own))
 
 
 def test_a_few_results_cost_little_memory() -> None:
