@@ -58,6 +58,14 @@ def cut_rows(case: Case) -> list[Push]:
     ]
 
 
+def cut_mixed(case: Case) -> list[Push]:
+    """Cut a case into lists of rows, and into single items."""
+    return [
+        Push(items, is_many and (len(items) > 1 or items[0].n % 2 == 0))
+        for items, is_many in cut_rows(case)
+    ]
+
+
 def cut_batches(case: Case) -> list[Push]:
     """Cut a case into rows of one input, with a CTI after them or without."""
     pushes: list[Push] = []
@@ -164,6 +172,12 @@ def to_events(case: Case, push: Push) -> Any:
 def to_frames(case: Case, push: Push) -> Any:
     """Return a push of rows as a frame, one of a CTI as it is."""
     return to_frame(case, push.items) if push.is_many else to_row(case, push.items[0])
+
+
+def to_mixed(case: Case, push: Push) -> Any:
+    """Return a push as dicts, as events or as a frame, by the number of its first item."""
+    forms = to_dicts, to_events, to_frames if push.is_many else to_dicts
+    return forms[push.items[0].n % 3](case, push)
 
 
 def to_tables(case: Case, push: Push) -> Any:
