@@ -42,55 +42,6 @@ def make_source(**options: Any) -> rxt.PushSource:
 # One stream -------------------------------------------------------------------------------------
 
 times = st.lists(st.integers(0, 40), max_size=90)
-# how many rows the next push has, and in which form
-pushes = st.lists(
-    st.tuples(st.sampled_from([1, 1, 2, 5, 40]), st.sampled_from(["dicts", "frame", "events"])),
-    min_size=1,
-    max_size=30,
-)
-
-
-def _form(rows: list[dict[str, Any]], form: str) -> Any:
-    if form == "frame":
-        return pl.DataFrame(rows, schema={"t": pl.Int64, "id": pl.Int64, "who": pl.String})
-    if form == "events":
-        return [rxt.PointEvent(row["t"], {"id": row["id"], "who": row["who"]}) for row in rows]
-    return rows[0] if len(rows) == 1 else rows
-
-
-@given(times, pushes, st.sampled_from(list(rxt.AdvanceTimePolicy)))
-@settings(max_examples=40)
-def test_a_source_gives_what_a_list_gives(
-    starts: list[int], sizes: list[tuple[int, str]], policy: rxt.AdvanceTimePolicy
-) -> None:
-    """However rows are pushed, the stream and its late events are those of a list of them."""
-    rows = [{"t": t, "id": n, "who": "ab"[n % 2]} for n, t in enumerate(starts)]
-    generation = rxt.AdvanceTimeGenerationSettings(1, DELAY)
-    listed = rxt.from_events(
-        [rxt.PointEvent(row["t"], {"id": row["id"], "who": row["who"]}) for row in rows],
-        schema=SCHEMA,
-        advance_time=rxt.AdvanceTimeSettings(generation, policy=policy),
-        name="s",
-    )
-    wanted, got = rxt.Collect(), rxt.Collect()
-    listing = listed.run(wanted)
-    listing.wait(SOON)
-    source = make_source(policy=policy)
-    late, at, push = [], 0, 0
-    with source.stream.run(got):
-        while at < len(rows):
-            size, form = sizes[push % len(sizes)]
-            verdict = source.push(_form(rows[at : at + size], form))
-            late += [(at + each.index, each) for each in verdict.late]
-            at, push = at + size, push + 1
-        source.close()
-    assert_same_history(got.to_events(), wanted.to_events())
-    (stream,) = listing.diagnostics().streams
-    assert Counter(each.reason for _, each in late) == stream.late
-    for number, each in late:
-        assert each.event.payload["id"] == number
-        assert each.by == each.cti - each.event.start > 0
-
 
 misfits = st.sampled_from(
     [{}, {"t": "no time", "id": 1, "who": "a"}, {"t": 3, "id": "1", "who": "a"}, 7, None]
