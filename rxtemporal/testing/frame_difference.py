@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,12 +89,12 @@ def _others(height: int, rows: Int64s) -> Int64s:
 def _match(old: pl.DataFrame, new: pl.DataFrame, tolerance: float) -> tuple[Int64s, Int64s]:
     """Return pairs of equal rows, then pairs of rows whose floats are close."""
     left, right = match_codes(*code_rows(old, new))
-    floats = [name for name, dtype in old.schema.items() if dtype.is_float()]
+    floats = [
+        name for name in old.columns if old.schema[name].is_float() or new.schema[name].is_float()
+    ]
     if not floats or not tolerance:
         return left, right
     rest = _others(old.height, left), _others(new.height, right)
-    if not len(rest[0]) or not len(rest[1]):
-        return left, right
     near = _match_near(old[rest[0]], new[rest[1]], floats, tolerance)
     return np.append(left, rest[0][near[0]]), np.append(right, rest[1][near[1]])
 
@@ -101,20 +102,73 @@ def _match(old: pl.DataFrame, new: pl.DataFrame, tolerance: float) -> tuple[Int6
 def _match_near(
     old: pl.DataFrame, new: pl.DataFrame, floats: list[str], tolerance: float
 ) -> tuple[Int64s, Int64s]:
-    """Return pairs of rows that are equal but for floats, which are within the tolerance."""
-    order = [
-        frame.with_row_index(" row").sort(floats, nulls_last=True).get_column(" row").to_numpy()
+    """Return pairs of rows that are equal but for floats, which are within the tolerance.
+
+    Each old row, in order of the float that has most values, takes the first new row that is free
+    and close to it in all floats.
+    """
+    exact = [_mark_special(frame, floats) for frame in (old, new)]
+    codes = code_rows(*exact)
+    values = [
+        frame.select(pl.col(floats).cast(pl.Float64).fill_null(0.0).replace(_SPECIAL, 0.0))
         for frame in (old, new)
     ]
-    codes = code_rows(old[order[0]].drop(floats), new[order[1]].drop(floats))
-    left, right = (rows[found] for rows, found in zip(order, match_codes(*codes), strict=True))
-    close = np.ones(len(left), np.bool_)
-    for name in floats:
-        one = old.get_column(name)[left].cast(pl.Float64)
-        other = new.get_column(name)[right].cast(pl.Float64)
-        equal = one.eq_missing(other).to_numpy()
-        a, b = one.fill_null(np.nan).to_numpy(), other.fill_null(np.nan).to_numpy()
-        with np.errstate(invalid="ignore"):
-            within = np.abs(a - b) <= tolerance * np.maximum(np.abs(a), np.abs(b))
-        close &= equal | (within & np.isfinite(a) & np.isfinite(b))
-    return left[close].astype(np.int64), right[close].astype(np.int64)
+    floats = sorted(floats, key=lambda name: -values[0].get_column(name).n_unique())
+    rows = [frame.select(floats).rows() for frame in values]
+    waiting = _group(codes[1], rows[1])
+    left, right = [], []
+    for code, members in _group(codes[0], rows[0]).items():
+        for one, other in _pair_close(members, waiting.get(code, []), tolerance):
+            left.append(one)
+            right.append(other)
+    return np.array(left, np.int64), np.array(right, np.int64)
+
+
+# the values of a float that equal nothing but themselves; null is another
+_SPECIAL = [float("nan"), float("inf"), float("-inf")]
+
+
+def _mark_special(frame: pl.DataFrame, floats: list[str]) -> pl.DataFrame:
+    """Return the rows with floats that are null, NaN or infinite as they are, and others as 0."""
+    value = pl.col(floats).cast(pl.Float64)
+    return frame.with_columns(pl.when(value.is_finite()).then(0.0).otherwise(value).name.keep())
+
+
+_Member = tuple[tuple[float, ...], int]
+
+
+def _group(codes: Int64s, rows: Sequence[tuple[float, ...]]) -> dict[int, list[_Member]]:
+    """Return the values and numbers of rows by their codes, in order of the values."""
+    groups: dict[int, list[_Member]] = {}
+    for number, (code, values) in enumerate(zip(codes.tolist(), rows, strict=True)):
+        groups.setdefault(code, []).append((values, number))
+    for members in groups.values():
+        members.sort()
+    return groups
+
+
+def _pair_close(
+    old: list[_Member], new: list[_Member], tolerance: float
+) -> Iterator[tuple[int, int]]:
+    """Yield the numbers of the rows of each pair."""
+    free, first = new, 0
+    for values, number in old:
+        # what lies below this row lies below all that follow
+        while first < len(free) and free[first][0][0] < values[0]:
+            if _is_close(free[first][0][:1], values[:1], tolerance):
+                break
+            first += 1
+        for place in range(first, len(free)):
+            other, partner = free[place]
+            if other[0] > values[0] and not _is_close(other[:1], values[:1], tolerance):
+                break
+            if _is_close(other, values, tolerance):
+                del free[place]
+                yield number, partner
+                break
+
+
+def _is_close(one: tuple[float, ...], other: tuple[float, ...], tolerance: float) -> bool:
+    return all(
+        abs(a - b) <= tolerance * max(abs(a), abs(b)) for a, b in zip(one, other, strict=True)
+    )

@@ -142,6 +142,27 @@ def test_worse_ranks() -> None:
     assert fate.others["temp"][0] == 26
 
 
+@pytest.mark.parametrize("output", rxt.WindowOutput)
+@pytest.mark.parametrize("period", [10, 5])
+def test_better_ranks_are_those_of_the_windows_of_the_row(
+    period: int, output: rxt.WindowOutput
+) -> None:
+    """The best rows of other windows are not named, nor those of other keys."""
+    readings = [
+        (0, "a", 9), (1, "a", 5), (2, "a", 7), (2, "b", 99),
+        (20, "a", 1), (21, "a", 3), (22, "a", 2),
+        (40, "a", 80), (41, "a", 70), (42, "a", 90),
+    ]  # fmt: skip
+    events = [rxt.PointEvent(time, {"room": room, "x": x}) for time, room, x in readings]
+    rooms = rxt.from_events(events, name="readings").group_by("room")
+    query = rooms.hopping_window(10, period, output=output).top_k(1, "x")
+    for x, best in ((5, 9), (1, 3), (70, 90)):
+        fate = find_fate(rxt.why_not(query, where={"x": x}), "readings")
+        assert fate.kind == "worse", fate.message
+        assert fate.others is not None
+        assert set(fate.others["x"]) == {best}, fate.others
+
+
 def test_waits_for_a_cti() -> None:
     """A result that is not final has the CTI that it waits for, and who holds it back."""
     settings = rxt.AdvanceTimeSettings(

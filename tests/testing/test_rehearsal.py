@@ -14,6 +14,7 @@ import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.cli.main import main
 from rxtemporal.testing import rehearse
+from rxtemporal.testing.frame_difference import END, START, compare_frames
 
 EVENTS = [
     rxt.PointEvent(time, {"room": room, "x": x})
@@ -112,6 +113,42 @@ def test_each_of_equal_rows_has_a_partner(recording: Path) -> None:
 
     found = rehearse(recording, old=twice, new=lambda readings: readings)
     assert (len(found.both), len(found.only_old), len(found.only_new)) == (4, 4, 0)
+
+
+NEAR = 1 + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "both"),
+    [
+        ([1.0, 2.0, 3.0], [0.5, 1.0 * NEAR, 2.0 * NEAR, 3.0 * NEAR], 3),
+        ([-3.0, -2.0, 0.0], [-3.0 * NEAR, -2.5, -2.0 * NEAR], 2),
+        ([1.0, 1.0 * NEAR, 1.0 / NEAR], [1.0 * NEAR, 1.0 * NEAR, 1.0 * NEAR], 3),
+        ([1.0, None, float("nan"), float("inf")], [None, float("inf"), 1.0 * NEAR, 9.0], 3),
+    ],
+)
+def test_a_row_alone_does_not_part_the_pairs_behind_it(
+    old: list[float | None], new: list[float | None], both: int
+) -> None:
+    """Rows that differ in floats alone are partners if they are close, in any order."""
+
+    def frame(values: list[float | None]) -> pl.DataFrame:
+        times = pl.Series(START, [0] * len(values))
+        return pl.DataFrame([times, times.alias(END), pl.Series("x", values, pl.Float64)])
+
+    for one, other in ((old, new), (new, old)):
+        found = compare_frames(frame(one), frame(other[::-1]), 1e-9)
+        assert len(found.both) == both
+        assert (len(found.only_old), len(found.only_new)) == (len(one) - both, len(other) - both)
+
+
+def test_all_floats_of_a_pair_are_close() -> None:
+    """The float with most values leads the search, and the others decide it."""
+    times = {START: [0] * 4, END: [5] * 4}
+    old = pl.DataFrame({**times, "x": [0.0] * 4, "y": [4.0, 3.0, 2.0, 1.0]})
+    new = pl.DataFrame({**times, "x": [0.0, 0.0, 0.0, 1.0], "y": [1.0 * NEAR, 9.0, 3.0, 4.0]})
+    found = compare_frames(old, new, 1e-9)
+    assert found.both.get_column("y").to_list() == [3.0, 1.0]
 
 
 def test_counts_by_time(recording: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from rxtemporal.operators.causes.fate import Fate
 from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.causes.lost_row import LostRow
 from rxtemporal.operators.causes.row_text import write_values
-from rxtemporal.operators.causes.time_index import TimeIndex, expand
+from rxtemporal.operators.causes.time_index import Pairs, TimeIndex, expand
 from rxtemporal.operators.count_window.plan import CountWindows
 from rxtemporal.operators.windows.members import (
     Asked,
@@ -30,12 +31,15 @@ def find_counted_rows(
 ) -> Causes:
     """Return the rows with the starts that a window counts."""
     asked = Asked.of(inputs[0], output, rows)
+    members, others = split_members(asked, operator.result, _list_rows(operator, asked))
+    return join_causes(asked, members, [others])
+
+
+def _list_rows(operator: CountWindows, asked: Asked) -> Pairs:
     windows = _list_windows(operator, asked)
     index = TimeIndex(asked.codes, asked.source.start)
     counted = index.between(asked.key[windows.of], windows.start, windows.end)
-    found = list_members(asked, operator.result, windows, counted)
-    members, others = split_members(asked, operator.result, found)
-    return join_causes(asked, members, [others])
+    return list_members(asked, operator.result, windows, counted)
 
 
 def _list_windows(operator: CountWindows, asked: Asked) -> Candidates:
@@ -73,4 +77,4 @@ def explain_too_few(operator: CountWindows, lost: LostRow) -> Fate:
         )
     if lost.start >= lost.cti:
         return lost.wait(lost.start + 1)
-    return operator.result.explain_loss(lost)
+    return operator.result.explain_loss(lost, partial(_list_rows, operator))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.fate import Fate
 from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.causes.lost_row import LostRow
-from rxtemporal.operators.causes.time_index import AliveIndex, expand
+from rxtemporal.operators.causes.time_index import AliveIndex, Pairs, expand
 from rxtemporal.operators.hopping_window.plan import HoppingWindows
 from rxtemporal.operators.snap.causes import find_gap
 from rxtemporal.operators.windows.members import (
@@ -28,12 +29,15 @@ def find_window_rows(
 ) -> Causes:
     """Return the rows that a window held."""
     asked = Asked.of(inputs[0], output, rows)
+    members, _ = split_members(asked, operator.result, _list_rows(operator, asked))
+    return join_causes(asked, members)
+
+
+def _list_rows(operator: HoppingWindows, asked: Asked) -> Pairs:
     windows = _list_windows(operator, asked)
     index = AliveIndex(asked.codes, asked.source.start, asked.source.end)
     alive = index.overlap(asked.key[windows.of], windows.start, windows.end)
-    found = list_members(asked, operator.result, windows, alive)
-    members, _ = split_members(asked, operator.result, found)
-    return join_causes(asked, members)
+    return list_members(asked, operator.result, windows, alive)
 
 
 def _list_windows(operator: HoppingWindows, asked: Asked) -> Candidates:
@@ -57,4 +61,6 @@ def _list_around(operator: HoppingWindows, asked: Asked) -> Candidates:
 
 def explain_gap(operator: HoppingWindows, lost: LostRow) -> Fate:
     """Return why a row is in no window, which window has not ended, or what the result says."""
-    return find_gap(operator, lost) or operator.result.explain_loss(lost)
+    return find_gap(operator, lost) or operator.result.explain_loss(
+        lost, partial(_list_rows, operator)
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -30,9 +31,7 @@ def find_alive_rows(
     source = asked.source
     starts = AliveIndex(asked.codes, source.start, source.end)
     ends = TimeIndex(asked.codes, source.end)
-    begin, end = asked.start, asked.end
-    if has_own_lifetimes(operator.result, points=False):
-        begin, end = _find_bounds(asked)
+    begin, end = _find_snapshot(operator, asked)
     members, others = split_members(asked, operator.result, starts.alive_at(asked.key, begin))
     followed = end < MAX_TIME  # a snapshot that has not ended has no row after it
     of, row = starts.between(asked.key, end, np.where(followed, end + 1, end))
@@ -48,8 +47,16 @@ def _take_bounds(source: History, members: Pairs, begin: Int64s, end: Int64s) ->
     return of[bounds], row[bounds]
 
 
-def _find_bounds(asked: Asked) -> Pairs:
+def _list_rows(operator: SnapshotWindows, asked: Asked) -> Pairs:
+    begin, _ = _find_snapshot(operator, asked)
+    index = AliveIndex(asked.codes, asked.source.start, asked.source.end)
+    return index.alive_at(asked.key, begin)
+
+
+def _find_snapshot(operator: SnapshotWindows, asked: Asked) -> Pairs:
     """Return the start and end of the snapshot in which each result lies."""
+    if not has_own_lifetimes(operator.result, points=False):
+        return asked.start, asked.end
     time = np.concatenate([asked.source.start, asked.source.end])
     changes = TimeIndex(np.tile(asked.codes, 2), time)
     after = changes.search(asked.key, asked.start + 1)
@@ -61,4 +68,4 @@ def explain_open_snapshot(operator: SnapshotWindows, lost: LostRow) -> Fate:
     """Return that the snapshot is not known, or that its results do not have the row."""
     if lost.start >= lost.cti:
         return lost.wait(lost.start + 1)
-    return operator.result.explain_loss(lost)
+    return operator.result.explain_loss(lost, partial(_list_rows, operator))

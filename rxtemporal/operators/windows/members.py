@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,10 @@ class Asked:
     def end(self) -> Int64s:
         """The ends of the result rows."""
         return self.output.end[self.rows]
+
+
+WindowRows = Callable[[Asked], Pairs]
+"""Pairs (number of the result asked about, row of the input): all rows of the result's window."""
 
 
 def code_keys(source: History, results: pl.DataFrame) -> Pairs:
@@ -144,9 +148,9 @@ def number_equal(history: History) -> Int64s:
     return rows.select(pl.int_range(pl.len()).over(rows.columns)).to_series().to_numpy()
 
 
-def explain_rank(result: TopK, lost: LostRow) -> Fate:
-    """Return the rows that ranked before it."""
-    others = _find_results(lost)
+def explain_rank(result: TopK, lost: LostRow, windows: WindowRows) -> Fate:
+    """Return the rows that ranked before it in its windows."""
+    others = _find_results(lost, windows)
     value = lost.source.payload[lost.row].select(result.expression.alias("by")).item()
     by = result.by if isinstance(result.by, str) else write_expression(result.by)
     better = ", ".join(lost.write_row(lost.output, row) for row in others[:MOST_OTHERS].tolist())
@@ -159,7 +163,13 @@ def explain_rank(result: TopK, lost: LostRow) -> Fate:
     )
 
 
-def _find_results(lost: LostRow) -> Int64s:
-    """Return the results of the row's key, the nearest in time first."""
-    asked = Asked.of(lost.source, lost.output, np.arange(len(lost.output)))
-    return lost.order_by_distance(lost.output, np.flatnonzero(asked.key == asked.codes[lost.row]))
+def _find_results(lost: LostRow, windows: WindowRows) -> Int64s:
+    """Return the results of the windows that held the row, those of the time asked about first."""
+    output = lost.output
+    asked = Asked.of(lost.source, output, np.arange(len(output)))
+    same = np.flatnonzero(asked.key == asked.codes[lost.row])
+    of, row = windows(Asked(asked.source, output, same, asked.codes, asked.key[same]))
+    results = np.unique(same[of[row == lost.row]])
+    if lost.at is not None and len(alive := lost.find_alive(output, results)):
+        results = alive
+    return lost.order_by_stretch(output, results)

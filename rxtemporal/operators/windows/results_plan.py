@@ -18,6 +18,7 @@ from rxtemporal.operators.windows.aggregates_plan import Aggregate, TimeSensitiv
 if TYPE_CHECKING:
     from rxtemporal.operators.causes.fate import Fate
     from rxtemporal.operators.causes.lost_row import LostRow
+    from rxtemporal.operators.windows.members import WindowRows
     from rxtemporal.operators.windows.results import WindowResults
 
 RANK = "rank"
@@ -42,7 +43,7 @@ class ResultSpec:
         """Return the expressions that are computed for each row, before the results."""
         return ()
 
-    def explain_loss(self, lost: LostRow) -> Fate:
+    def explain_loss(self, lost: LostRow, windows: WindowRows) -> Fate:
         """Return why no result stands on a row of a finished window."""
         return lost.tell_end()
 
@@ -157,11 +158,11 @@ class TopK(ResultSpec):
         fields = [name for name in schema if name not in keys]
         return TopKResults(self.k, self.expression, fields, descending=self.descending)
 
-    def explain_loss(self, lost: LostRow) -> Fate:
-        """Return why a row of an input has given no row."""
+    def explain_loss(self, lost: LostRow, windows: WindowRows) -> Fate:
+        """Return the rows of its windows that ranked before it."""
         from rxtemporal.operators.windows.members import explain_rank
 
-        return explain_rank(self, lost)
+        return explain_rank(self, lost, windows)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -215,7 +216,7 @@ class Apply(ResultSpec):
 
         return ApplyResults(self.function, self._fields(), sensitive=self.time_sensitive)
 
-    def explain_loss(self, lost: LostRow) -> Fate:
+    def explain_loss(self, lost: LostRow, windows: WindowRows) -> Fate:
         """Return that the function gave nothing for the row's window."""
         name = getattr(self.function, "__name__", "the function")
         return lost.tell("dropped", f"{name} of {lost.place} returned nothing for its window")
