@@ -55,6 +55,7 @@ class _Search:
         self._stages = execution.wiring.stages
         self._now = execution.clock.elapsed()
         self._time = execution.time
+        self._flow = execution.flow
         self._readers = {id(reader.source): reader for reader in execution.readers}
         nodes = output.list_nodes()
         stages = [self._stages[each] for each in nodes if each.operator is not None]
@@ -136,6 +137,18 @@ class _Search:
             rows=self._rows,
             next_due=self._due if due is None else due,
             ended=reader is not None and reader.ended,
+            imports=None if reader is None else self._find_ended_import(reader),
             others=tuple(name for name in self._names if name != stream),
             time=self._time,
         )
+
+    def _find_ended_import(self, reader: Reader) -> str | None:
+        """Return the ended stream from which a stream without CTIs of its own takes all it has."""
+        seen: set[Reader] = set()
+        while reader not in seen and not reader.ended:
+            seen.add(reader)
+            settings, imported = reader.source.settings, self._flow.imported_by(reader)
+            if imported is None or settings is None or settings.generation is not None:
+                return None
+            reader = imported
+        return reader.name if reader.ended and seen else None

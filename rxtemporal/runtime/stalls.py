@@ -30,8 +30,9 @@ class Stall:
     itself is that input. ``cti`` (ticks) is the CTI that does not advance, and ``cti_age`` for how
     many seconds of the wall clock. ``rows`` wait in the whole query; the CTI has to pass
     ``next_due`` before the first of them can leave. ``ended``: the stream has ended before the end
-    of time, so it will not advance again. ``needs_fields``: its fields are not known before its
-    first event. ``others`` are the query's other streams.
+    of time, so it will not advance again. ``imports`` is the stream from which it takes its CTIs if
+    that one has ended: then none will come either. ``needs_fields``: its fields are not known
+    before its first event. ``others`` are the query's other streams.
     """
 
     query: str
@@ -47,6 +48,7 @@ class Stall:
     others: tuple[str, ...]
     time: TimeForm
     needs_fields: bool = False
+    imports: str | None = None
 
     def __str__(self) -> str:
         """Return the stall as a sentence."""
@@ -72,6 +74,12 @@ class Stall:
         cti, age = format_time(self.cti, self.time), format_age(self.cti_age)
         if self.ended:
             return f"which ended at CTI {cti} and will not advance again"
+        if self.imports is not None:
+            where = "without a CTI" if self.cti <= MIN_TIME else f"at CTI {cti}"
+            return (
+                f"which imports the CTIs of stream {self.imports!r}, which has ended {where}, and "
+                "the end of time is not imported"
+            )
         if self.cti <= MIN_TIME:
             return f"which has had no CTI for {age}"
         return f"whose CTI has been at {cti} for {age}"
@@ -83,6 +91,12 @@ class Stall:
             return ("run with EventShape.EDGE, which shows starts at once", "send end edges")
         if self.needs_fields:
             return (f"schema= where {self.stream!r} is made",)
+        if self.imports is not None:
+            return (
+                f"a generation beside imports= in the settings of {self.stream!r}, whose own "
+                "events then advance it too",
+                f"CTIs that the source of {self.stream!r} sends",
+            )
         other = repr(self.others[0]) if self.others else "a faster stream"
         return (
             f"advance_time= settings with a delay on {self.stream!r}",

@@ -48,6 +48,32 @@ def test_the_line_names_the_input_the_time_and_the_remedies(
     house.process.dispose()
 
 
+@pytest.mark.parametrize(
+    ("rows", "where"), [([], "without a CTI"), ([PointEvent(3, row(1)), Cti(4)], "at CTI 4")]
+)
+def test_an_import_from_a_stream_that_has_ended(rows: list[Any], where: str) -> None:
+    """The end of time is not imported, so a list that is empty holds its importer for ever."""
+    house = rxt.Application("house")
+    imports = rxt.AdvanceTimeImportSettings("rooms")
+    settings = rxt.AdvanceTimeSettings(imports=imports, policy=rxt.AdvanceTimePolicy.DROP)
+    schema = {"k": str, "x": int}
+    readings = Subject[Any]()
+    source = rxt.from_observable(readings, schema=schema, advance_time=settings)
+    stream = house.define_stream("readings", source)
+    house.define_stream("rooms", rows, schema=schema)
+    house.query("all", stream)
+    process = house.run("all", Log())
+    readings.on_next(PointEvent(12, row(1)))
+    (stall,) = process.diagnostics().holding_back()
+    assert str(stall) == (
+        "query 'all' waits for stream 'readings', which imports the CTIs of stream 'rooms', which "
+        f"has ended {where}, and the end of time is not imported; 1 row waits, the first for a "
+        "CTI above 12"
+    )
+    assert "generation" in stall.remedies[0]
+    process.dispose()
+
+
 def test_there_is_one_line_for_each_stall(caplog: pytest.LogCaptureFixture) -> None:
     """It is not repeated while the stall lasts; what comes out, if only time, ends the stall."""
     house = House(warn_after=timedelta(seconds=10))
