@@ -32,12 +32,12 @@ from rxtemporal.serve.tokens import hash_token
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-def make_house(delay: Any = 0) -> tuple[rxt.Application, rxt.PushSource]:
+def make_house(delay: Any = 0, window: Any = 10) -> tuple[rxt.Application, rxt.PushSource]:
     """Return an application with one stream and two queries."""
     source = rxt.PushSource("readings", schema={"x": int}, delay=delay)
     house = rxt.Application("house")
     house.query("all", source.stream)
-    house.query("counts", source.stream.tumbling_window(10).aggregate(n=agg.count()))
+    house.query("counts", source.stream.tumbling_window(window).aggregate(n=agg.count()))
     return house, source
 
 
@@ -372,9 +372,10 @@ def test_a_reader_waits_for_the_next_life_of_a_run_that_failed(tmp_path: Path) -
 
 def test_a_browser_and_a_websocket_read_the_same() -> None:
     """Over a real server: times are ISO if the sources' are, and each client has each row once."""
-    house, source = make_house(timedelta(0))
+    house, source = make_house(timedelta(0), timedelta(seconds=10))
     with serve(app(house, make_settings())) as url:
-        source.push([{"time": NOON + timedelta(seconds=s), "x": s} for s in range(4)])
+        rows = [{"time": NOON + timedelta(seconds=s), "x": s} for s in range(4)]
+        assert source.push(rows).accepted == 4
         with httpx.stream("GET", f"{url}/queries/all/events", timeout=60) as answer:
             kind, position, rows = next(read_events(answer))
         assert answer.headers["content-type"].startswith("text/event-stream")
