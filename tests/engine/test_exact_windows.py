@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from rxtemporal.engine.steps.aggregates import FloatSum, Variance
-from rxtemporal.engine.steps.state import Stateful
 
 import rxtemporal as rxt
 from rxtemporal import agg
+from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import CheckpointError
+from rxtemporal.operators.windows.aggregates import FloatSum, Variance
 from rxtemporal.testing import Stepper
 
 Window = Callable[[rxt.Streamable], Any]
