@@ -29,7 +29,7 @@ def __getattr__(name: str) -> object:
     except AttributeError as error:
         if name in __all__ or name.startswith("_"):
             raise
-        from rxtemporal.core.hints import hint_name
+        from rxtemporal.core.safe_text import hint_name
 
         hint = hint_name(name, __all__, _MEANT)
         raise AttributeError(f"module 'rxtemporal' has no attribute {name!r}.{hint}") from error

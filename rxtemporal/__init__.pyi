@@ -109,14 +109,14 @@ from .ingress.encoded_rows import (
 from .ingress.encoded_rows import (
     JsonLines as JsonLines,
 )
-from .ingress.input_stats import (
-    PushStats as PushStats,
-)
 from .ingress.lateness import (
     LateEvent as LateEvent,
 )
 from .ingress.lateness import (
     LateReason as LateReason,
+)
+from .ingress.pushed_inputs import (
+    PushStats as PushStats,
 )
 from .ingress.rejected import (
     Extra as Extra,
@@ -167,7 +167,7 @@ from .ingress.source import (
     Source as Source,
 )
 from .ingress.verdict import Verdict as Verdict
-from .lineage.explanation import Explanation as Explanation
+from .lineage.trace import Explanation as Explanation
 from .query import adapters as adapters
 from .query.application import (
     Application as Application,

@@ -16,7 +16,7 @@ import polars as pl
 
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.expressions import infer_aggregate_type, infer_field_type
-from rxtemporal.operators.windows.aggregates_plan import (
+from rxtemporal.operators.windows.results_plan import (
     Aggregate,
     TimeSensitiveAggregate,
     UserDefinedAggregate,
@@ -233,7 +233,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name):
         """Raise an error that names the aggregate that was probably meant."""
-        from rxtemporal.core.hints import hint_name
+        from rxtemporal.core.safe_text import hint_name
 
         hint = "" if name.startswith("_") else hint_name(name, __all__, _MEANT)
         raise AttributeError(f"rxtemporal.agg has no aggregate {name!r}.{hint}")

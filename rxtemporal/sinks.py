@@ -196,8 +196,7 @@ class Print(_ReadySink):
         self._error = error
 
     def _print(self, frame: pl.DataFrame) -> None:
-        from rxtemporal.display.plain_text import format_value, make_visible
-        from rxtemporal.display.text_table import align, measure_columns
+        from rxtemporal.display.plain_text import align, format_value, make_visible, measure_columns
 
         lines = [self._cells(row, format_value) for row in frame.iter_rows()]
         if not self._widths:
@@ -414,7 +413,7 @@ def describe_sink(sink: Sink) -> str:
 def as_sink(value: Any) -> Sink:
     """Return a sink or a function of batches as a sink; refuse any other value."""
     if not is_sink(value):
-        from rxtemporal.core.hints import hint_sink
+        from rxtemporal.core.safe_text import hint_sink
 
         raise ArgumentError(
             f"results go into a sink or a function of batches, got {value!r}. Hint: "

@@ -16,14 +16,15 @@ from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import parse_time
 from rxtemporal.core.time_forms import TimeForm, Unit
 from rxtemporal.errors import ArgumentError, EventError, explain_calls
-from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
-from rxtemporal.ingress.input_stats import SourceStats, check_name
+from rxtemporal.ingress.pushed_inputs import SourceStats, check_name
 from rxtemporal.ingress.rejected import Extra, Rejected, Rejects, choose
 from rxtemporal.ingress.row_reader import RowReader
 from rxtemporal.ingress.settings import (
+    AdvanceTime,
     AdvanceTimeGenerationSettings,
     AdvanceTimePolicy,
     AdvanceTimeSettings,
+    read_advance_time,
 )
 from rxtemporal.ingress.source import StreamSource
 from rxtemporal.operators.plan import Node

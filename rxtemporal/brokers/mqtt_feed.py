@@ -10,8 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.brokers.mqtt_connection import MqttMessage, load_paho
-from rxtemporal.brokers.mqtt_receiver import MqttReceiver
+from rxtemporal.brokers.mqtt_connection import MqttMessage, MqttReceiver, load_paho
 from rxtemporal.brokers.mqtt_settings import MqttSettings, TopicInputs
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import describe_failure

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rxtemporal.operators.causes.row_text import format_delay
-from rxtemporal.runtime.part_diagnostics import StreamDiagnostics
+from rxtemporal.operators.causes.lost_row import format_delay
+from rxtemporal.runtime.diagnostics import StreamDiagnostics
 from rxtemporal.runtime.process import Process
 
 # senders of a stream that are named

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SourceError
-from rxtemporal.ingress.advance_time import read_advance_time
+from rxtemporal.ingress.settings import read_advance_time
 from rxtemporal.ingress.sources import scan_batches
 from rxtemporal.query.files import read_csv, read_json, read_parquet
 from rxtemporal.query.replay import replay

@@ -67,7 +67,7 @@ def _make_demo(settings: Settings | None, *, devices: bool) -> tuple[ServiceApp,
     from rxtemporal.serve.asgi import ServiceApp
     from rxtemporal.serve.demo import house
     from rxtemporal.serve.demo.devices import run
-    from rxtemporal.serve.demo.page import list_routes
+    from rxtemporal.serve.demo.house import list_routes
 
     app = ServiceApp(house.application(), settings)
     app.add_routes(list_routes(app.service))

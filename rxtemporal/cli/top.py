@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rxtemporal.display.text_table import align
+from rxtemporal.display.plain_text import align
 from rxtemporal.errors import RxTemporalError
 
 if TYPE_CHECKING:

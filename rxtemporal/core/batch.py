@@ -153,7 +153,7 @@ class EventBatch:
         return f"EventBatch({len(self)} rows, fields {list(self.schema)}, CTI {describe(self.cti)})"
 
     def _repr_html_(self) -> str:
-        from rxtemporal.core.batch_html import format_batch
+        from rxtemporal.core.lanes import format_batch
 
         return format_batch(self)
 

@@ -362,7 +362,7 @@ def read_times(series: pl.Series, *, null: int | None = None) -> tuple[Int64s, b
     elif dtype == pl.Null():
         series = series.cast(pl.Int64)
     elif not dtype.is_integer():
-        from rxtemporal.core.hints import hint_column
+        from rxtemporal.core.safe_text import hint_column
 
         raise EventError(
             f"column {name!r} of type {dtype} is no time; a time is an aware Datetime or an "

@@ -9,12 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from rxtemporal.core.row_text import format_rows
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, ticks
+from rxtemporal.display.html import MOST_ROWS, section, table
 from rxtemporal.display.plain_text import format_value, shorten
-from rxtemporal.display.timeline import Bar, Lane
+from rxtemporal.display.timeline import Bar, Form, Lane, Timeline
+from rxtemporal.display.timeline_svg import timeline_svg
 
 # rows of a lane that are looked at; the others are counted
-MOST_ROWS = 500
+MOST_LANE_BARS = 500
 MOST_CTIS = 100
 # characters of a value in a bar
 MOST_CHARACTERS = 24
@@ -53,7 +56,7 @@ def make_lane(
     *,
     late: Iterable[Bar] = (),
     by: str | None = None,
-    most: int = MOST_ROWS,
+    most: int = MOST_LANE_BARS,
     result: bool = False,
 ) -> Lane:
     """Return the rows and the CTIs of batches, edges included, as one lane.
@@ -154,3 +157,36 @@ def make_late_bars(rows: pl.DataFrame) -> Iterator[Bar]:
         yield make_bar(
             ticks(start), None if end is None else ticks(end), payload, broken_cti=row["start_time"]
         )
+
+
+# rows of the timeline
+MOST_BARS = 40
+# times below are ticks of some small unit, later ones microseconds of a date
+DATES = 86_400_000_000 * 365
+TIMES = ("start_time", "end_time")
+
+
+def format_batch(batch: Any) -> str:
+    """Return the first rows of a batch as a timeline and a table; the others are counted."""
+    first = batch.slice(0, MOST_BARS)
+    form = guess_form(first)
+    lane = make_lane("rows", [first.replace(keys=())])
+    text = format_rows(_frame(first, form), MOST_ROWS)
+    return section(
+        repr(batch),
+        timeline_svg(Timeline((lane,), form)) if len(batch) else "",
+        table(text.header, text.rows, units=text.units, total=len(batch), right=text.numeric),
+    )
+
+
+def guess_form(batch: Any) -> Form:
+    """Return the form in which times are read: a batch does not know that of its source."""
+    finite = batch.start[batch.start < MAX_TIME]
+    return "datetime" if len(finite) and int(finite.max()) > DATES else "ticks"
+
+
+def _frame(batch: Any, form: Form) -> pl.DataFrame:
+    names = {name: f"{name} (payload)" for name in TIMES if name in batch.schema}
+    payload = batch.payload.rename(names) if names else batch.payload
+    frame: pl.DataFrame = batch.replace(payload=payload).to_polars(form)
+    return frame

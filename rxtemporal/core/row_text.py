@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from rxtemporal.display.plain_text import format_value, shorten
-from rxtemporal.display.text_table import GAP, measure_columns, text_table
+from rxtemporal.display.plain_text import GAP, format_value, measure_columns, shorten, text_table
 
 # characters of a cell and columns of a table; what is longer ends in "…"
 MOST_CHARACTERS = 40

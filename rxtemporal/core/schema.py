@@ -101,7 +101,7 @@ def check_field(name: str, schema: pl.Schema, operator: str, stream: str = "") -
     """Raise an error if the stream that an operator takes has no such field."""
     if name not in schema:
         # imported here: only a mistake needs it
-        from rxtemporal.core.hints import hint_near
+        from rxtemporal.core.safe_text import hint_near
 
         found = f"{stream} has no field {name!r}; it has"
         if not stream:

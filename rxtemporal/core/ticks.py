@@ -98,7 +98,7 @@ def time_ticks(value: TimeLike) -> int:
         if MIN_TIME <= tick <= MAX_TIME:
             return tick
         raise EventError(f"{tick} ticks lie outside of time, from {MIN_TIME} to {MAX_TIME}")
-    from rxtemporal.core.hints import hint_time
+    from rxtemporal.core.safe_text import hint_time
 
     raise EventError(
         "a time is an aware datetime, an ISO 8601 text with an offset, or an int of ticks, got "

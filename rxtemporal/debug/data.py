@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rxtemporal.core.batch import Int64s
-from rxtemporal.debug.causes import encode_causes, find_places
+from rxtemporal.core.batch import Int64s, TimeForm
+from rxtemporal.core.safe_text import describe_error
+from rxtemporal.debug.causes import ShownCauses, encode_causes, find_causes, find_places
 from rxtemporal.debug.columns import (
     cut_text,
     encode_array,
@@ -17,12 +20,147 @@ from rxtemporal.debug.columns import (
     encode_ticks,
 )
 from rxtemporal.debug.nodes import describe_fields, describe_history, find_holders
-from rxtemporal.debug.sentence import list_cti_delays, write_sentence
-from rxtemporal.debug.shown_rows import MOST_IN_ALL, MOST_ROWS, ShownRows, take_sample
+from rxtemporal.ingress.source import StreamSource
+from rxtemporal.operators.causes.history import ADJUSTED, LATE, TIME, Arrivals
+from rxtemporal.operators.causes.lost_row import write_delay, write_span
 
 if TYPE_CHECKING:
     from rxtemporal.lineage.flow import Flow
     from rxtemporal.operators.causes.history import Arrivals, History
+
+
+def write_sentence(flow: Flow) -> str:
+    """Return what the reader of a page wants to know first, in one to a few sentences."""
+    if flow.error is not None:
+        return f"The run failed: {cut_text(describe_error(flow.error))}"
+    waits = [f"{each[:1].upper()}{each[1:].rstrip('.')}." for each in flow.holding_back]
+    return " ".join([*(waits or ["Everything is final."]), *_write_late(flow)])
+
+
+def list_cti_delays(flow: Flow) -> dict[str, int | None]:
+    """Return how far behind its events each stream makes its CTIs, in ticks; None: it does not."""
+    sources = [each for each in flow.histories if each.kind == "source"]
+    return {
+        each.name: each.node.cti_delay if isinstance(each.node.source, StreamSource) else None
+        for each in sources
+    }
+
+
+def _write_late(flow: Flow) -> Iterator[str]:
+    delays = list_cti_delays(flow)
+    for name, arrivals in flow.arrivals.items():
+        late = arrivals.verdict == LATE
+        adjusted = arrivals.verdict == ADJUSTED
+        fates = [(int(late.sum()), "dropped"), (int(adjusted.sum()), "adjusted")]
+        parts = [f"{number:,} {fate}" for number, fate in fates if number]
+        if parts:
+            events = int((arrivals.verdict != TIME).sum())
+            came = (
+                f"{name!r}: {sum(number for number, _ in fates):,} of {events:,} events came late"
+            )
+            remedy = _write_remedy(arrivals, delays.get(name), flow.time)
+            yield f"{came} ({', '.join(parts)}){remedy}."
+
+
+def _write_remedy(arrivals: Arrivals, delay: int | None, time: TimeForm) -> str:
+    late = (arrivals.verdict == LATE) | (arrivals.verdict == ADJUSTED)
+    furthest = int(arrivals.by[late].max())
+    if not furthest:  # ahead of the wall clock, or an end without its start
+        return ""
+    if delay is None:
+        return f", by up to {write_span(furthest, time)}"
+    enough, now = write_delay(delay + furthest, time), write_delay(delay, time)
+    return f"; a delay of {enough} in place of {now} would have kept them"
+
+
+# so many arrivals, and so many rows of one node, are shown
+MOST_ROWS = 100_000
+# so many rows are shown of all nodes together
+MOST_IN_ALL = 400_000
+
+
+@dataclasses.dataclass(frozen=True)
+class ShownRows:
+    """The rows that are shown of each history, those of each stream's arrivals, and the causes.
+
+    ``of`` is the number of arrivals of the run, ``shown`` how many of them are shown, ``is_whole``
+    True if every row and arrival is.
+    """
+
+    rows: list[Int64s]
+    arrivals: Mapping[str, Int64s]
+    causes: list[ShownCauses | None]
+    of: int
+    shown: int
+    is_whole: bool
+
+
+def take_sample(flow: Flow, most: int = MOST_ROWS, in_all: int = MOST_IN_ALL) -> ShownRows:
+    """Return the rows of a flow that are shown: at most so many of each node."""
+    room = max(1, min(most, in_all // max(1, len(flow.histories))))
+    wanted = [_NO_ROWS] * len(flow.histories)
+    causes: list[ShownCauses | None] = [None] * len(flow.histories)
+    # from the output to the sources: inputs come before their operators
+    for history in reversed(flow.histories):
+        chosen = choose(len(history), np.unique(wanted[history.number]), room)
+        wanted[history.number] = chosen
+        if history.inputs:
+            found = find_causes(flow, history.number, chosen)
+            causes[history.number] = found
+            for side, each in enumerate(history.inputs):
+                below = found.list_rows(side)
+                wanted[each] = np.concatenate([wanted[each], below])
+    arrivals = _choose_arrivals(flow, wanted, most)
+    whole = all(len(r) == len(h) for r, h in zip(wanted, flow.histories, strict=True))
+    of = sum(len(each) for each in flow.arrivals.values())
+    shown = sum(map(len, arrivals.values()))
+    return ShownRows(wanted, arrivals, causes, of, shown, whole and of == shown)
+
+
+_NO_ROWS: Int64s = np.empty(0, np.int64)
+
+
+def choose(count: int, wanted: Int64s, most: int) -> Int64s:
+    """Return at most so many of ``count`` rows, ascending: those wanted, then evenly others.
+
+    >>> choose(10, np.array([1, 2]), 5).tolist()
+    [0, 1, 2, 5, 9]
+    """
+    if count <= most:
+        return np.arange(count)
+    if len(wanted) >= most:
+        return wanted[spread(len(wanted), most)]
+    others = np.setdiff1d(np.arange(count), wanted, assume_unique=True)
+    return np.sort(np.concatenate([wanted, others[spread(len(others), most - len(wanted))]]))
+
+
+def spread(count: int, most: int) -> Int64s:
+    """Return at most so many of ``count`` numbers, evenly, the first and the last among them."""
+    if count <= most:
+        return np.arange(count)
+    return np.linspace(0, count - 1, most).astype(np.int64)
+
+
+def _choose_arrivals(flow: Flow, shown: list[Int64s], most: int) -> dict[str, Int64s]:
+    """Return the arrivals that are shown of each stream: late ones, then those whose rows are."""
+    total = sum(len(each) for each in flow.arrivals.values())
+    sources = {each.origin: each.number for each in flow.histories if each.name == each.origin}
+    chosen = {}
+    for name, each in flow.arrivals.items():
+        share = most if total <= most else max(1, most * len(each) // total)
+        rows = shown[sources[name]] if name in sources else _NO_ROWS
+        chosen[name] = choose(len(each), _find_wanted(each, rows, share), share)
+    return chosen
+
+
+def _find_wanted(arrivals: Arrivals, rows: Int64s, most: int) -> Int64s:
+    """Return the arrivals that are wanted: late ones up to half of the room, and those of rows."""
+    late = np.flatnonzero(arrivals.verdict == LATE)
+    late = late[spread(len(late), max(1, most // 2))]
+    own = np.flatnonzero(np.isin(arrivals.row, rows))
+    own = np.setdiff1d(own, late, assume_unique=True)
+    return np.sort(np.concatenate([late, own[spread(len(own), most - len(late))]]))
+
 
 VERSION = 1
 

@@ -12,8 +12,8 @@ import polars as pl
 from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns
-from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.rows import find_numbers
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.state import Stateful
 
 Column = npt.NDArray[Any]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -24,10 +25,13 @@ from rxtemporal.core.events import (
     PointEvent,
     RowEvent,
 )
+from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.door_rules import (
     DROP_AHEAD,
     KEEP_AHEAD,
+    NEVER,
+    is_due,
     make_cti,
     make_sent_cti,
 )
@@ -46,10 +50,10 @@ from rxtemporal.ingress.batch_verdicts import (
     pass_rows,
     refuse_strays,
 )
-from rxtemporal.ingress.cti_generator import CtiGenerator
 from rxtemporal.ingress.lateness import (
     NO_CTI,
     Lateness,
+    LatenessCounts,
     LateReason,
     Opened,
     judge,
@@ -58,12 +62,50 @@ from rxtemporal.ingress.lateness import (
     make_violation,
     measure_lateness,
 )
-from rxtemporal.ingress.lateness_counts import LatenessCounts
 from rxtemporal.ingress.open_rows import OpenRows
-from rxtemporal.ingress.settings import AdvanceTimePolicy, AdvanceTimeSettings, WhenAhead
+from rxtemporal.ingress.settings import (
+    AdvanceTimeGenerationSettings,
+    AdvanceTimePolicy,
+    AdvanceTimeSettings,
+    WhenAhead,
+)
 
 if TYPE_CHECKING:
     from rxtemporal.engine.kernels.hash_table import IntTable
+
+
+_REACH = MAX_TIME - MIN_TIME
+
+
+class CtiGenerator:
+    """The next CTI to generate: after every N-th event, or at a start T or more after the last."""
+
+    __slots__ = ("count", "delay", "every", "last", "span")
+
+    def __init__(self, generation: AdvanceTimeGenerationSettings | None) -> None:
+        frequency = 0 if generation is None else generation.frequency
+        by_span = isinstance(frequency, timedelta)
+        # larger values make no difference, for time is bounded; these fit 64 bits
+        self.every = min(frequency, _REACH) if isinstance(frequency, int) else 0
+        self.span = min(span(frequency, "frequency"), _REACH) if by_span else 0
+        delay = 0 if generation is None else generation.delay_ticks
+        self.delay = min(max(delay, -_REACH), _REACH)
+        self.count = 0
+        self.last = NEVER
+
+    @property
+    def follows_rows(self) -> bool:
+        """True if each row makes a CTI, at its start or earlier."""
+        return self.every == 1 and self.delay >= 0
+
+    def after(self, start: int) -> bool:
+        """Return True if the event with this start makes a CTI due."""
+        self.count += 1
+        due = is_due(start, self.count, self.every, self.span, self.last)
+        if due:
+            self.last = start
+        return due
+
 
 # the accepted event or None, the id of its row if it is an edge, and its lateness if it is late
 Verdict: TypeAlias = tuple[RowEvent | None, int, Lateness | None]

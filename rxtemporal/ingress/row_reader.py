@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import polars as pl
@@ -30,7 +30,6 @@ from rxtemporal.core.fields import UnfitError, field_of
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import brief, describe_error, encodable, type_name
 from rxtemporal.core.schema import SCALAR_FIELD, to_fields
-from rxtemporal.core.slices import finish
 from rxtemporal.core.spans import SECOND
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.core.time_forms import Unit, check_unit, find_time_form, find_unit_form
@@ -38,20 +37,43 @@ from rxtemporal.errors import ArgumentError, EventError
 from rxtemporal.ingress.encoded_rows import ArrowIpc, JsonLines, JsonMessages
 from rxtemporal.ingress.rejected import Extra, ReadRows, Rejected
 from rxtemporal.ingress.row_columns import (
+    NO_SEQ,
     FrameReader,
     PayloadFrame,
     RowBatch,
     RowColumns,
+    check_seq,
     find_bad_lifetimes,
     frame_rows,
     own_batch,
+    plain_time,
     read_seqs,
 )
-from rxtemporal.ingress.row_times import NO_SEQ, check_seq, plain_time
 from rxtemporal.ingress.stream_time import StreamTime
 
-_log = get_logger(__name__)
+T = TypeVar("T")
 
+
+def finish(slices: Generator[None, None, T]) -> T:
+    """Do all the work at once, and return its result.
+
+    >>> def add_up(numbers):
+    ...     total = 0
+    ...     for number in numbers:
+    ...         yield
+    ...         total += number
+    ...     return total
+    >>> finish(add_up([1, 2, 3]))
+    6
+    """
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+_log = get_logger(__name__)
 # fewer rows than these are read one by one
 COLUMN_ROWS = 32
 # one by one, so many rows are read in one slice
@@ -60,7 +82,6 @@ SLICE_ROWS = 1_000
 MOST_NAMES = 256
 _OTHERS = "…"
 _EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent})
-
 # rows that are read in slices: whoever reads them may do something else in between
 Slices: TypeAlias = Generator[None, None, ReadRows]
 One: TypeAlias = tuple[Event, int | None] | tuple[Rejected, None]

@@ -20,11 +20,17 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.core.time_forms import TimeForm, Unit, find_time_form, find_unit_form
 from rxtemporal.errors import CheckpointError, SchemaError, SourceError, blame
 from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
-from rxtemporal.ingress.source import RUN_ROWS, Cursor, Front, StreamSource
-from rxtemporal.ingress.unix_events import UnixObserver, read_units
+from rxtemporal.ingress.source import (
+    RUN_ROWS,
+    Cursor,
+    Front,
+    StreamSource,
+    UnixObserver,
+    read_units,
+)
 
 if TYPE_CHECKING:
-    from rxtemporal.ingress.input_stats import SourceStats
+    from rxtemporal.ingress.pushed_inputs import SourceStats
     from rxtemporal.ingress.row_reader import RowReader
 
 # batches of a bounded stream have at least so many rows

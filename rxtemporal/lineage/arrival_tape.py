@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -13,11 +14,11 @@ from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, PointEvent, RowEvent
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.stage import RowHolder
 from rxtemporal.ingress.batch_verdicts import REASONS, classify_rows
 from rxtemporal.ingress.event_run import EventRun
 from rxtemporal.ingress.lateness import LateEvent, LateReason
 from rxtemporal.ingress.source import Sent, SentRows
-from rxtemporal.lineage.steps import Steps
 from rxtemporal.operators.causes.history import (
     ACCEPTED,
     ADJUSTED,
@@ -33,6 +34,78 @@ from rxtemporal.operators.causes.history import (
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.storage.event_log.layout import StreamFacts
 from rxtemporal.storage.event_log.log import Log, Tape
+
+# is told the number of arrivals so far
+Progress: TypeAlias = Callable[[int], object]
+PROGRESS_EVERY = 1_000
+
+
+class Steps:
+    """The number of the current step: ``every`` arrivals, or whatever the run takes at once."""
+
+    def __init__(self, every: int, progress: Progress | None = None) -> None:
+        self.now = -1
+        self._every, self._left = every, 0
+        self._progress = progress
+        self._taken = self._told = 0
+        # the tape of the last arrivals
+        self.tape: Any = None
+        self._probes: list[Probe] = []
+        self._clock = 0.0
+
+    def watch(self, probe: Probe) -> None:
+        """Look at the rows held behind a probe after each step."""
+        self._probes.append(probe)
+
+    def next(self, tape: Any, arrivals: int = 1) -> None:
+        """Note that a tape gets arrivals; begin the next step if they do not fit into this one."""
+        self.tape, self._clock = tape, time.perf_counter()
+        if self._left < arrivals:
+            self.finish()
+            self.now, self._left = self.now + 1, self._every
+        self._left -= arrivals
+        self._taken += arrivals
+        if self._progress is not None and self._taken >= self._told + PROGRESS_EVERY:
+            self._told = self._taken
+            self._progress(self._taken)
+
+    def finish(self) -> None:
+        """Note the rows held at the end of a step."""
+        for probe in self._probes:
+            probe.note_held(self.now)
+
+    def lap(self) -> float:
+        """Return the seconds since the last call, or since the step has begun."""
+        before, self._clock = self._clock, time.perf_counter()
+        return self._clock - before
+
+
+class Probe:
+    """Record of what has left one node: batches, each with its step; CTIs; rows held; time."""
+
+    def __init__(self, steps: Steps, holder: RowHolder | None = None) -> None:
+        self._steps, self._holder = steps, holder
+        self.batches: list[tuple[int, EventBatch]] = []
+        self.ctis: list[tuple[int, int]] = []
+        self.held: list[tuple[int, int]] = []
+        self.seconds = 0.0
+        self._cti, self._rows = MIN_TIME, 0
+
+    def note(self, batch: EventBatch) -> None:
+        """Note a batch that leaves the node."""
+        self.seconds += self._steps.lap()
+        if len(batch):
+            self.batches.append((self._steps.now, batch))
+        if batch.cti > self._cti:
+            self._cti = batch.cti
+            self.ctis.append((self._steps.now, batch.cti))
+
+    def note_held(self, step: int) -> None:
+        """Note how many rows the node holds, if that has changed."""
+        if self._holder is not None and (rows := self._holder.rows) != self._rows:
+            self._rows = rows
+            self.held.append((step, rows))
+
 
 # the reasons of late events that are in the stream all the same
 _IN = (LateReason.ADJUSTED, LateReason.END_MOVED)

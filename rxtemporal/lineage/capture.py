@@ -6,22 +6,153 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.side_source import SideSource
-from rxtemporal.lineage.arrival_tape import ArrivalTape
-from rxtemporal.lineage.assembly import make_history
+from rxtemporal.ingress.source import Cursor
+from rxtemporal.lineage.arrival_tape import ArrivalTape, Probe, Progress, Steps
 from rxtemporal.lineage.flow import Flow
-from rxtemporal.lineage.pieces import PieceCursor
-from rxtemporal.lineage.steps import Probe, Progress, Steps
-from rxtemporal.operators.causes.history import Arrivals, History, make_no_rows
+from rxtemporal.operators.causes.history import (
+    Arrivals,
+    ClosedRows,
+    History,
+    close_rows,
+    make_no_rows,
+)
 from rxtemporal.operators.plan import Node, list_nodes
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.ordering import accept_next, group_recordings
-from rxtemporal.runtime.stall_search import find_stalls
+from rxtemporal.runtime.stalls import find_stalls
 from rxtemporal.runtime.time_flow import find_imported
-from rxtemporal.storage.event_log.cursors import RecordedCursor
+from rxtemporal.storage.event_log.cursors import RecordedCursor, RecordedSource
 from rxtemporal.storage.event_log.reader import Recording
-from rxtemporal.storage.event_log.source import RecordedSource
+
+
+def make_history(
+    number: int, node: Node, inputs: tuple[int, ...], probe: Probe
+) -> tuple[History, Int64s]:
+    """Return the history of a node, and the row of each entry that has left it, in order."""
+    batch = EventBatch.concat([each for _, each in probe.batches]) if probe.batches else None
+    steps = [np.full(len(each), step, np.int64) for step, each in probe.batches]
+    if batch is None:
+        rows = ClosedRows(*(make_no_rows() for _ in ClosedRows._fields))
+        start, payload = make_no_rows(), pl.DataFrame(schema=node.schema or {})
+    else:
+        rows = close_rows(batch, np.concatenate(steps))
+        start, payload = batch.start[rows.begins], batch.payload
+        if len(rows.begins) < len(batch):
+            payload = payload[rows.begins]
+    cti_steps, ctis = _split(probe.ctis)
+    held_steps, held = _split(probe.held)
+    operator = node.operator
+    history = History(
+        number=number,
+        name="" if operator is None else operator.name,
+        kind="source" if operator is None else "operator",
+        line=None if operator is None else operator.line,
+        inputs=inputs,
+        keys=node.keys,
+        node=node,
+        start=start,
+        end=rows.end,
+        known=rows.known,
+        closed=rows.closed,
+        payload=payload,
+        cti_steps=cti_steps,
+        ctis=ctis,
+        held_steps=held_steps,
+        held=held,
+        seconds=probe.seconds,
+    )
+    return history, rows.entered
+
+
+def _split(pairs: list[tuple[int, int]]) -> tuple[Int64s, Int64s]:
+    both = np.array(pairs, np.int64).reshape(-1, 2)
+    # of several in one step the last one counts
+    last = np.ones(len(both), np.bool_)
+    last[:-1] = np.diff(both[:, 0]) != 0
+    return both[last, 0], both[last, 1]
+
+
+class PieceCursor(Cursor):
+    """Cursor over the items of another one, at most ``most`` rows or events at a time.
+
+    A batch is cut; its own CTI comes with its last row.
+    """
+
+    def __init__(self, inner: Cursor, most: int) -> None:
+        super().__init__()
+        self._inner, self._most = inner, most
+        self.checked, self.completes = inner.checked, inner.completes
+        self._waiting: list[Any] = []
+        # how many rows of the first waiting item have been taken, and the CTI of batches so far
+        self._at, self._cti = 0, MIN_TIME
+
+    @property
+    def position(self) -> Any:
+        """The position of the other cursor."""
+        return self._inner.position
+
+    def peek(self) -> int:
+        """Return the time of the next row or event, or the highest start so far at the end."""
+        return max(self._reached, self._next_start()) if self._load() else self._reached
+
+    def take(self, until: int = MAX_TIME) -> list[Any] | None:
+        """Return a piece up to a time, at least one row or event; None at the end."""
+        if not self._load():
+            return None
+        pieces: list[Any] = []
+        left = self._most
+        while left > 0 and (not pieces or self.peek() <= until) and self._waiting:
+            piece = self._take_one(until, left)
+            left -= max(1, len(piece)) if isinstance(piece, EventBatch) else 1
+            pieces.append(piece)
+        return pieces
+
+    def close(self) -> None:
+        """Release the source."""
+        self._inner.close()
+
+    def _load(self) -> bool:
+        while not self._waiting:
+            items = self._inner.take()
+            self.completes, self.time_form = self._inner.completes, self._inner.time_form
+            if items is None:
+                return False
+            self._waiting, self._at = list(items), 0
+        return True
+
+    def _next_start(self) -> int:
+        item = self._waiting[0]
+        if isinstance(item, EventBatch):
+            return int(item.start[self._at]) if len(item) else MIN_TIME
+        start = getattr(item, "start", MIN_TIME)
+        return start if isinstance(start, int) else MIN_TIME
+
+    def _take_one(self, until: int, most: int) -> Any:
+        self._reached = self.peek()
+        item = self._waiting[0]
+        if not isinstance(item, EventBatch) or len(item) <= 1:
+            self._cti = item.cti if isinstance(item, EventBatch) else self._cti
+            return self._waiting.pop(0)
+        begin = end = self._at
+        while end < len(item) and end - begin < most:
+            if end > begin and max(self._reached, int(item.start[end])) > until:
+                break
+            self._reached = max(self._reached, int(item.start[end]))
+            end += 1
+        piece, self._at = item.slice(begin, end), end
+        if end < len(item):
+            return piece.replace(cti=min(self._cti, item.cti))
+        self._waiting.pop(0)
+        self._at, self._cti = 0, item.cti
+        return piece
+
 
 # a run of more arrivals takes several in one step
 MOST_STEPS = 100_000

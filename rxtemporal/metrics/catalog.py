@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from enum import Enum
 
-from rxtemporal.ingress.lateness_counts import BOUNDS
+from rxtemporal.ingress.lateness import BOUNDS
 
 # how Prometheus calls a unit at the end of a name; units in braces only say what is counted
 _SUFFIXES = {"s": "_seconds", "By": "_bytes"}

@@ -9,13 +9,13 @@ from typing import NamedTuple, TypeAlias
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND
 from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.metrics.catalog import METRICS, Metric
-from rxtemporal.runtime.diagnostics import Diagnostics
-from rxtemporal.runtime.part_diagnostics import (
+from rxtemporal.runtime.diagnostics import (
+    Diagnostics,
     OperatorDiagnostics,
     QueryDiagnostics,
     StreamDiagnostics,
 )
-from rxtemporal.storage.event_log.storage_diagnostics import StorageDiagnostics
+from rxtemporal.storage.event_log.verification import StorageDiagnostics
 
 
 class Histogram(NamedTuple):

@@ -30,8 +30,7 @@ from rxtemporal.operators.lifetimes.plan import (
 )
 from rxtemporal.operators.outer_join.plan import full_outer_join, left_outer_join
 from rxtemporal.operators.scan.plan import scan
-from rxtemporal.operators.sessions.lifetimes_plan import session_lifetimes
-from rxtemporal.operators.sessions.plan import session_window
+from rxtemporal.operators.sessions.plan import session_lifetimes, session_window
 from rxtemporal.operators.snap.plan import snap_to_window_intervals
 from rxtemporal.operators.snapshot_window.plan import snapshot_window
 from rxtemporal.operators.stitch.plan import stitch

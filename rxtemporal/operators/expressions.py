@@ -150,7 +150,7 @@ def infer_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: st
     except pl.exceptions.ColumnNotFoundError as error:
         missing = str(error).split("\n")[0].partition(";")[0]
         named = missing.partition('"')[2].partition('"')[0]
-        from rxtemporal.core.hints import hint_field
+        from rxtemporal.core.safe_text import hint_field
 
         raise SchemaError(
             f"{operator}: {missing}; there are {_list_fields(schema)}{hint_field(named, schema)}"
@@ -199,7 +199,7 @@ def infer_aggregate_type(expression: pl.Expr, schema: pl.Schema, what: str) -> p
 
 def _make_polars_error(what: str, error: Exception, schema: pl.Schema) -> SchemaError:
     """Return the error for an expression that polars refuses over these fields."""
-    from rxtemporal.core.hints import hint_polars
+    from rxtemporal.core.safe_text import hint_polars
 
     reason, hint = hint_polars(str(error).split("\n")[0])
     return SchemaError(f"{what}: {reason}; there are {_list_fields(schema)}{hint}")

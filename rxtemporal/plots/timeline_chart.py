@@ -8,12 +8,11 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.core.batch import END, START, EventBatch, TimeForm
-from rxtemporal.core.batch_html import guess_form
-from rxtemporal.core.lanes import MOST_ROWS, make_lane
-from rxtemporal.display.lane_svg import FADE, LABEL, LanePicture, choose_color
+from rxtemporal.core.lanes import MOST_LANE_BARS, guess_form, make_lane
 from rxtemporal.display.plain_text import shorten
 from rxtemporal.display.svg import LATE, measure_text
 from rxtemporal.display.timeline import Bar, Lane, Scale, Timeline, find_range
+from rxtemporal.display.timeline_svg import FADE, LABEL, LanePicture, choose_color
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.causes.history import History
 from rxtemporal.plots.figures import (
@@ -42,7 +41,7 @@ def timeline(
     inputs: bool = True,
     title: str = "",
     time_zone: str = "UTC",
-    most: int = MOST_ROWS,
+    most: int = MOST_LANE_BARS,
 ) -> Any:
     """Draw rows over application time, and return the matplotlib figure.
 

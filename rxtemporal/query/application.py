@@ -11,7 +11,7 @@ from rxtemporal.core.events import EventShape
 from rxtemporal.core.spans import Span
 from rxtemporal.core.time_forms import Unit, check_unit
 from rxtemporal.errors import ArgumentError, BindingError, explain_calls
-from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
+from rxtemporal.ingress.settings import AdvanceTime, read_advance_time
 from rxtemporal.operators.stream import Stream
 from rxtemporal.query.adapters import AdapterEvents, check_factory, read_declared_settings
 from rxtemporal.query.inputs import from_events

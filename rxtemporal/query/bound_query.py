@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.operators.plan import Node
-from rxtemporal.query.replaced_sources import replace_sources
+from rxtemporal.query.recorded_streams import replace_sources
 from rxtemporal.query.replay import replay
 from rxtemporal.query.streamable import Streamable
 

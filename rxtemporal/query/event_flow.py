@@ -6,12 +6,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from rxtemporal.debug.page import WrittenPage, write_page
-from rxtemporal.debug.progress import show_progress
+from rxtemporal.debug.page import WrittenPage, show_progress, write_page
 from rxtemporal.lineage.capture import capture
 from rxtemporal.operators.plan import Node
-from rxtemporal.query.recorded_streams import open_recording
-from rxtemporal.query.replaced_sources import replace_sources
+from rxtemporal.query.recorded_streams import open_recording, replace_sources
 
 
 def write_event_flow(

@@ -14,7 +14,7 @@ import polars as pl
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.time_forms import Unit
 from rxtemporal.errors import ArgumentError, SchemaError, SourceError, explain_calls
-from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
+from rxtemporal.ingress.settings import AdvanceTime, read_advance_time
 from rxtemporal.ingress.sources import FrameSource, scan_batches
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.file_times import Ambiguous, Nonexistent, TimeOptions
@@ -277,7 +277,7 @@ def _hint_column(column: str, schema: pl.Schema) -> str:
     only = next(iter(schema), "")
     found = next((each for each in ";\t|" if each in only), None)
     if len(schema) != 1 or found is None:
-        from rxtemporal.core.hints import hint_near
+        from rxtemporal.core.safe_text import hint_near
 
         usual = ". Hint: start= and end= name the columns of the times."
         return hint_near(column, schema) or usual

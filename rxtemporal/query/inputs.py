@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import AsyncIterable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from reactivex import Observable
 
 from rxtemporal.core.events import Event, RowEvent
 from rxtemporal.core.safe_text import brief, type_name
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span
 from rxtemporal.core.time_forms import Unit, check_unit
-from rxtemporal.errors import ArgumentError, EventError, SchemaError, explain_calls
-from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
-from rxtemporal.ingress.settings import HandOff, Heartbeat, Liveliness
+from rxtemporal.errors import (
+    ArgumentError,
+    EventError,
+    RxTemporalWarning,
+    SchemaError,
+    explain_calls,
+)
+from rxtemporal.ingress.settings import (
+    AdvanceTime,
+    HandOff,
+    Heartbeat,
+    Liveliness,
+    read_advance_time,
+)
 from rxtemporal.ingress.source import Source, StreamSource, UserSource
 from rxtemporal.ingress.sources import (
     SIZED_ROWS,
@@ -33,6 +46,64 @@ if TYPE_CHECKING:
 
     from rxtemporal.ingress.row_reader import RowReader
     from rxtemporal.query.file_times import Ambiguous, Nonexistent
+
+
+# modules of operators that drop items by the wall clock, and the name that users know
+_PACKAGE = "reactivex.operators."
+_DROPS = {
+    "_debounce": "debounce",
+    "_sample": "sample",
+    "_throttlefirst": "throttle_first",
+}
+# a chain longer than this is not searched to its end
+_MOST = 100
+
+
+def warn_of_lost_ctis(observable: Any, name: str) -> None:
+    """Warn if an Rx operator in front of a stream drops items by the wall clock.
+
+    Such an operator also drops CTIs, and a stream without ``advance_time`` has no others.
+    """
+    found = next((each for each in _list_operators(observable) if each in _DROPS), None)
+    if found is not None:
+        warnings.warn(
+            f"{_DROPS[found]} stands in front of the stream {name!r} and drops CTIs as it drops "
+            "events, so results may never become final. Hint: put it behind the query "
+            "(stream.pipe(…)), or give from_observable advance_time=, which makes CTIs out of the "
+            "events that come through.",
+            RxTemporalWarning,
+            stacklevel=3,
+        )
+
+
+def _list_operators(observable: Any) -> Iterator[str]:
+    """Yield the modules of the Rx operators that an observable is made with, the last one first."""
+    waiting, seen = [observable], 0
+    while waiting and seen < _MOST:
+        seen += 1
+        observable = waiting.pop()
+        subscribe = getattr(observable, "_subscribe", None)
+        module = str(getattr(subscribe, "__module__", ""))
+        if module.startswith(_PACKAGE):
+            yield module.removeprefix(_PACKAGE)
+        waiting += _list_sources(subscribe)
+        shared = getattr(observable, "source", None)
+        if isinstance(shared, Observable):
+            waiting.append(shared)
+
+
+def _list_sources(subscribe: Any) -> list[Any]:
+    """Return the observables that a subscribe function closes over."""
+    sources = []
+    for cell in getattr(subscribe, "__closure__", None) or ():
+        try:
+            value = cell.cell_contents
+        except ValueError:  # not yet assigned
+            continue
+        values = value if isinstance(value, list | tuple) else (value,)
+        sources += [each for each in values if isinstance(each, Observable)]
+    return sources
+
 
 BATCH_ROWS = 65_536
 # the events of a list that give its fields when the query is composed
@@ -75,7 +146,7 @@ def from_events(
     """
     given: Any = events
     if not isinstance(given, Iterable) or isinstance(given, str) or hasattr(given, "columns"):
-        from rxtemporal.core.hints import hint_events
+        from rxtemporal.core.safe_text import hint_events
 
         # a frame is not written out
         shown = type_name(events) if hasattr(given, "columns") else brief(events)
@@ -168,7 +239,6 @@ def from_observable(
     producer or writes rows to disk. A producer that is blocked when the query fails gets a
     ``BindingError``.
     """
-    from rxtemporal.query.rx_losses import warn_of_lost_ctis
     from rxtemporal.reactive.subjects.base import CtiSubject
 
     given_stream: object = observable

@@ -2,20 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from itertools import count, islice
 from operator import index
 from types import TracebackType
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
+from reactivex import Observable, abc
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.ticks import TimeLike
 from rxtemporal.errors import ArgumentError, BindingError
-from rxtemporal.ingress.rejected import ReadRows
+from rxtemporal.ingress.pushed_inputs import OWN, check_input
+from rxtemporal.ingress.rejected import ReadRows, Rejected
+from rxtemporal.ingress.side_source import RejectSource
+from rxtemporal.ingress.source import StreamSource
 from rxtemporal.ingress.verdict import Verdict
+from rxtemporal.operators.plan import Node
+from rxtemporal.query.streamable import Streamable
+from rxtemporal.reactive.subjects import TransformSubject
+from rxtemporal.reactive.synchronize import synchronize
+
+if TYPE_CHECKING:
+    from rxtemporal.runtime.push_entry import PushEntry
+
+
+def judge_all(
+    entry: PushEntry,
+    pushes: Iterable[tuple[str | None, Any]],
+    judge: Callable[[PushEntry, Any, str, None], Verdict],
+    tell: Callable[[Verdict, str], None],
+) -> list[Verdict]:
+    """Return the verdicts on the rows of several inputs, once all are durable.
+
+    Raises if one of them is not accepted; the rows of the others may be in the log then.
+    """
+    named = [(OWN if input is None else check_input(input), item) for input, item in pushes]
+    verdicts = [judge(entry, item, name, None) for name, item in named]
+    if entry.is_logged:
+        entry.settle()
+    for (name, _), verdict in zip(named, verdicts, strict=True):
+        if verdict.late or verdict.rejected:
+            tell(verdict, name)
+    return verdicts
+
 
 Numbers: TypeAlias = "int | Sequence[int] | count[int] | None"
 
@@ -128,3 +162,58 @@ def _list_numbers(seq: Any, items: int) -> Int64s:
             "Hint: seq=itertools.count(first) numbers as many as there are."
         )
     return np.asarray([check_number(each) for each in given], np.int64)
+
+
+class RejectFeed(Observable[Rejected]):
+    """The rejected rows of a source, as they happen: an observable, and a stream for queries.
+
+    Each has the name of the source, that of the input, and the time of arrival. The observable
+    calls on the thread that pushes the row; a subscriber that raises is logged, and neither the
+    push nor the other subscribers notice. It completes when the source is closed.
+    """
+
+    def __init__(self, source: StreamSource) -> None:
+        super().__init__(self._connect)
+        self._subject: TransformSubject[Rejected, Rejected] = TransformSubject(synchronize())
+        self._source = RejectSource(source)
+        self._stream = Streamable(Node(self._source.schema, (), source=self._source))
+
+    @property
+    def stream(self) -> Streamable:
+        """The rejected rows as a stream, for a query of the run that takes the source's rows.
+
+        Each is a point at the CTI that the source had when it came, with the fields ``source``,
+        ``input``, ``index`` (its number in the push), ``reason``, ``row`` (the row as JSON text)
+        and ``arrived``. The CTIs are those of the source, so a row comes out once the source's time
+        has passed it. Rejected rows are not logged: a run that is resumed after a crash lacks
+        those since its last checkpoint.
+        """
+        return self._stream
+
+    @property
+    def is_heard(self) -> bool:
+        """True if somebody has subscribed, or a query of the run reads the stream."""
+        return self._source.listener is not None or self._subject.has_subscribers
+
+    def push(self, rejected: Sequence[Rejected], input: str = "") -> None:
+        """Publish rejected rows; called by the source, outside of its locks."""
+        if not self.is_heard:
+            return
+        arrived = datetime.now(UTC)
+        named = [
+            dataclasses.replace(each, source=self._source.origin.name, input=input, arrived=arrived)
+            for each in rejected
+        ]
+        if self._source.listener is not None:
+            self._source.listener.take(named)
+        for each in named:
+            self._subject.on_next(each)
+
+    def end(self) -> None:
+        """Complete the observable; called by the source when it is closed."""
+        self._subject.on_completed()
+
+    def _connect(
+        self, observer: abc.ObserverBase[Rejected], scheduler: Any = None
+    ) -> abc.DisposableBase:
+        return self._subject.subscribe(observer)

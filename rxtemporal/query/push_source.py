@@ -24,9 +24,15 @@ from rxtemporal.errors import (
     SchemaError,
     explain_calls,
 )
-from rxtemporal.ingress.input_stats import PushStats, SourceStats, check_name
 from rxtemporal.ingress.lateness import LateEvent
-from rxtemporal.ingress.pushed_inputs import MOST_INPUTS, OWN, check_input
+from rxtemporal.ingress.pushed_inputs import (
+    MOST_INPUTS,
+    OWN,
+    PushStats,
+    SourceStats,
+    check_input,
+    check_name,
+)
 from rxtemporal.ingress.pushed_source import PushedSource, make_push_settings
 from rxtemporal.ingress.rejected import Extra, ReadRows, Rejected, Rejects, choose
 from rxtemporal.ingress.row_reader import RowReader
@@ -40,9 +46,14 @@ from rxtemporal.ingress.settings import (
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.async_pushes import AsyncPushes
-from rxtemporal.query.push_group import judge_all
-from rxtemporal.query.push_input import Numbers, PushInput, check_number, number_rows
-from rxtemporal.query.reject_feed import RejectFeed
+from rxtemporal.query.push_input import (
+    Numbers,
+    PushInput,
+    RejectFeed,
+    check_number,
+    judge_all,
+    number_rows,
+)
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.reactive.subjects import TransformSubject
 from rxtemporal.reactive.synchronize import synchronize

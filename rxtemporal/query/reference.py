@@ -9,14 +9,13 @@ from collections.abc import Sequence
 import polars as pl
 
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError, SchemaError
-from rxtemporal.ingress.late_source import LATE_FIELDS
 from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.ingress.settings import (
     AdvanceTimeImportSettings,
     AdvanceTimePolicy,
     AdvanceTimeSettings,
 )
-from rxtemporal.ingress.side_source import SideSource
+from rxtemporal.ingress.side_source import LATE_FIELDS, SideSource
 from rxtemporal.ingress.source import StreamSource
 from rxtemporal.operators.plan import Node
 from rxtemporal.operators.reference.plan import SINCE, SINCE_TYPE, Reference

@@ -148,7 +148,7 @@ class RunnableStream(Stream):
         >>> stream.where(pl.col("n") % 2 == 1).head(2).rows()
         [(1, 2, 1), (3, 4, 3)]
         """
-        from rxtemporal.query.first_rows import collect_head
+        from rxtemporal.query.runs import collect_head
 
         return collect_head(self, n, time)
 
@@ -166,6 +166,6 @@ class RunnableStream(Stream):
                  1         2      1
         … more rows
         """
-        from rxtemporal.query.first_rows import print_head
+        from rxtemporal.query.runs import print_head
 
         print_head(self, n, time)

@@ -19,28 +19,129 @@ from reactivex.scheduler import CurrentThreadScheduler
 
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import Event, EventShape
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.row_text import format_frame, get_width
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import refuse_lists
 from rxtemporal.core.spans import Span
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.shape import make_shape_step
 from rxtemporal.engine.step import Step
-from rxtemporal.errors import ArgumentError
+from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.unpacker import Unpacker, make_unpacker
 from rxtemporal.operators.stream import Stream
 from rxtemporal.query.async_bridge import iterate_results
-from rxtemporal.query.patience import may_wait, refuse_endless, start_notice, watch_results
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, RaiseOrLog, Subscriber
 from rxtemporal.runtime.checkpoint import make_checkpointer
 from rxtemporal.runtime.execution import Execution, Output
-from rxtemporal.runtime.listeners import INTERRUPT_PERIOD
 from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.process import Process
 from rxtemporal.runtime.recovery import make_log
+from rxtemporal.runtime.run_end import INTERRUPT_PERIOD
+from rxtemporal.runtime.stalls import StallWatch
 from rxtemporal.runtime.time_flow import find_imported
 from rxtemporal.sinks import Sink
 from rxtemporal.storage.event_log.recorder import RunRecorder
+
+# seconds after which a call that waits for the end of its sources says so
+PATIENCE = 5.0
+_DELIVER = "subscribe(on_next) or run(sink) deliver results as they come"
+_log = get_logger(__name__)
+
+
+def refuse_endless(stream: Stream, call: str) -> None:
+    """Raise an error if a call waits for the end of a source that has none."""
+    for node in stream._node.list_nodes():
+        if node.source is not None and getattr(node.source, "endless", False):
+            raise BindingError(
+                f"{call} returns when its sources have ended, and {node.source.name!r} never "
+                f"ends. Hint: {_DELIVER}; head(n) returns the first n rows."
+            )
+
+
+def start_notice(run: Execution, call: str) -> abc.DisposableBase:
+    """Log, once, which sources a call waits for, if it waits for ``PATIENCE`` seconds.
+
+    Only sources that are not known to end are waited for in this way.
+    """
+    if all(reader.source.bounded for reader in run.readers):
+        return Disposable()
+    return run.clock.schedule(PATIENCE, lambda: _tell(run, call))
+
+
+def _tell(run: Execution, call: str) -> None:
+    waited = [reader for reader in run.readers if not reader.ended]
+    if run.ended or not waited:
+        return
+    names = ", ".join(repr(reader.name) for reader in waited)
+    rows = sum(reader.meter.rows for reader in run.readers)
+    ended = "has" if len(waited) == 1 else "have"
+    _log.warning(
+        f"{call} is still waiting: {names} {ended} not ended, after {rows:,} rows in. "
+        f"Hint: a source that pushes ends with on_completed() or close(); {_DELIVER}."
+    )
+
+
+class _Results:
+    """The results of a subscription, as the watch over stalls sees them."""
+
+    name = "query"
+
+    def __init__(self, run: Execution) -> None:
+        self._run, self._meter = run, run.wiring.leaving[0][1].output
+        self._seen, self._wrote = (0, 0), run.clock.elapsed()
+
+    @property
+    def cti(self) -> int:
+        """The CTI of the results."""
+        return self._meter.cti
+
+    @property
+    def wrote(self) -> float:
+        """Seconds of the wall clock when a row or a CTI was last seen to come out."""
+        if (seen := (self._meter.rows, self._meter.cti)) != self._seen:
+            self._seen, self._wrote = seen, self._run.clock.elapsed()
+        return self._wrote
+
+
+def watch_results(run: Execution, warn_after: Span | None) -> StallWatch:
+    """Return a watch that warns when a subscription gets neither rows nor CTIs; not started."""
+    return StallWatch("subscribe", run, [_Results(run)], warn_after, _log)
+
+
+def may_wait(run: Execution) -> bool:
+    """Return True if a run may wait for a source: it pushes, or its end is not known."""
+    return run.may_block or not run.pulls
+
+
+def collect_head(stream: Stream, n: int, time: TimeForm | None) -> pl.DataFrame:
+    """Run a query until its first ``n`` rows are known, stop it, and return them as a frame."""
+    _check_count(n)
+    run = execute(stream, EventShape.INTERVAL)
+    batches: list[EventBatch] = []
+    missing = n
+    with contextlib.closing(iterate(run, "head()")) as results:
+        while missing and (batch := next(results, None)) is not None:
+            batches.append(batch.slice(0, missing))
+            missing -= len(batches[-1])
+    if not batches:
+        batches = [EventBatch.empty(stream.schema or pl.Schema(), MIN_TIME)]
+    return EventBatch.concat(batches).to_polars(time or run.time)
+
+
+def print_head(stream: Stream, n: int, time: TimeForm | None) -> None:
+    """Print the first ``n`` rows of a query as a table that says if there are more."""
+    _check_count(n)
+    print(format_frame(collect_head(stream, n + 1, time), n, get_width()))
+
+
+def _check_count(n: int) -> None:
+    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+        raise ArgumentError(
+            f"n is a number of rows, 0 or more, got {n!r}. Hint: select(…) chooses fields."
+        )
+
 
 Result = TypeVar("Result")
 Path = str | os.PathLike[str] | None

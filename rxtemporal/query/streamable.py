@@ -103,13 +103,13 @@ class Streamable(RunnableStream):
             raise make_unknown_method_error(name, dir(self))
 
     def __repr__(self) -> str:
-        from rxtemporal.operators.plan_picture import name_plan
+        from rxtemporal.operators.explain import name_plan
 
         return f"Streamable({name_plan(self._node)})"
 
     def _repr_html_(self) -> str:
         """Return the plan as a picture, for notebooks; nothing runs."""
-        from rxtemporal.operators.plan_picture import draw_plan
+        from rxtemporal.operators.explain import draw_plan
 
         return draw_plan(self._node)
 
@@ -129,8 +129,7 @@ class Streamable(RunnableStream):
         >>> stream.late_events().select("reason", "payload").to_events()
         [IntervalEvent(7, 8, {'reason': 'dropped', 'payload': 'b'})]
         """
-        from rxtemporal.ingress.late_source import LateSource
-        from rxtemporal.ingress.side_source import SideSource
+        from rxtemporal.ingress.side_source import LateSource, SideSource
 
         source = self._node.source
         if source is None or isinstance(source, SideSource):

@@ -8,7 +8,7 @@ from reactivex.scheduler import VirtualTimeScheduler
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
-from rxtemporal.core.lanes import MOST_ROWS, make_lane, make_late_bars
+from rxtemporal.core.lanes import MOST_LANE_BARS, make_lane, make_late_bars
 from rxtemporal.display.timeline import Bar, Lane, Timeline
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.side_source import SideSource
@@ -28,7 +28,7 @@ def make_timeline(
     name: str = "result",
     inputs: bool = True,
     by: str | None = None,
-    most: int = MOST_ROWS,
+    most: int = MOST_LANE_BARS,
     title: str = "",
 ) -> Timeline:
     """Run a query to the end of its sources and return its timeline.

@@ -7,9 +7,7 @@ from typing import Any, TypeAlias
 
 from rxtemporal.core.events import EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.lineage.capture import capture
-from rxtemporal.lineage.explanation import Explanation
-from rxtemporal.lineage.named_row import find_numbered_row, find_row
-from rxtemporal.lineage.trace import explain_row
+from rxtemporal.lineage.trace import Explanation, explain_row, find_numbered_row, find_row
 from rxtemporal.query.bound_query import Query, Streams, bind_query
 
 Named: TypeAlias = PointEvent | IntervalEvent | EdgeEvent | Mapping[str, Any] | int

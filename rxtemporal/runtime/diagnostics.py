@@ -4,31 +4,250 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from enum import Enum
 from typing import Any
 
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.safe_text import show
-from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND, to_datetime
 from rxtemporal.display.html import escape, section, table
-from rxtemporal.display.text_table import align
+from rxtemporal.display.plain_text import align
 from rxtemporal.engine.stage import Stage
 from rxtemporal.ingress.lateness import LateReason
+from rxtemporal.ingress.pushed_inputs import SourceStats
+from rxtemporal.ingress.settings import HandOffDiagnostics
 from rxtemporal.operators.plan import Node
-from rxtemporal.runtime.diagnostics_tables import Line, drop_empty_columns, list_tables
 from rxtemporal.runtime.execution import Execution
 from rxtemporal.runtime.outlet import Outlet
-from rxtemporal.runtime.part_diagnostics import (
-    InputDiagnostics,
-    OperatorDiagnostics,
-    QueryDiagnostics,
-    StreamDiagnostics,
-)
-from rxtemporal.runtime.plain_values import to_plain
 from rxtemporal.runtime.reader import Reader
-from rxtemporal.runtime.stall_search import SIDES, find_stalls
-from rxtemporal.runtime.stalls import Stall
-from rxtemporal.storage.event_log.storage_diagnostics import StorageDiagnostics
+from rxtemporal.runtime.stalls import SIDES, Stall, find_stalls, format_age, format_time
+from rxtemporal.storage.event_log.verification import StorageDiagnostics
+
+# the fields that are ticks: instants, and spans
+TIMES = frozenset({"cti", "next_due"})
+SPANS = frozenset({"largest_lateness", "total_lateness", "lag", "clock_offset"})
+
+
+def to_plain(value: Any, form: TimeForm, field: str = "") -> Any:
+    """Return a value of a field as str, int, float, bool, None, or a list or dict of such.
+
+    An instant becomes an ISO string, a span a number of seconds; both stay ticks if that is the
+    form of the sources' times. The beginning of time, which means that there was none yet, becomes
+    None. An Enum becomes its value, also as a key.
+    """
+    if dataclasses.is_dataclass(value):
+        each = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+        return {name: to_plain(part, form, name) for name, part in each.items()}
+    if isinstance(value, Mapping):
+        return {_key(key): to_plain(part, form) for key, part in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_plain(part, form) for part in value]
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Enum):
+        return value.value
+    if value is not None and field in TIMES:
+        return _to_time(int(value), form)
+    if value is not None and field in SPANS:
+        return int(value) if form == "ticks" else int(value) / TICKS_PER_SECOND
+    return value
+
+
+def _key(key: Any) -> str:
+    return str(key.value if isinstance(key, Enum) else key)
+
+
+def _to_time(time: int, form: TimeForm) -> str | int | None:
+    if time <= MIN_TIME:
+        return None
+    return time if form == "ticks" else to_datetime(time).isoformat().replace("+00:00", "Z")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InputDiagnostics:
+    """Diagnostics of one input of an operator: its rows, its CTI (ticks) and the CTI's age.
+
+    ``name`` is ``left`` or ``right``, or ``input`` if there is only one. ``cti_age`` is in seconds
+    of the wall clock, since the CTI last advanced or since the start.
+    """
+
+    name: str
+    rows_in: int
+    cti: int
+    cti_age: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OperatorDiagnostics:
+    """Diagnostics of one operator of a running query: its line of source code, and its counters.
+
+    ``rows`` is the number of rows it holds. ``next_due`` is the earliest start or end (of a window,
+    its end) that the CTI has to pass before any held row can leave; None if no row waits.
+    """
+
+    name: str
+    line: str
+    rows: int
+    rows_out: int = 0
+    cti: int = MIN_TIME
+    cti_age: float = 0.0
+    next_due: int | None = None
+    inputs: tuple[InputDiagnostics, ...] = ()
+
+    @property
+    def rows_in(self) -> int:
+        """The number of rows received, on all inputs."""
+        return sum(each.rows_in for each in self.inputs)
+
+    @property
+    def held_back_by(self) -> InputDiagnostics | None:
+        """The input of two with the lower CTI; None if they are equal."""
+        if len({each.cti for each in self.inputs}) < 2:
+            return None
+        return min(self.inputs, key=lambda each: each.cti)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StreamDiagnostics:
+    """Diagnostics of one input stream: its events, the late ones, and its CTI (ticks).
+
+    ``largest_lateness`` is the delay, in ticks, that would have lost nothing: the smallest one with
+    which no event would have been late by a CTI of this stream. ``late_by_import`` counts the
+    events that are late only because of a CTI from outside (imported, from a heartbeat, or while
+    idle), against which no delay of this stream helps. ``ahead`` counts the rows and CTIs that the
+    clock guard found ahead of the wall clock. ``inputs`` has the counters of each input, if the
+    source merges several: a subject in front of the run, or a ``PushSource``; events that a subject
+    has dropped are counted there alone. ``rows_out`` have entered the query; ``rows`` wait for a
+    CTI, the oldest at ``next_due``; ``open_rows`` are start edges without an end edge. ``cti_age``
+    is in seconds of the wall clock, since the stream last passed on a CTI or since the start.
+    ``hand_off`` has the counters of the stream's hand-off, if it has one. ``lateness`` has the
+    numbers of the late events in this life of the run by how late they were, in the buckets of the
+    metric of that name; ``total_lateness`` is the sum of their distances from the CTI, in ticks.
+    """
+
+    name: str
+    events_in: int
+    late: dict[LateReason, int]
+    largest_lateness: int
+    cti: int
+    late_by_import: int = 0
+    rows_out: int = 0
+    rows: int = 0
+    next_due: int | None = None
+    open_rows: int = 0
+    cti_age: float = 0.0
+    idle: bool = False
+    ended: bool = False
+    hand_off: HandOffDiagnostics | None = None
+    inputs: Mapping[str, SourceStats] = dataclasses.field(default_factory=dict)
+    ahead: int = 0
+    lateness: tuple[int, ...] = ()
+    total_lateness: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueryDiagnostics:
+    """Diagnostics of one query: the rows delivered to its sink, and its CTI (ticks).
+
+    In interval shape ``rows`` wait for an open row to end; the oldest of them starts at
+    ``next_due``. ``sink_restarts`` is how often the sink has restarted what it writes to.
+    """
+
+    name: str
+    rows_out: int
+    batches_out: int
+    cti: int
+    rows: int = 0
+    next_due: int | None = None
+    cti_age: float = 0.0
+    sink_restarts: int = 0
+
+
+# the inputs of a stream that the table has: those with most late events, then those furthest behind
+MOST_INPUTS = 8
+Line = tuple[str, ...]
+
+
+def drop_empty_columns(rows: list[Line]) -> list[Line]:
+    """Return a table without the columns in which nothing stands."""
+    columns = [column for column in zip(*rows, strict=True) if any(column)]
+    return [*zip(*columns, strict=True)]
+
+
+def list_tables(
+    streams: Sequence[StreamDiagnostics],
+    operators: Sequence[OperatorDiagnostics],
+    queries: Sequence[QueryDiagnostics],
+    time: TimeForm,
+) -> list[list[Line]]:
+    """Return the tables that have rows, with headers: streams, inputs, operators, queries."""
+    kinds = (
+        _stream_lines(streams, time),
+        _input_lines(streams, time),
+        _operator_lines(operators, time),
+        _query_lines(queries, time),
+    )
+    return [rows for rows in map(list, kinds) if len(rows) > 1]
+
+
+def _stream_lines(streams: Sequence[StreamDiagnostics], time: TimeForm) -> Iterator[Line]:
+    yield ("stream", "in", "late", "out", "waiting", "oldest", "CTI", "for")
+    for each in streams:
+        state = " (ended)" if each.ended else " (idle)" if each.idle else ""
+        late = sum(each.late.values())
+        counts = _counts(each.events_in, late, each.rows_out, each.rows)
+        yield (each.name + state, *counts, *_times(each, time))
+
+
+def _input_lines(streams: Sequence[StreamDiagnostics], time: TimeForm) -> Iterator[Line]:
+    yield ("input", "in", "late", "lag", "largest lateness")
+    for stream in streams:
+        heard = [each for each in stream.inputs.values() if each.lag is not None]
+        worst = sorted(heard, key=lambda each: (-each.late, -(each.lag or 0)))
+        for each in worst[:MOST_INPUTS]:
+            name = f"{stream.name}: {each.name}{'' if each.open else ' (closed)'}"
+            spans = _span(time, each.lag), _span(time, each.largest_lateness)
+            yield (name, *_counts(each.events, each.late), *spans)
+        if len(worst) > MOST_INPUTS:
+            yield (f"{stream.name}: {len(worst) - MOST_INPUTS:,} more", "", "", "", "")
+
+
+def _span(time: TimeForm, length: int | None) -> str:
+    if length is None:
+        return "-"
+    return f"{length:,}" if time == "ticks" else str(timedelta(microseconds=length))
+
+
+def _operator_lines(operators: Sequence[OperatorDiagnostics], time: TimeForm) -> Iterator[Line]:
+    yield ("operator", "in", "", "out", "held", "oldest", "CTI", "for")
+    for each in operators:
+        line = each.line.rsplit("/", 1)[-1]
+        yield (f"{each.name} ({line})", f"{each.rows_in:,}", "",
+               *_counts(each.rows_out, each.rows), *_times(each, time))  # fmt: skip
+        for side in each.inputs if len(each.inputs) > 1 else ():
+            name = f"  {side.name}{' (behind)' if side is each.held_back_by else ''}"
+            standing = format_time(side.cti, time), format_age(side.cti_age)
+            yield (name, f"{side.rows_in:,}", "", "", "", "", *standing)
+
+
+def _query_lines(queries: Sequence[QueryDiagnostics], time: TimeForm) -> Iterator[Line]:
+    yield ("query", "", "", "out", "waiting", "oldest", "CTI", "for")
+    for each in queries:
+        yield (each.name, "", "", *_counts(each.rows_out, each.rows), *_times(each, time))
+
+
+def _times(
+    each: StreamDiagnostics | OperatorDiagnostics | QueryDiagnostics, time: TimeForm
+) -> tuple[str, str, str]:
+    due, cti = format_time(each.next_due, time), format_time(each.cti, time)
+    return due, cti, format_age(each.cti_age)
+
+
+def _counts(*numbers: int) -> Line:
+    return tuple(f"{number:,}" for number in numbers)
+
 
 # rows of a table in HTML
 MOST_ROWS = 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,28 +13,117 @@ from typing import Any, TypeAlias
 
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.log import get_logger
+from rxtemporal.engine.driver import Entry
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.packer import make_packer
 from rxtemporal.ingress.positions import Subscription
+from rxtemporal.ingress.side_source import LateSource, RejectSource, SideSource
+from rxtemporal.ingress.source import StreamSource
 from rxtemporal.ingress.stream_time import StreamTime
-from rxtemporal.operators.plan import Node, list_nodes
+from rxtemporal.operators.plan import Node, list_nodes, refuse_two_forms
 from rxtemporal.operators.wiring import Shape, Wiring
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.runtime.hand_off import Consumer, StreamLock
-from rxtemporal.runtime.late import LateEvents, LateFeed
+from rxtemporal.runtime.late import LateEvents, LateFeed, RejectedRows
 from rxtemporal.runtime.ordering import accept_next, group_recordings
 from rxtemporal.runtime.pace import make_pacer
 from rxtemporal.runtime.push_entry import PushEntry
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.recovery import match_log, refuse_completed, refuse_pushes, replay_log
-from rxtemporal.runtime.rejected_rows import RejectedRows
 from rxtemporal.runtime.run_end import RunEnd
 from rxtemporal.runtime.run_state import RunState
-from rxtemporal.runtime.source_entries import SourceEntry, list_entries
-from rxtemporal.runtime.stream_times import StreamTimes
 from rxtemporal.runtime.time_flow import TimeFlow
 from rxtemporal.storage.event_log.event_log import EventLog
 from rxtemporal.storage.event_log.recorder import RunRecorder
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SourceEntry:
+    """One source of a plan, with its entry and the entries of its side streams."""
+
+    source: StreamSource
+    main: Entry
+    sides: list[tuple[SideSource, Entry]]
+
+    @property
+    def lates(self) -> list[tuple[LateSource, Entry]]:
+        """The streams of late events."""
+        return [(side, entry) for side, entry in self.sides if isinstance(side, LateSource)]
+
+    def put_rejected_beside(self) -> Entry | RejectedRows:
+        """Return the stream's entry, beside that of its rejected rows if a query reads them."""
+        for side, entry in self.sides:
+            if isinstance(side, RejectSource):
+                return RejectedRows(self.main, side, entry)
+        return self.main
+
+
+def list_entries(wiring: Wiring, clock: Callable[[], float]) -> list[SourceEntry]:
+    """Return the sources of a plan, including those of which only side streams are used."""
+    found: dict[int, SourceEntry] = {}
+    for source, entry in wiring.entries:
+        if isinstance(source, SideSource):
+            origin = source.origin
+            found.setdefault(id(origin), SourceEntry(origin, Entry(wiring.driver, clock), []))
+            found[id(origin)].sides.append((source, entry))
+        else:
+            sides = found[id(source)].sides if id(source) in found else []
+            found[id(source)] = SourceEntry(source, entry, sides)
+    return list(found.values())
+
+
+class StreamTimes:
+    """The form of times of each stream of a run.
+
+    Streams meet in an operator, and where one imports the CTIs of another; all that meet, directly
+    or not, have times of one form. ``names`` are the names of sources in the run, by their id.
+    """
+
+    def __init__(self, nodes: Sequence[Node], names: Mapping[int, str]) -> None:
+        self._parents: dict[int, int] = {}
+        for node in nodes:
+            for each in node.inputs:
+                self._join(id(node), id(each))
+            if node.source is not None:
+                self._join(id(node), id(_find_origin(node.source)))
+        self._join_imports([_find_origin(each.source) for each in nodes if each.source], names)
+        self._times: dict[int, StreamTime] = {}
+        witnesses: dict[int, Node] = {}
+        for node in nodes:
+            group = self._find(id(node))
+            times = self._times.setdefault(group, StreamTime())
+            form = node.own_time
+            if form is None:
+                continue
+            if times.form is None:
+                times.form, times.because = form, node.describe_own_time()
+                witnesses[group] = node
+            elif times.form != form:
+                refuse_two_forms(witnesses[group], node)
+
+    def _join_imports(self, sources: Sequence[Any], names: Mapping[int, str]) -> None:
+        by_name = {names.get(id(each), each.name): each for each in sources}
+        for each in sources:
+            imports = None if each.settings is None else each.settings.imports
+            if imports is not None and imports.stream_name in by_name:
+                self._join(id(each), id(by_name[imports.stream_name]))
+
+    def _find(self, key: int) -> int:
+        while (parent := self._parents.get(key, key)) != key:
+            key = parent
+        return key
+
+    def _join(self, one: int, other: int) -> None:
+        self._parents[self._find(one)] = self._find(other)
+
+    def of(self, stream: Any) -> StreamTime:
+        """Return the form of the times of a node, or of a source."""
+        return self._times[self._find(id(stream))]
+
+
+def _find_origin(source: Any) -> Any:
+    return source.origin if isinstance(source, SideSource) else source
+
 
 _log = get_logger(__name__)
 _get_place = attrgetter("place")

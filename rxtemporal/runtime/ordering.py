@@ -13,7 +13,7 @@ from rxtemporal.ingress.sources import FrameCursor
 from rxtemporal.runtime.pace import Pacer
 from rxtemporal.runtime.reader import Reader
 from rxtemporal.runtime.time_flow import TimeFlow
-from rxtemporal.storage.event_log.source import RecordedSource
+from rxtemporal.storage.event_log.cursors import RecordedSource
 
 
 class Readable(Protocol):

@@ -21,10 +21,10 @@ from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.runtime.checkpoint import Checkpointer
 from rxtemporal.runtime.diagnostics import Diagnostics, describe_process, diagnose
 from rxtemporal.runtime.execution import Execution
-from rxtemporal.runtime.listeners import Listeners
 from rxtemporal.runtime.outlet import Outlet
 from rxtemporal.runtime.recovery import refuse_unlogged
-from rxtemporal.runtime.stall_watch import StallWatch
+from rxtemporal.runtime.run_end import Listeners
+from rxtemporal.runtime.stalls import StallWatch
 from rxtemporal.storage.event_log.event_log import EventLog
 from rxtemporal.storage.event_log.recorder import RunRecorder
 

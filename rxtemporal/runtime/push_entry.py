@@ -40,10 +40,17 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.errors import ProcessEndedError
 from rxtemporal.ingress.batch_verdicts import REASONS, Verdicts
 from rxtemporal.ingress.lateness import LateEvent, Lateness
-from rxtemporal.ingress.pushed_inputs import OWN, PushedInput, PushedInputs
+from rxtemporal.ingress.pushed_inputs import (
+    NEW,
+    OWN,
+    REPEAT,
+    UNSURE,
+    PushedInput,
+    PushedInputs,
+    Seen,
+)
 from rxtemporal.ingress.rejected import ReadRows, Rejected
-from rxtemporal.ingress.row_times import NO_SEQ
-from rxtemporal.ingress.seen_numbers import NEW, REPEAT, UNSURE, Seen
+from rxtemporal.ingress.row_columns import NO_SEQ
 from rxtemporal.ingress.stream_time import StreamTime
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.ingress.verdict import Verdict

@@ -14,9 +14,8 @@ from rxtemporal.ingress.lateness import NO_CTI
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.positions import Position
 from rxtemporal.ingress.source import Cursor, StreamSource, check_items
-from rxtemporal.runtime.acknowledgement import Acknowledger
 from rxtemporal.runtime.hand_off import BoundedQueue, Producer, StreamLock
-from rxtemporal.runtime.held_rows import HeldRows
+from rxtemporal.runtime.held_rows import Acknowledger, HeldRows
 from rxtemporal.runtime.input_stream import Followers, StreamState
 from rxtemporal.runtime.late import LateEvents
 from rxtemporal.runtime.pushed_items import PushedItems

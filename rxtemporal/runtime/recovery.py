@@ -20,12 +20,10 @@ from rxtemporal.core.schema import to_fields
 from rxtemporal.errors import ArgumentError, BindingError, CheckpointError, SchemaError
 from rxtemporal.runtime.push_entry import PushEntry
 from rxtemporal.runtime.reader import Reader
-from rxtemporal.runtime.refusal import Refusal
-from rxtemporal.runtime.run_end import COMPLETED
-from rxtemporal.storage.event_log.cursors import RecordedCursor
+from rxtemporal.runtime.run_end import COMPLETED, Refusal
+from rxtemporal.storage.event_log.cursors import RecordedCursor, RecordedSource
 from rxtemporal.storage.event_log.event_log import EventLog, LoggedStream
 from rxtemporal.storage.event_log.reader import Recording, StreamRecords
-from rxtemporal.storage.event_log.source import RecordedSource
 from rxtemporal.storage.event_log.store import RunStore
 
 # records of the order that are read at a time

@@ -11,7 +11,7 @@ from rxtemporal.errors import CheckpointError
 from rxtemporal.operators.fingerprint import Fingerprints, refuse_changes
 from rxtemporal.operators.wiring import Wiring
 from rxtemporal.runtime.reader import Reader
-from rxtemporal.storage.event_log.source import RecordedSource
+from rxtemporal.storage.event_log.cursors import RecordedSource
 
 ANEW = "or begin with a new folder, which computes everything anew"
 

@@ -14,7 +14,6 @@ from rxtemporal.errors import ArgumentError
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.runtime.process import Process
 from rxtemporal.serve import event_streams, health, ingest_routes, live_page, metrics
-from rxtemporal.serve.origins import check_host, check_origin
 from rxtemporal.serve.responses import (
     GoneError,
     Message,
@@ -26,7 +25,7 @@ from rxtemporal.serve.responses import (
     send_error,
     to_request_error,
 )
-from rxtemporal.serve.routes import WEBSOCKET, Need, Route, Routes
+from rxtemporal.serve.routes import WEBSOCKET, Need, Route, Routes, check_host, check_origin
 from rxtemporal.serve.service import Service, ServiceState
 from rxtemporal.serve.settings import Settings
 from rxtemporal.serve.tokens import Access

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from rxtemporal.core.safe_text import show
-from rxtemporal.ingress.input_stats import SourceStats
-from rxtemporal.runtime.part_diagnostics import StreamDiagnostics
-from rxtemporal.runtime.plain_values import to_plain
+from rxtemporal.ingress.pushed_inputs import SourceStats
+from rxtemporal.runtime.diagnostics import StreamDiagnostics, to_plain
 from rxtemporal.serve.responses import Receive, Scope, Send, dumps, send_json
 from rxtemporal.serve.routes import Need, Route
 from rxtemporal.serve.service import Service, ServiceState

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
+from datetime import datetime
 from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
@@ -13,11 +16,15 @@ from typing import Any, NamedTuple
 from rxtemporal.core.events import Cti
 from rxtemporal.core.fields import UnfitError
 from rxtemporal.core.safe_text import json_text
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, time_ticks
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND, Time, time_ticks
 from rxtemporal.errors import ArgumentError, EventError, SchemaError
+from rxtemporal.ingress.encoded_rows import convert_texts, has_texts
+from rxtemporal.ingress.pushed_inputs import MOST_INPUTS, OWN
 from rxtemporal.ingress.rejected import Rejected
-from rxtemporal.ingress.row_times import plain_time
+from rxtemporal.ingress.row_columns import plain_time
+from rxtemporal.ingress.settings import WhenFull
 from rxtemporal.ingress.verdict import Verdict
+from rxtemporal.query.push_source import PushSource
 from rxtemporal.serve.bodies import DisconnectError, Head, read_body, read_head
 from rxtemporal.serve.body_rows import (
     ARROW,
@@ -27,20 +34,185 @@ from rxtemporal.serve.body_rows import (
     make_raw_reader,
     read_rows,
 )
-from rxtemporal.serve.dead_letters import DeadLetter, DeadLetters
-from rxtemporal.serve.ingest_stream import IngestStream, make_streams
+from rxtemporal.serve.dead_letters import DeadLetter, DeadLetters, show_bytes
 from rxtemporal.serve.overload import Load, Rates, Share
-from rxtemporal.serve.receipts import (
-    MOST_REASONS,
-    count_kinds,
-    list_refused,
-    make_cti_receipt,
-    make_receipt,
-)
-from rxtemporal.serve.responses import Receive, RequestError, Scope, Send, send_json
+from rxtemporal.serve.responses import Receive, RequestError, Scope, Send, dumps, send_json
 from rxtemporal.serve.service import Service
 from rxtemporal.serve.settings import Limits
 from rxtemporal.serve.tokens import Access
+
+# so many refused rows of a request have their reasons; the others are counted by so many kinds
+MOST_REASONS, _MOST_KINDS = 100, 20
+_OTHERS = "…"
+# behind these words a reason has the value
+_VALUES = " and cannot hold ", ": ", ", got "
+
+
+def make_receipt(
+    verdict: Verdict,
+    durable: bool,
+    refused: Sequence[Rejected] = (),
+    places: Sequence[int] | None = None,
+) -> bytes:
+    """Return the receipt for the rows of a request.
+
+    ``refused`` are all rows that are, and ``places`` has the number in the body of each row that
+    was pushed; None if all were. The first 100 refused rows have their reasons, and the others are
+    counted in ``more_refused``, if there are any. ``by`` is how late a row came: in seconds, or in
+    ticks if the times of the stream are ticks. ``unsure`` is there if it is not 0.
+
+    >>> make_receipt(Verdict(accepted=2, cti=95), durable=True)
+    b'{"accepted":2,"late":[],"duplicates":0,"refused":[],"cti":95,"durable":true}'
+    """
+    receipt: dict[str, Any] = {
+        "accepted": verdict.accepted,
+        "late": [],
+        "duplicates": verdict.duplicates,
+        "refused": [],
+        "cti": verdict.cti,
+        "durable": durable,
+    }
+    if verdict.unsure:
+        receipt["unsure"] = verdict.unsure
+    if verdict.late:
+        unit = TICKS_PER_SECOND if isinstance(verdict.cti, datetime) else 1
+        receipt["late"] = [
+            {
+                "index": each.index if places is None else places[each.index],
+                "reason": each.reason.value,
+                "by": each.by if unit == 1 else each.by / unit,
+            }
+            for each in verdict.late
+        ]
+    if refused:
+        receipt["refused"] = [
+            {"index": each.index, "reason": each.reason} for each in refused[:MOST_REASONS]
+        ]
+    if more := refused[MOST_REASONS:]:
+        receipt["more_refused"] = {"count": len(more), "kinds": count_kinds(more)}
+    return dumps(receipt)
+
+
+def count_kinds(refused: Iterable[Rejected]) -> dict[str, int]:
+    """Return how many rows were refused for each kind of reason, which is one without its value.
+
+    >>> each = "field 'temp' is Float64 and cannot hold 'hot' (str)"
+    >>> count_kinds([Rejected(0, each, {}), Rejected(1, "field 'time' is missing", {})])
+    {"field 'temp' is Float64": 1, "field 'time' is missing": 1}
+    """
+    counts = Counter(map(_find_kind, refused))
+    kinds = dict(counts.most_common(_MOST_KINDS))
+    if others := counts.total() - sum(kinds.values()):
+        kinds[_OTHERS] = others
+    return kinds
+
+
+def _find_kind(refused: Rejected) -> str:
+    kind = refused.reason
+    for words in _VALUES:
+        kind = kind.partition(words)[0]
+    return kind
+
+
+def list_refused(
+    verdict: Verdict, refused: Sequence[Rejected], places: Sequence[int] | None
+) -> list[Rejected]:
+    """Return all refused rows with their numbers in the body, in this order."""
+    moved = [
+        each if places is None else Rejected(places[each.index], each.reason, each.row)
+        for each in verdict.rejected
+    ]
+    return sorted([*moved, *refused], key=lambda each: each.index)
+
+
+def make_cti_receipt(cti: Time | None, durable: bool, ignored: str | None) -> bytes:
+    """Return the receipt for a CTI: that of the stream afterwards; ``ignored`` says why not."""
+    receipt = {"cti": cti, "durable": durable}
+    return dumps(receipt if ignored is None else {**receipt, "ignored": ignored})
+
+
+# so much of a body is in the stream of rejected rows
+_MOST_SHOWN = 65_536
+
+
+class IngestStream:
+    """A source that is pushed into, its name, and the limits of a request for it."""
+
+    __slots__ = ("_schema", "limits", "name", "source")
+
+    def __init__(self, name: str, source: PushSource, limits: Limits) -> None:
+        self.name, self.source = name, source
+        entrance: Any = source.stream._node.source
+        self._schema = entrance.schema if has_texts(entrance.schema) else None
+        hand_off = entrance.hand_off
+        if hand_off is not None and hand_off.when_full is WhenFull.BLOCK:
+            # more would have to wait inside of a push
+            limits = dataclasses.replace(limits, rows=min(limits.rows, hand_off.max_rows))
+        self.limits = limits
+
+    def find_source(self, access: Access, source: str | None) -> str | None:
+        """Return the source of a request's rows; None is the stream's own input.
+
+        ``RequestError`` (403): the token may not send as this one, or there are too many.
+        """
+        source = access.default_source if source is None else source
+        if not access.may_name(source):
+            if source is None:
+                reason = "may send as several sources, and the request names none"
+            else:
+                reason = f"may not send as the source {source!r}"
+            raise RequestError(
+                403,
+                f"the token {access.name!r} {reason}. Hint: send the header `Source: NAME` with "
+                "one of the names that its section of the settings has in sources.",
+            )
+        if source == OWN:
+            raise RequestError(
+                403,
+                f"no source can be called {OWN!r}: it would share its sequence numbers with rows "
+                "that are sent without the header Source. Hint: give it another name.",
+            )
+        if source is not None and not self.source.has_room_for_input(source):
+            raise RequestError(403, f"the stream has {MOST_INPUTS} sources, and takes no more")
+        return source
+
+    def convert(self, items: Any) -> None:
+        """Replace texts of JSON by the values of types for which it has none."""
+        if self._schema is None or not isinstance(items, dict | list):
+            return
+        rows = [items] if isinstance(items, dict) else [row for row in items if type(row) is dict]
+        convert_texts(rows, self._schema)
+
+    def describe_ignored(self, sent: Cti, reached: Time | None) -> str | None:
+        """Return why a CTI that was pushed has not advanced the stream; None if it has."""
+        entrance: Any = self.source.stream._node.source
+        delay = entrance.settings.generation.delay_ticks
+        if reached is not None and time_ticks(reached) >= sent.start - delay:
+            return None
+        return (
+            "the CTI is too far ahead of the wall clock, and does not count. Hint: ahead= of the "
+            "source, or ahead in [limits], says how far a clock may be ahead."
+        )
+
+    def tell_refused(self, refused: Sequence[Rejected], source: str | None) -> None:
+        """Publish rows, or a body, that never came to the source in its ``rejects``."""
+        if not refused or not self.source.rejects.is_heard:
+            return
+        shown = [
+            dataclasses.replace(each, row=_show(each.row)) if type(each.row) is bytes else each
+            for each in refused
+        ]
+        self.source.rejects.push(shown, OWN if source is None else source)
+
+
+def _show(raw: bytes) -> str:
+    return next(iter(show_bytes(raw[:_MOST_SHOWN]).values()))
+
+
+def make_streams(sources: Mapping[str, PushSource], limits: Limits) -> dict[str, IngestStream]:
+    """Return the streams of a service by name."""
+    return {name: IngestStream(name, source, limits) for name, source in sources.items()}
+
 
 # so long a request waits for its receipt
 ANSWER_SECONDS = 30.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from rxtemporal.debug.bundle import build_page
 from rxtemporal.debug.data import write_json
 from rxtemporal.debug.live import LiveFlow, Place, describe_shell
-from rxtemporal.serve.event_channels import HEADERS, SseChannel
+from rxtemporal.debug.page import build_page
+from rxtemporal.serve.event_streams import HEADERS, SseChannel
 from rxtemporal.serve.responses import Receive, RequestError, Scope, Send, dumps
 from rxtemporal.serve.results import FeedEvent
 from rxtemporal.serve.routes import Need, Route

@@ -13,10 +13,9 @@ from rxtemporal.metrics.collector import Collector
 from rxtemporal.metrics.opentelemetry import make_instruments
 from rxtemporal.metrics.prometheus import expose
 from rxtemporal.metrics.samples import Sample
-from rxtemporal.serve.counts import Counts
 from rxtemporal.serve.responses import Receive, Scope, Send, find_header
 from rxtemporal.serve.routes import Route
-from rxtemporal.serve.service import Service
+from rxtemporal.serve.service import Counts, Service
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter

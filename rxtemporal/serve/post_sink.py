@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -21,11 +24,35 @@ from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, RxTemporalError
-from rxtemporal.serve.retry_after import read_retry_after
 from rxtemporal.sinks import Sink
 
-_log = get_logger(__name__)
 
+def read_retry_after(text: str | None) -> float:
+    """Return how many seconds to wait; 0 if the header is not there or cannot be read.
+
+    >>> read_retry_after("3"), read_retry_after("soon"), read_retry_after(None)
+    (3.0, 0.0, 0.0)
+    """
+    if text is None:
+        return 0.0
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = _until(text)
+    return seconds if 0 < seconds < math.inf else 0.0
+
+
+def _until(text: str) -> float:
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return 0.0
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - datetime.now(UTC)).total_seconds()
+
+
+_log = get_logger(__name__)
 # seconds before the second attempt, and the most between two
 _FIRST_PAUSE, _MOST_PAUSE = 0.1, 10.0
 # bytes of an answer that are read, and characters of it in an error

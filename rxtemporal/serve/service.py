@@ -3,29 +3,119 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import enum
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
 
+from rxtemporal.brokers.mqtt_feed import MqttFeed
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
+from rxtemporal.core.ticks import TICKS_PER_SECOND
+from rxtemporal.core.time_forms import check_unit
 from rxtemporal.errors import ArgumentError, BindingError
+from rxtemporal.ingress.pushed_source import PushedSource
+from rxtemporal.ingress.rejected import Rejects
+from rxtemporal.ingress.side_source import SideSource
+from rxtemporal.operators.plan import list_nodes
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.query.push_source import PushSource
 from rxtemporal.runtime.process import Process
-from rxtemporal.serve.broker_feed import make_feed
 from rxtemporal.serve.compilation import Compilation
-from rxtemporal.serve.counts import Counts
 from rxtemporal.serve.feeds import SinkPair, find_feeds, make_sinks
-from rxtemporal.serve.push_sources import find_in_plan, find_in_run, guard_clocks, set_units
 from rxtemporal.serve.responses import RequestError
-from rxtemporal.serve.settings import Settings
+from rxtemporal.serve.settings import MqttSection, Settings
 from rxtemporal.serve.taps import StreamTap
 from rxtemporal.serve.tokens import Tokens
 
-_log = get_logger(__name__)
 
+@dataclasses.dataclass
+class Counts:
+    """Counters of a service since it was started; they are only added to.
+
+    ``requests`` are answers by their status code, ``restarts`` the runs that were started again,
+    ``refused`` the rows and whole bodies that were refused.
+    """
+
+    requests: Counter[int] = dataclasses.field(default_factory=Counter)
+    receipts: int = 0
+    restarts: int = 0
+    refused: int = 0
+
+
+def make_feed(
+    section: MqttSection | None, sources: Mapping[str, PushSource], taps: Mapping[str, StreamTap]
+) -> MqttFeed | None:
+    """Return the feed into the stream that a section names; None without a section."""
+    if section is None:
+        return None
+    names = [section.stream] if section.stream else list(sources)
+    if len(names) != 1 or names[0] not in sources:
+        raise ArgumentError(
+            f"[mqtt] stream is one of {', '.join(sources) or 'none'}, got {section.stream!r}"
+        )
+    (name,) = names
+    if sources[name]._rejects is Rejects.RAISE:
+        raise ArgumentError(
+            f"[mqtt] and rejects=Rejects.RAISE cannot be combined: the first message of stream "
+            f"{name!r} that cannot be read would end the feed. Hint: rejects=Rejects.KEEP keeps "
+            "such messages apart."
+        )
+    if (unit := check_unit(section.unit)) is not None:
+        sources[name].use_unit(unit)
+    return MqttFeed(sources[name], section.make_settings(), tell=taps[name].offer_all)
+
+
+def find_in_plan(application: Application) -> dict[str, PushSource]:
+    """Return the sources that the queries of an application read, by the names of their streams."""
+    names = {id(each._node.source): name for name, each in application.streams.items()}
+    nodes = list_nodes([each._node for each in application.queries.values()])
+    found = [node.source for node in nodes if node.source is not None]
+    origins = [each.origin if isinstance(each, SideSource) else each for each in found]
+    return _select((names.get(id(each), each.name), each) for each in origins)
+
+
+def find_in_run(process: Process) -> dict[str, PushSource]:
+    """Return the sources that are pushed into a process."""
+    return _select((each.name, each.source) for each in process._execution.readers)
+
+
+def _select(sources: Iterable[tuple[str, Any]]) -> dict[str, PushSource]:
+    found: dict[str, PushSource] = {}
+    for name, source in sources:
+        if not isinstance(source, PushedSource):
+            continue
+        if found.setdefault(name, source.owner) is not source.owner:
+            raise BindingError(
+                f"two sources are called {name!r}, and each is a path of its own. "
+                "Hint: name their streams apart with application.define_stream(name, …)."
+            )
+    return found
+
+
+def set_units(sources: Mapping[str, PushSource], unit: str | None) -> None:
+    """Take the numbers among the times of sources without ``unit=`` as Unix times of a unit."""
+    wanted = check_unit(unit)
+    for source in sources.values():
+        if wanted is not None and source.unit is None:
+            source.use_unit(wanted)
+
+
+def guard_clocks(sources: Mapping[str, PushSource], ahead: float | Literal["delay"]) -> None:
+    """Guard sources without ``ahead=`` against clocks that run ahead, before their run.
+
+    ``ahead`` is in seconds.
+    """
+    for source in sources.values():
+        entrance = source.stream._node.source
+        assert isinstance(entrance, PushedSource)
+        entrance.guard(None if ahead == "delay" else round(ahead * TICKS_PER_SECOND))
+
+
+_log = get_logger(__name__)
 # by then any wait is longer than somebody would set
 _MOST_DOUBLINGS = 64
 

@@ -12,7 +12,7 @@ from rxtemporal.core.batch import END, EventBatch
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, TimeLike, time_ticks
-from rxtemporal.display.text_table import align
+from rxtemporal.display.plain_text import align
 from rxtemporal.errors import ArgumentError, EventError
 from rxtemporal.ingress.open_rows import OpenRows, make_hashable
 from rxtemporal.query.streamable import Streamable

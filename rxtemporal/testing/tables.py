@@ -20,7 +20,7 @@ from rxtemporal.core.events import (
 )
 from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
-from rxtemporal.display.text_table import align
+from rxtemporal.display.plain_text import align
 from rxtemporal.errors import ArgumentError, RxTemporalError
 
 _KINDS = ("point", "interval", "start", "end", "cti")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_series_equal
 
 from rxtemporal.core.columns import make_series
-from rxtemporal.core.value_columns import make_converter, make_values_series
+from rxtemporal.core.payloads import make_converter, make_values_series
 
 
 class Level(enum.IntEnum):

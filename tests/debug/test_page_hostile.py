@@ -10,8 +10,8 @@ import pytest
 from flow_json import make_flow, words
 
 import rxtemporal as rxt
-from rxtemporal.debug.bundle import build_page
 from rxtemporal.debug.data import describe_flow
+from rxtemporal.debug.page import build_page
 from rxtemporal.lineage.capture import capture
 
 Show = Callable[..., Any]

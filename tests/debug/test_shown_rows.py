@@ -13,8 +13,7 @@ import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.debug import causes
 from rxtemporal.debug.causes import find_causes, find_places
-from rxtemporal.debug.data import describe_flow, write_json
-from rxtemporal.debug.shown_rows import choose, spread, take_sample
+from rxtemporal.debug.data import choose, describe_flow, spread, take_sample, write_json
 from rxtemporal.lineage.capture import capture
 from rxtemporal.lineage.flow import Flow
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from rxtemporal.display.plain_text import format_value, make_visible, shorten
-from rxtemporal.display.text_table import align, measure_columns, text_table
+from rxtemporal.display.plain_text import (
+    align,
+    format_value,
+    make_visible,
+    measure_columns,
+    shorten,
+    text_table,
+)
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:

@@ -6,9 +6,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from rxtemporal.display.lane_svg import MOST_NARROW
 from rxtemporal.display.timeline import Bar, Lane, Timeline
-from rxtemporal.display.timeline_svg import timeline_svg
+from rxtemporal.display.timeline_svg import MOST_NARROW, timeline_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [

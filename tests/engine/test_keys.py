@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from rxtemporal import CheckpointError
 from rxtemporal.core.columns import Columns
-from rxtemporal.engine import key_columns, keys
-from rxtemporal.engine.kept_keys import KeptKeys
+from rxtemporal.engine import keys
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.keys import KeyCoder
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -127,7 +127,7 @@ def test_values_of_one_hash_stay_apart(
 
     with pytest.MonkeyPatch.context() as patch:
         limited(patch, 0)
-        patch.setattr(key_columns, "_hash_values", colliding)
+        patch.setattr(keys, "_hash_values", colliding)
         agrees(names, data.draw(st.lists(rows_of(names), max_size=5)))
 
 

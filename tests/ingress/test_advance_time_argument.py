@@ -9,7 +9,7 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal.errors import AdvanceTimeError, ArgumentError
-from rxtemporal.ingress.advance_time import read_advance_time
+from rxtemporal.ingress.settings import read_advance_time
 
 LONG = rxt.AdvanceTimeSettings(
     rxt.AdvanceTimeGenerationSettings(1, timedelta(minutes=5)), policy=rxt.AdvanceTimePolicy.DROP

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from rxtemporal.core.ticks import ticks
-from rxtemporal.ingress.row_times import read_times
+from rxtemporal.ingress.row_columns import read_times
 
 EAST = timezone(timedelta(hours=5, minutes=45))
 TIMES = [

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rxtemporal.ingress import seen_numbers
-from rxtemporal.ingress.seen_numbers import NEW, RANGES, REPEAT, UNSURE, NumberRanges, SeenNumbers
+from rxtemporal.ingress import pushed_inputs
+from rxtemporal.ingress.pushed_inputs import NEW, RANGES, REPEAT, UNSURE, NumberRanges, SeenNumbers
 
 NUMBERS = st.lists(st.integers(0, 30), max_size=60)
 
@@ -29,7 +29,7 @@ def test_the_numbers_are_a_set(numbers):
 def test_a_new_number_is_never_a_repeat(numbers, ranges):
     """In whatever memory: a number that has come is a repeat or unsure, another is not a repeat."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(seen_numbers, "RANGES", ranges)
+        patch.setattr(pushed_inputs, "RANGES", ranges)
         seen, expected = NumberRanges(), set()
         for number in numbers:
             found = seen.add(number)
@@ -140,7 +140,7 @@ def test_rows_of_a_count_that_is_forgotten_are_unsure():
 
 def test_the_rows_ahead_of_the_clock_that_are_remembered_are_limited(monkeypatch):
     """The oldest is forgotten first; its repeat begins a count, and is told as unsure."""
-    monkeypatch.setattr(seen_numbers, "EARLY", 2)
+    monkeypatch.setattr(pushed_inputs, "EARLY", 2)
     seen = SeenNumbers()
     assert seen.add(0, 10) is NEW
     for number in (1, 2, 3):

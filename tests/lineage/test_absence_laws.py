@@ -16,12 +16,10 @@ from oracle import Event, Row
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.lineage.absence import Absence
-from rxtemporal.lineage.absence_search import find_absence
-from rxtemporal.lineage.candidates import Wanted
+from rxtemporal.lineage.absence import Absence, Wanted, find_absence
 from rxtemporal.lineage.capture import capture
 from rxtemporal.lineage.flow import Flow
-from rxtemporal.operators.causes.fate import Candidate
+from rxtemporal.operators.causes.lost_row import Candidate
 
 few = settings(max_examples=max(3, settings().max_examples // 8))
 NEAR = {"extremes": False, "payload": strategies.matching_payloads()}

@@ -10,7 +10,7 @@ import pytest
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.lineage.absence import Absence
-from rxtemporal.operators.causes.fate import Candidate, Fate
+from rxtemporal.operators.causes.lost_row import Candidate, Fate
 
 Point, Interval = rxt.PointEvent, rxt.IntervalEvent
 

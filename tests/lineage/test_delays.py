@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import rxtemporal as rxt
 from rxtemporal.lineage.delays import find_delays
-from rxtemporal.operators.causes.row_text import format_delay
+from rxtemporal.operators.causes.lost_row import format_delay
 
 CHOICES = st.sampled_from("piseectp")
 

@@ -9,9 +9,8 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal.metrics.catalog import METRICS
-from rxtemporal.metrics.collector import Collector
+from rxtemporal.metrics.collector import Collector, Totals
 from rxtemporal.metrics.samples import Histogram, Sample
-from rxtemporal.metrics.totals import Totals
 
 
 def run(rows: int, **options: Any) -> tuple[rxt.PushSource, rxt.Process]:

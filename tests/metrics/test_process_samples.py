@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rxtemporal as rxt
-from rxtemporal.ingress.lateness_counts import BOUNDS, LatenessCounts
+from rxtemporal.ingress.lateness import BOUNDS, LatenessCounts
 from rxtemporal.metrics.samples import Histogram, list_samples
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

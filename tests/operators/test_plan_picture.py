@@ -8,7 +8,7 @@ import polars as pl
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.operators.plan_picture import draw_plan
+from rxtemporal.operators.explain import draw_plan
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -21,7 +21,7 @@ import rxtemporal as rxt
 from rxtemporal import EventBatch, agg
 from rxtemporal.operators.count_window.bounds import CountBounds
 from rxtemporal.operators.sessions.bounds import SessionBounds
-from rxtemporal.operators.sessions.lifetimes_plan import session_lifetimes
+from rxtemporal.operators.sessions.plan import session_lifetimes
 from rxtemporal.operators.windows.start_windows import StartBounds
 from rxtemporal.testing import Stepper
 

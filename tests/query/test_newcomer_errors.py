@@ -21,7 +21,7 @@ from runs import SOON
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.errors import ArgumentError, BindingError, CtiViolationError, SourceError
-from rxtemporal.query import patience, runnable_stream
+from rxtemporal.query import runnable_stream, runs
 
 STREAM = rxt.from_events([rxt.PointEvent(1, {"k": "a", "x": 2})], schema={"k": str, "x": int})
 
@@ -136,7 +136,7 @@ def test_a_difference_of_histories_shows_the_test(tmp_path: Path) -> None:
 
 def test_a_call_that_waits_for_a_source_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log names the sources that have not ended; then the call goes on."""
-    monkeypatch.setattr(patience, "PATIENCE", 0.01)
+    monkeypatch.setattr(runs, "PATIENCE", 0.01)
     doors: Subject[Any] = Subject()
     told: list[str] = []
 
@@ -146,7 +146,7 @@ def test_a_call_that_waits_for_a_source_says_so(monkeypatch: pytest.MonkeyPatch)
             threading.Thread(target=doors.on_completed).start()
 
     handler = Ends()
-    logger = logging.getLogger("rxtemporal.query.patience")
+    logger = logging.getLogger("rxtemporal.query.runs")
     logger.addHandler(handler)
     try:
         stream = rxt.from_observable(doors, schema={"x": int}, name="doors")
@@ -161,7 +161,7 @@ def test_a_call_over_a_list_says_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A source that is known to end is not waited for."""
-    monkeypatch.setattr(patience, "PATIENCE", 0)
+    monkeypatch.setattr(runs, "PATIENCE", 0)
     listed = rxt.from_events([rxt.PointEvent(1, {"x": 2})], schema={"x": int}, name="listed")
     assert listed.to_polars().height == 1
     assert "'listed'" not in caplog.text  # a run of another test may still wait and say so
@@ -181,8 +181,8 @@ def test_the_notice_is_seen_without_any_logging() -> None:
     """Nobody who tries the library has configured logging."""
     code = (
         "import time, rxtemporal as rxt\n"
-        "from rxtemporal.query import patience\n"
-        "patience.PATIENCE = 0.01\n"
+        "from rxtemporal.query import runs\n"
+        "runs.PATIENCE = 0.01\n"
         "def slow():\n"
         "    yield rxt.PointEvent(1, 'a')\n"
         "    time.sleep(0.5)\n"

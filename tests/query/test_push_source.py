@@ -242,7 +242,7 @@ def test_no_row_is_lost_in_many_gaps(results):
 
 def test_a_late_row_that_may_be_a_repeat_is_told(results, monkeypatch):
     """With more gaps than are remembered, a row in a forgotten one is accepted, late or in time."""
-    monkeypatch.setattr("rxtemporal.ingress.seen_numbers.RANGES", 2)
+    monkeypatch.setattr("rxtemporal.ingress.pushed_inputs.RANGES", 2)
     source = make_source(delay=5)
     with source.stream.run(results):
         for number in (1, 3, 5, 7):

@@ -15,7 +15,7 @@ from reactivex.subject import Subject
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, PointEvent, Rejected, agg
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.query.reject_feed import RejectFeed
+from rxtemporal.query.push_input import RejectFeed
 
 
 class Readings:

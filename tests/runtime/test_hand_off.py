@@ -19,7 +19,7 @@ from runs import SOON, Log
 import rxtemporal as rxt
 from rxtemporal import Cti, EventBatch, PointEvent, WhenFull
 from rxtemporal.errors import ArgumentError, BindingError, SpoolError
-from rxtemporal.runtime.hand_off.spill import SpillFiles
+from rxtemporal.runtime.hand_off.buffer import SpillFiles
 
 SCHEMA = {"payload": pl.Int64}
 both = pytest.mark.parametrize("when_full", WhenFull)
@@ -539,7 +539,7 @@ def test_a_spilled_file_that_has_changed_ends_the_process(tmp_path: Path) -> Non
 FORKED_SPILL = """
 import os, sys
 from rxtemporal import EventBatch
-from rxtemporal.runtime.hand_off.spill import SpillFiles
+from rxtemporal.runtime.hand_off.buffer import SpillFiles
 
 files = SpillFiles(sys.argv[1])
 files.write(EventBatch.from_dicts([{"start_time": 1, "x": 1}], cti=2))

@@ -10,8 +10,7 @@ from collections import Counter
 import pytest
 
 from rxtemporal.serve.demo import devices
-from rxtemporal.serve.demo.connection import NO_ANSWER, DeviceConnection
-from rxtemporal.serve.demo.devices import DEVICES, Device
+from rxtemporal.serve.demo.devices import DEVICES, NO_ANSWER, Device, DeviceConnection
 
 RECEIPT = b'{"accepted": 1}'
 

@@ -301,7 +301,7 @@ def test_readers_are_bounded_and_leave_nothing() -> None:
 
 def test_a_reader_that_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """It can come back to its position; its place is free."""
-    monkeypatch.setattr("rxtemporal.serve.event_channels.PATIENCE", 0.05)
+    monkeypatch.setattr("rxtemporal.serve.event_streams.PATIENCE", 0.05)
 
     async def test(served: Any, source: rxt.PushSource) -> None:
         request = Request("/queries/all/events")

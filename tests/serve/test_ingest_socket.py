@@ -17,7 +17,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from rxtemporal.serve.asgi import app
-from rxtemporal.serve.ingest_socket import MOST_MESSAGES
+from rxtemporal.serve.ingest_routes import MOST_MESSAGES
 from rxtemporal.serve.settings import Limits, ServerSettings, Settings, TokenSettings
 from rxtemporal.serve.tokens import make_token
 

@@ -17,8 +17,7 @@ from reactivex.subject import Subject
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.debug.live import LiveFlow
-from rxtemporal.debug.newest import MOST_ROWS, NewestRows
+from rxtemporal.debug.live import MOST_ROWS, LiveFlow, NewestRows
 from rxtemporal.serve import ServiceApp, Settings, app, settings
 from rxtemporal.serve import live_page as module
 from rxtemporal.serve.tokens import hash_token

@@ -18,7 +18,7 @@ import pytest
 import rxtemporal as rxt
 from rxtemporal.errors import ArgumentError, RxTemporalError
 from rxtemporal.serve import HttpPost
-from rxtemporal.serve.retry_after import read_retry_after
+from rxtemporal.serve.post_sink import read_retry_after
 
 Answer = tuple[int, Mapping[str, str], str] | str
 TAKEN: Answer = (200, {}, "thanks")

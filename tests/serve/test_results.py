@@ -237,8 +237,8 @@ def test_each_row_is_read_once_whatever_the_parts(
     most = random_.choice([30, 200, 5_000])
     monkeypatch.setattr("rxtemporal.serve.results.EVENT_BYTES", most)
     monkeypatch.setattr("rxtemporal.serve.results._PART", random_.choice([1, 3, 50]))
-    monkeypatch.setattr("rxtemporal.serve.kept_rows._ROWS", random_.choice([2, 20, 4_096]))
-    monkeypatch.setattr("rxtemporal.serve.kept_rows._BATCHES", random_.choice([2, 5, 64]))
+    monkeypatch.setattr("rxtemporal.serve.results._ROWS", random_.choice([2, 20, 4_096]))
+    monkeypatch.setattr("rxtemporal.serve.results._BATCHES", random_.choice([2, 5, 64]))
     feed, cti, rows = open_feed(10_000), 0, []
     clients = [Client() for _ in range(4)]
     for _ in range(80):

@@ -13,7 +13,7 @@ from served_house import serve_house
 
 import rxtemporal as rxt
 from rxtemporal.serve.asgi import ServiceApp, app
-from rxtemporal.serve.demo import house, page
+from rxtemporal.serve.demo import house
 from rxtemporal.serve.demo.devices import DEVICES, STORED
 
 # a tenth of a second each
@@ -23,7 +23,7 @@ POLLS = 600
 def make_house() -> ServiceApp:
     """Return the house as an application with its page, not started."""
     made = app(house.application())
-    made.add_routes(page.list_routes(made.service))
+    made.add_routes(house.list_routes(made.service))
     return made
 
 
@@ -62,7 +62,7 @@ def test_the_house_counts_readings_in_minutes():
 
 def test_the_page_loads_nothing_from_elsewhere():
     """One file: no address, no import, no markup made of strings."""
-    text = page.read_page().decode()
+    text = house.read_page().decode()
     assert not re.search(r"https?://(?!\$)|//cdn|@import|url\(|<link[^>]*href=\"(?!data:)", text)
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
     assert not re.search(r"localStorage|sessionStorage|document\.cookie", text)
@@ -72,7 +72,7 @@ def test_the_page_loads_nothing_from_elsewhere():
 
 def test_each_field_of_the_page_has_a_label():
     """Who cannot see the page is told what to write where."""
-    text = page.read_page().decode()
+    text = house.read_page().decode()
     named = re.findall(r"<(?:input|select)[^>]* id=\"(\w+)\"|<(?:input|select) id=\"(\w+)\"", text)
     fields = {first or second for first, second in named}
     assert fields == {"token", "device", "temp", "when", "seq"}

@@ -16,9 +16,8 @@ from live_service import read_events, serve
 
 import rxtemporal as rxt
 from rxtemporal.serve import Settings, app, settings
-from rxtemporal.serve.event_channels import CONNECTION, SseChannel
+from rxtemporal.serve.event_streams import CONNECTION, SseChannel, Unread
 from rxtemporal.serve.results import EVENT_BYTES, FeedEvent
-from rxtemporal.serve.unread import Unread
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
@@ -161,7 +160,7 @@ class Outgoing:
 
 def test_a_reader_has_one_event_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """An event is written when the last one has gone; one that never goes cuts the connection."""
-    monkeypatch.setattr("rxtemporal.serve.event_channels.PATIENCE", 0.05)
+    monkeypatch.setattr("rxtemporal.serve.event_streams.PATIENCE", 0.05)
 
     async def main() -> None:
         wire = Outgoing()
@@ -202,7 +201,7 @@ def test_a_client_that_reads_nothing_is_cut_off(
     protocol: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its connection is reset, what it has not read is dropped, and the log has no error."""
-    monkeypatch.setattr("rxtemporal.serve.event_channels.PATIENCE", 0.3)
+    monkeypatch.setattr("rxtemporal.serve.event_streams.PATIENCE", 0.3)
     house, source, given = make_house()
     upgrade = (
         "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from rxtemporal.errors import BindingError, JavaError
-from rxtemporal.spark.jvm.java import find_java
-from rxtemporal.spark.jvm.packaged_java import packaged_home
+from rxtemporal.spark.jvm.java import find_java, packaged_home
 from rxtemporal.spark.jvm.session import session
 
 

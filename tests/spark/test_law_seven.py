@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from law_streams import CASES
 
-from rxtemporal.spark.query.bounded import run_bounded
+from rxtemporal.spark.query.run import run_bounded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,8 +11,7 @@ import pytest
 
 from rxtemporal.errors import JavaError
 from rxtemporal.spark.jvm.java import Java
-from rxtemporal.spark.jvm.memory import driver_memory, usable_memory
-from rxtemporal.spark.jvm.session import session
+from rxtemporal.spark.jvm.session import driver_memory, session, usable_memory
 
 GIGABYTE = 1 << 30
 

@@ -7,7 +7,7 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal import Streamable
-from rxtemporal.spark.query.query_plan import check_reference, compose_plan
+from rxtemporal.spark.query.job import check_reference, compose_plan
 
 FIELDS = {name: pl.Schema({"device": pl.String}) for name in ("readings", "moves")}
 

@@ -21,10 +21,9 @@ from sink_input import SCHEMA, batches, expected_rows, feed, read_table, wait_un
 
 from rxtemporal.errors import JavaError, SpoolError
 from rxtemporal.spark import ParquetTable, SparkSink
-from rxtemporal.spark.sink.retry import retry_after
 from rxtemporal.spark.sink.runner import Runner
 from rxtemporal.spark.sink.supervisor import Supervisor
-from rxtemporal.spark.sink.worker import SinkJob, driver_lock
+from rxtemporal.spark.sink.worker import SinkJob, driver_lock, retry_after
 from rxtemporal.storage.files import WriterLock
 from rxtemporal.storage.segments import SegmentFolder, Spool
 

@@ -9,7 +9,7 @@ import traceback
 import pytest
 
 from rxtemporal import errors
-from rxtemporal.spark.sink.retry import retry_after
+from rxtemporal.spark.sink.worker import retry_after
 from rxtemporal.storage.files import report_errors
 
 PASSING = ["ENOSPC", "EDQUOT", "EACCES", "EPERM", "EROFS", "EFBIG"]

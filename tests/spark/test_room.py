@@ -15,10 +15,9 @@ from sink_input import SCHEMA, batches, wait_until
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark import SparkSink
-from rxtemporal.spark.sink.retry import retry_after
 from rxtemporal.spark.sink.spooled import LONGEST_PAUSE
 from rxtemporal.spark.sink.supervisor import ATTEMPTS, Supervisor
-from rxtemporal.spark.sink.worker import WorkerExit
+from rxtemporal.spark.sink.worker import WorkerExit, retry_after
 from rxtemporal.storage.segments import SegmentFolder, Spool
 
 

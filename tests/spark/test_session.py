@@ -23,7 +23,7 @@ import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.spark import explain, run, session, stream
 from rxtemporal.spark.jvm.java import find_java
-from rxtemporal.spark.jvm.settings import STATE_STORE, merge_settings
+from rxtemporal.spark.jvm.session import STATE_STORE, merge_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,10 +16,10 @@ pa = pytest.importorskip("pyarrow")
 from rxtemporal.engine.codec import VERSION, dump_frame  # noqa: E402
 from rxtemporal.runtime.stepper import Stepwise  # noqa: E402
 from rxtemporal.spark.query.bounded_bucket import InputReader  # noqa: E402
+from rxtemporal.spark.query.job import compose_plan  # noqa: E402
 from rxtemporal.spark.query.packing import unpack  # noqa: E402
-from rxtemporal.spark.query.query_plan import compose_plan  # noqa: E402
+from rxtemporal.spark.query.streaming import load_door, save_door  # noqa: E402
 from rxtemporal.spark.query.streaming_bucket import QueryFingerprint, StreamRun  # noqa: E402
-from rxtemporal.spark.query.streaming_door import load_door, save_door  # noqa: E402
 
 SCHEMA = pl.Schema({"k": pl.String(), "x": pl.Int64()})
 WRITTEN = pa.schema([("s", pa.int64()), ("e", pa.int64()), ("f0", pa.string()), ("f1", pa.int64())])
@@ -231,8 +231,7 @@ def what_is_kept(query: Any, **changes: Any) -> QueryFingerprint:
     """Return the fingerprint of a query over one input."""
     from rxtemporal.operators.partition import find_partition
     from rxtemporal.spark.query.inputs import DataFrameInput
-    from rxtemporal.spark.query.job import Job
-    from rxtemporal.spark.query.push_down import push_down
+    from rxtemporal.spark.query.job import Job, push_down
     from rxtemporal.spark.query.streaming import fingerprint_job
 
     frame: Any = Frame(*EVERY, "a", "b")

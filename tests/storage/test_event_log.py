@@ -39,7 +39,7 @@ from rxtemporal.storage.event_log import store as stores
 from rxtemporal.storage.event_log.database import WAL_SIZE
 from rxtemporal.storage.event_log.reader import Recording
 from rxtemporal.storage.event_log.store import RunStore
-from rxtemporal.storage.event_log.wal import read_wal
+from rxtemporal.storage.event_log.verification import read_wal
 from rxtemporal.storage.files import WriterLock
 from rxtemporal.testing import assert_same_history
 

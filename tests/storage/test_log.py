@@ -15,10 +15,9 @@ from statements import Write, list_contents, watch_file
 import rxtemporal as rxt
 from rxtemporal import PointEvent
 from rxtemporal.errors import SpoolError
-from rxtemporal.storage.event_log.columns import Item
+from rxtemporal.storage.event_log.columns import Item, load_records
 from rxtemporal.storage.event_log.layout import StreamFacts
 from rxtemporal.storage.event_log.log import Log, Tape
-from rxtemporal.storage.event_log.plain_records import load_records
 from rxtemporal.storage.event_log.reader import Recording
 
 

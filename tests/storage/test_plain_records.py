@@ -20,8 +20,14 @@ from rxtemporal import Cti, EdgeEvent, EventBatch, IntervalEvent, PointEvent
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.engine.codec import dump_frame
 from rxtemporal.ingress.source import Sent
-from rxtemporal.storage.event_log.columns import Mark, Rows, to_frame
-from rxtemporal.storage.event_log.plain_records import MOST_RECORDS, PlainRecords, load_records
+from rxtemporal.storage.event_log.columns import (
+    MOST_RECORDS,
+    Mark,
+    PlainRecords,
+    Rows,
+    load_records,
+    to_frame,
+)
 
 SCHEMA = pl.Schema(
     {

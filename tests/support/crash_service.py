@@ -22,7 +22,7 @@ from rxtemporal.runtime import checkpoint
 from rxtemporal.runtime.row_keeper import RowKeeper
 from rxtemporal.serve import ingest
 from rxtemporal.serve.dead_letters import DeadLetters
-from rxtemporal.serve.ingest_socket import IngestSocket
+from rxtemporal.serve.ingest_routes import IngestSocket
 
 # each step from the arrival of a request to its receipt, and to the checkpoint
 STEPS: Steps = {

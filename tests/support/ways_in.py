@@ -636,7 +636,7 @@ def give_spark_door(case: Case, pushes: Sequence[Push]) -> Given:
     from rxtemporal.engine.codec import dump_frame, load_frame
     from rxtemporal.spark.query.bounded_bucket import InputReader
     from rxtemporal.spark.query.columns import BUCKET, ENDS, STARTS, field
-    from rxtemporal.spark.query.streaming_door import DoorWork
+    from rxtemporal.spark.query.streaming import DoorWork
 
     reader = InputReader(NAME, 0, pl.Schema({"n": pl.Int64}))
     door = DoorWork(reader, case.settings, ("o0",), 2)

@@ -14,7 +14,7 @@ import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.cli.main import main
 from rxtemporal.testing import rehearse
-from rxtemporal.testing.frame_difference import END, START, compare_frames
+from rxtemporal.testing.rehearsal import END, START, compare_frames
 
 EVENTS = [
     rxt.PointEvent(time, {"room": room, "x": x})

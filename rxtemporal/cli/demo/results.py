@@ -47,7 +47,7 @@ class SparkTable(ResultTable):
     def sink(self) -> Sink:
         """Return a Spark sink."""
         from rxtemporal.spark import ParquetTable, SparkSink
-        from rxtemporal.spark.jvm.settings import SHORT_RUN
+        from rxtemporal.spark.jvm.session import SHORT_RUN
 
         target = ParquetTable(str(self._table), partition_by="start_time")
         return SparkSink(target, path=str(self._work), trigger="0 seconds", session=SHORT_RUN)
@@ -55,7 +55,7 @@ class SparkTable(ResultTable):
     def read(self) -> pl.DataFrame:
         """Return the table as Spark reads it."""
         from rxtemporal.spark import session
-        from rxtemporal.spark.jvm.settings import SHORT_RUN
+        from rxtemporal.spark.jvm.session import SHORT_RUN
 
         frame = session(**SHORT_RUN).read.parquet(str(self._table))
         arrow = frame.select(

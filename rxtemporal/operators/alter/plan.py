@@ -73,8 +73,12 @@ class AlterEventLifetime(RowOperator):
         return AlterStep(_make_times(self.start, self.name), self._length(schema))
 
     def _length(self, schema: pl.Schema) -> LengthFunction:
-        from rxtemporal.operators.alter.functions import ExpressionLength, FunctionLength
-        from rxtemporal.operators.alter.step import FixedLength, SameLength
+        from rxtemporal.operators.alter.step import (
+            ExpressionLength,
+            FixedLength,
+            FunctionLength,
+            SameLength,
+        )
 
         if self.duration is None:
             return SameLength()
@@ -108,7 +112,7 @@ def _check_times(given: Any, name: str) -> None:
 
 def _make_times(given: TimesGiven | None, name: str) -> TimeFunction | None:
     """Return the function of time as a function of arrays, or None."""
-    from rxtemporal.operators.alter.functions import ExpressionTimes, FunctionTimes
+    from rxtemporal.operators.alter.step import ExpressionTimes, FunctionTimes
 
     if given is None:
         return None

@@ -2,16 +2,184 @@
 
 from __future__ import annotations
 
-from typing import NoReturn, Protocol
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
+import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
-from rxtemporal.engine.kernels.lifetimes import add_length
+from rxtemporal.core.event_columns import make_events
+from rxtemporal.core.events import IntervalEvent
+from rxtemporal.core.payload_rows import list_dicts
+from rxtemporal.core.schema import END, START
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, ticks, to_datetime
+from rxtemporal.engine.kernels.lifetimes import LONGEST, add_length
 from rxtemporal.engine.state import Stateful
-from rxtemporal.errors import CtiViolationError
+from rxtemporal.errors import CtiViolationError, EventError, SchemaError
 from rxtemporal.operators.lifetimes.step import describe_row, drop_vanished
+
+
+def _time_column(name: str, times: Int64s, time: pl.DataType) -> pl.Series:
+    return pl.Series(name, times, dtype=pl.Int64).cast(time)
+
+
+def _compute(frame: pl.DataFrame, expression: pl.Expr) -> pl.Series:
+    result = frame.select(expression).to_series()
+    # a literal gives one value for all rows
+    return result if len(result) == frame.height else result.new_from_index(0, frame.height)
+
+
+class ExpressionTimes:
+    """A polars expression over ``start``, a column of type ``time``: datetimes or ticks."""
+
+    def __init__(self, expression: pl.Expr, time: pl.DataType) -> None:
+        self._expression = expression
+        self._time = time
+
+    def apply(self, times: Int64s) -> Int64s:
+        """Map each time by the expression."""
+        frame = pl.DataFrame([_time_column(START, times, self._time)])
+        landed = _compute(frame, self._expression)
+        if landed.null_count():
+            row = int(landed.is_null().arg_max() or 0)
+            raise EventError(
+                f"{self._expression} gives no time for start {describe(int(times[row]))}"
+            )
+        if isinstance(landed.dtype, pl.Datetime):
+            landed = landed.dt.cast_time_unit("us").to_physical()
+        return landed.cast(pl.Int64).clip(MIN_TIME, MAX_TIME).to_numpy(writable=True)
+
+
+class FunctionTimes:
+    """A Python function of a time: in ticks, or as a datetime if the function takes only those.
+
+    The first call finds out, unless the function's annotation says so.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], *, takes_datetime: bool) -> None:
+        self._function = function
+        self._takes_datetime: bool | None = takes_datetime or None
+
+    def apply(self, times: Int64s) -> Int64s:
+        """Map each time by a call of the function."""
+        values = times.tolist()
+        if self._takes_datetime is None and values:
+            self._takes_datetime = self._fails_on_ticks(values[0])
+        given = map(to_datetime, values) if self._takes_datetime else values
+        landed = list(map(self._function, given))
+        found = _to_integers(landed, MIN_TIME, MAX_TIME)
+        if found is None:
+            found = np.array(list(map(self._to_tick, landed, values)), np.int64)
+        return found
+
+    def _to_tick(self, landed: Any, time: int) -> int:
+        tick = _to_integer(landed)
+        if tick is None and isinstance(landed, datetime) and landed.tzinfo is not None:
+            tick = ticks(landed)
+        if tick is None:
+            raise SchemaError(
+                f"a function of time returns an int of ticks or an aware datetime, got {landed!r} "
+                f"({type(landed).__name__}) for the time {describe(time)}"
+            )
+        return min(max(tick, MIN_TIME), MAX_TIME)
+
+    def _fails_on_ticks(self, time: int) -> bool:
+        """Return True if the function takes a datetime and not an int."""
+        try:
+            self._function(time)
+        except (TypeError, AttributeError):
+            try:
+                self._function(to_datetime(time))
+            except Exception:
+                return False  # it fails on both: the user gets the error on ticks
+            return True
+        except Exception:
+            return False
+        return False
+
+
+class ExpressionLength:
+    """A polars expression over the payload, and ``start`` and ``end`` of type ``time``."""
+
+    def __init__(self, expression: pl.Expr, time: pl.DataType) -> None:
+        self._expression = expression
+        self._time = time
+        self.reads_end = END in expression.meta.root_names()
+
+    def apply(self, batch: EventBatch) -> Int64s:
+        """Return the duration of each row in ticks."""
+        frame = batch.payload.with_columns(
+            _time_column(START, batch.start, self._time), _time_column(END, batch.end, self._time)
+        )
+        lengths = _compute(frame, self._expression)
+        if isinstance(lengths.dtype, pl.Duration):
+            lengths = lengths.dt.cast_time_unit("us").to_physical()
+        lengths = lengths.cast(pl.Int64)
+        none = lengths.is_null()
+        return _check_positive(lengths.fill_null(0).to_numpy(writable=True), batch, none.to_numpy())
+
+
+class FunctionLength:
+    """A Python function of a row, which it gets as an ``IntervalEvent`` with a known end."""
+
+    reads_end = True
+
+    def __init__(self, function: Callable[[IntervalEvent], Any]) -> None:
+        self._function = function
+
+    def apply(self, batch: EventBatch) -> Int64s:
+        """Return the duration of each row in ticks; costs a call for each row."""
+        starts = batch.start.tolist()
+        payloads = list_dicts(batch.columns)
+        ends = batch.end.tolist()
+        events: list[Any] = make_events(IntervalEvent, starts, starts, ends, payloads)
+        lengths = list(map(self._function, events))
+        found = _to_integers(lengths, -LONGEST, LONGEST)
+        if found is None:
+            found = np.array(list(map(self._to_tick, lengths, events)), np.int64)
+        return _check_positive(found, batch)
+
+    def _to_tick(self, length: Any, event: Any) -> int:
+        tick = ticks(length) if isinstance(length, timedelta) else _to_integer(length)
+        if tick is None:
+            raise SchemaError(
+                "a function of a row's duration returns a timedelta or an int of ticks, got "
+                f"{length!r} ({type(length).__name__}) for {event}"
+            )
+        return min(max(tick, -LONGEST), LONGEST)
+
+
+def _to_integers(values: list[Any], least: int, most: int) -> Int64s | None:
+    """Return plain ints as an array, limited to a range; None if some need to be looked at."""
+    if not {int}.issuperset(map(type, values)):
+        return None
+    try:
+        found = np.array(values, np.int64)
+    except OverflowError:
+        return None
+    return np.minimum(np.maximum(found, least), most)
+
+
+def _to_integer(value: Any) -> int | None:
+    """Return an int or numpy integer as an int; None for anything else, bools included."""
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+        return None
+    return int(value.__index__())
+
+
+def _check_positive(lengths: Int64s, batch: EventBatch, none: Any = None) -> Int64s:
+    """Return the lengths; raise unless all are positive, and name the first such row."""
+    if len(lengths) and lengths.min() <= 0:
+        row = int((lengths <= 0).argmax())
+        length = "none" if none is not None and none[row] else f"{lengths[row]} ticks"
+        raise EventError(
+            f"a duration has to be positive, got {length} for {describe_row(batch, row)}. "
+            "Hint: to drop a row use where()."
+        )
+    return lengths
+
 
 _HINT = (
     "Hint: a fixed shift (shift_event_time), a fixed duration, and changes of both ends that keep "

@@ -11,9 +11,8 @@ from rxtemporal.core.batch import END, START, Int64s
 from rxtemporal.operators.anti_join.plan import LeftAntiJoin
 from rxtemporal.operators.causes.carried_rows import CarriedRows, carry, match_output
 from rxtemporal.operators.causes.causes import BOUNDARY, Causes
-from rxtemporal.operators.causes.fate import Fate
 from rxtemporal.operators.causes.history import History
-from rxtemporal.operators.causes.lost_row import MOST_OTHERS, LostRow
+from rxtemporal.operators.causes.lost_row import MOST_OTHERS, Fate, LostRow
 from rxtemporal.operators.join.causes import find_pairs
 
 

@@ -10,7 +10,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.due_queue import Queue
-from rxtemporal.engine.expressions.predicate import Predicate
+from rxtemporal.engine.expressions.evaluator import Predicate
 from rxtemporal.engine.kernels.coverage import NONE, find_uncovered
 from rxtemporal.engine.kernels.order import merge
 from rxtemporal.engine.open_rows import OpenEdges

@@ -12,8 +12,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.operators.causes.causes import Causes
-from rxtemporal.operators.causes.equal_rows import code_rows, match_codes
-from rxtemporal.operators.causes.history import NEVER, History, close_rows
+from rxtemporal.operators.causes.history import NEVER, History, close_rows, code_rows, match_codes
 
 # the fields that have the row numbers of the first and the second input; no field has such a name
 NUMBERS = ("\0left", "\0right")

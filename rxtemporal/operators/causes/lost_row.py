@@ -3,20 +3,203 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import polars as pl
 
 from rxtemporal.core.batch import Int64s, TimeForm
-from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.operators.causes.fate import Fate, FateKind, make_frame
+from rxtemporal.core.columns import time_series
+from rxtemporal.core.spans import describe_span
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, to_datetime
+from rxtemporal.display.plain_text import format_span, format_value, shorten
 from rxtemporal.operators.causes.history import History
-from rxtemporal.operators.causes.row_text import (
-    write_lifetime,
-    write_place,
-    write_time,
-    write_values,
-)
+
+MOST_CHARACTERS = 40
+MOST_FIELDS = 8
+MOST_EXPRESSION = 400
+
+
+def write_time(tick: int, form: TimeForm) -> str:
+    """Return a time as text, as ticks or in ISO 8601.
+
+    >>> write_time(5, "ticks"), write_time(0, "datetime"), write_time(MAX_TIME, "ticks")
+    ('5', '1970-01-01T00:00:00Z', 'the end of time')
+    """
+    if tick in (MIN_TIME, MAX_TIME):
+        return describe(tick)
+    return str(tick) if form == "ticks" else format_value(to_datetime(tick))
+
+
+def write_span(length: int, form: TimeForm) -> str:
+    """Return a span of time as text.
+
+    >>> write_span(1, "ticks"), write_span(90_000_000, "datetime")
+    ('1 tick', '1m 30s')
+    """
+    if form == "ticks":
+        return f"{length:,} tick" + ("" if length == 1 else "s")
+    return format_span(length)
+
+
+def write_delay(length: int, form: TimeForm) -> str:
+    """Return a delay as text, never shorter than it is.
+
+    >>> write_delay(9, "ticks"), write_delay(3_723_000_001, "datetime")
+    ('9 ticks', '62 min 3.1 s')
+    """
+    return write_span(length, form) if form == "ticks" else format_delay(length)
+
+
+def format_delay(delay: int) -> str:
+    """Return a delay in two units at most, rounded up to tenths of the smaller.
+
+    >>> format_delay(852_000_001), format_delay(5), format_delay(90_000_000)
+    ('14 min 12.1 s', '5 ticks', '1 min 30 s')
+    """
+    if delay < 100_000:
+        return describe_span(delay)
+    tenths = -(-delay // 100_000)
+    minutes, tenths = divmod(tenths, 600)
+    if minutes >= 600:
+        return f"{-(-(minutes + (tenths > 0)) // 60)} h"
+    seconds = f"{tenths / 10:g} s"
+    if not minutes:
+        return seconds
+    return f"{minutes} min {seconds}" if tenths else f"{minutes} min"
+
+
+def write_lifetime(start: int, end: int, form: TimeForm) -> str:
+    """Return a lifetime as text: a point as its time, an interval half-open.
+
+    >>> write_lifetime(5, 6, "ticks"), write_lifetime(5, 9, "ticks")
+    ('5', '[5, 9)')
+    """
+    if end - start == 1:
+        return write_time(start, form)
+    last = "never ends" if end >= MAX_TIME else write_time(end, form)
+    return f"[{write_time(start, form)}, {last})"
+
+
+def write_values(values: Mapping[str, Any]) -> str:
+    """Return fields and values as text, long ones cut.
+
+    >>> write_values({"k": "a", "x": 2.0, "y": None})
+    "k='a' x=2 y=null"
+    """
+    shown = [f"{_shorten(name)}={_write_value(value)}" for name, value in values.items()]
+    more = ["…"] if len(shown) > MOST_FIELDS else []
+    return " ".join([*shown[:MOST_FIELDS], *more])
+
+
+def _write_value(value: Any) -> str:
+    if isinstance(value, str):
+        return repr(_shorten(value)).replace("\\\\", "\\")
+    return _shorten(format_value(value))
+
+
+def _shorten(text: str) -> str:
+    return shorten(text, MOST_CHARACTERS)
+
+
+def write_expression(expression: pl.Expr) -> str:
+    """Return a polars expression as text, without the types of its constants.
+
+    >>> write_expression((pl.col("x") > 1) & (pl.col("k") == "a"))
+    '[x > 1] & [k == "a"]'
+    """
+    text = re.sub(r"dyn (?:int|float): ", "", shorten(str(expression), MOST_EXPRESSION))
+    text = re.sub(r"col\(\"(\w+)\"\)", r"\1", text)
+    before = None
+    while before != text:  # the innermost parentheses of names and constants first
+        before = text
+        text = re.sub(r"(?<![\w.])\((\w+|-?[\d.]+|\"[^\"()]*\"|\[[^()]*\])\)", r"\1", text)
+    return text[1:-1] if re.fullmatch(r"\[.*\]", text) else text
+
+
+def write_place(operator: str, line: str | None) -> str:
+    """Return an operator and the line that composed it as text, without the folder."""
+    return operator if line is None else f"{operator} ({Path(line).name})"
+
+
+FateKind: TypeAlias = Literal[
+    "late",
+    "dropped",
+    "no partner",
+    "removed",
+    "removes",
+    "outside",
+    "worse",
+    "waiting",
+    "elsewhere",
+    "ended",
+]
+"""Kinds of fates.
+
+``late``: the event came too late. ``dropped``: a ``where`` dropped it. ``no partner``: nothing
+joined it. ``removed``: an anti join removed it. ``removes``: it gives no row itself, and removes
+or ends rows of another stream. ``outside``: it lies in no window. ``worse``: others ranked before
+it. ``waiting``: its result is not final. ``elsewhere``: it is in a result of another time or with
+other values. ``ended``: it ended at an operator for another reason.
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Fate:
+    """The end of a row's way through a query.
+
+    ``operator`` and ``line`` are the place, None for an event that came late. ``values`` are those
+    that decided, by field. ``others`` are rows that decided, with ``start_time`` and ``end_time``:
+    the nearest partners, the rows that removed it or that it removes, better ones, or the results
+    in which it is. ``late_by`` and ``delay`` are spans in ticks: how late the event came, and the
+    least delay that would have kept it, None if the stream makes no CTIs by a delay. ``until`` is
+    the CTI in ticks that a result waits for.
+    """
+
+    kind: FateKind
+    message: str
+    operator: str | None = None
+    line: str | None = None
+    values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    others: pl.DataFrame | None = None
+    late_by: int | None = None
+    delay: int | None = None
+    until: int | None = None
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """An event that might have been in the missing row, and its fate.
+
+    ``position`` is the number of the event in its stream, from 0, and ``input`` its sender, where a
+    stream merges several. ``start`` and ``end`` are in ticks. ``mismatches`` is the number of
+    fields that the missing row should have with another value.
+    """
+
+    stream: str
+    position: int
+    input: str | None
+    start: int
+    end: int
+    payload: Mapping[str, Any]
+    mismatches: int
+    fate: Fate
+
+
+def make_frame(history: History, rows: Int64s, form: TimeForm) -> pl.DataFrame:
+    """Return rows of a history as a frame: ``start_time``, ``end_time`` and the payload."""
+    times = [
+        time_series("start_time", history.start[rows], form),
+        time_series("end_time", history.end[rows], form, endless=True),
+    ]
+    return pl.DataFrame(times).hstack(history.payload[rows])
+
 
 # rows of others that a fate names
 MOST_OTHERS = 3

@@ -9,12 +9,10 @@ import numpy as np
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.operators.causes.boundaries import find_at
 from rxtemporal.operators.causes.carried_rows import match_rows
 from rxtemporal.operators.causes.causes import BOUNDARY, Causes
-from rxtemporal.operators.causes.fate import Fate
-from rxtemporal.operators.causes.history import History
-from rxtemporal.operators.causes.lost_row import LostRow
+from rxtemporal.operators.causes.history import History, find_at
+from rxtemporal.operators.causes.lost_row import Fate, LostRow
 from rxtemporal.operators.clip.plan import Clip, ToSignal
 from rxtemporal.operators.join.causes import code_keys
 from rxtemporal.operators.join.keys import KeyMatcher

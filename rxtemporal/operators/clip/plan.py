@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from rxtemporal.ingress.side_source import SideSource
     from rxtemporal.ingress.source import StreamSource
     from rxtemporal.operators.causes.causes import Causes
-    from rxtemporal.operators.causes.fate import Fate
     from rxtemporal.operators.causes.history import History
-    from rxtemporal.operators.causes.lost_row import LostRow
+    from rxtemporal.operators.causes.lost_row import Fate, LostRow
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

@@ -8,10 +8,9 @@ import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MAX_TIME, TICK
-from rxtemporal.engine.kept_keys import KeptKeys
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.rows import grow
-from rxtemporal.operators.windows.kernels.counts import slide_windows
-from rxtemporal.operators.windows.kernels.starts import follow_links
+from rxtemporal.operators.windows.kernels.starts import follow_links, slide_windows
 from rxtemporal.operators.windows.start_windows import FinalWindows, StartBounds
 
 

@@ -10,20 +10,18 @@ import numpy as np
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import TICK
 from rxtemporal.operators.causes.causes import Causes
-from rxtemporal.operators.causes.fate import Fate
-from rxtemporal.operators.causes.history import History
-from rxtemporal.operators.causes.lost_row import LostRow
-from rxtemporal.operators.causes.row_text import write_values
-from rxtemporal.operators.causes.time_index import Pairs, TimeIndex, expand
+from rxtemporal.operators.causes.history import History, Pairs, TimeIndex, expand
+from rxtemporal.operators.causes.lost_row import Fate, LostRow, write_values
 from rxtemporal.operators.count_window.plan import CountWindows
 from rxtemporal.operators.windows.members import (
     Asked,
+    Candidates,
     code_keys,
     has_own_lifetimes,
     join_causes,
+    list_members,
     split_members,
 )
-from rxtemporal.operators.windows.user_causes import Candidates, list_members
 
 
 def find_counted_rows(

@@ -9,8 +9,7 @@ import numpy as np
 from rxtemporal.core.batch import Int64s
 from rxtemporal.operators.causes.carried_rows import get_cti
 from rxtemporal.operators.causes.causes import Causes
-from rxtemporal.operators.causes.equal_rows import code_fields
-from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.history import History, code_fields
 from rxtemporal.operators.distinct.plan import Distinct
 
 

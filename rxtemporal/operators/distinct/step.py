@@ -12,8 +12,8 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import NO_FIELDS, Columns
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.due_queue import Queue
-from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.coverage import NONE, find_stretches
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.rows import grow
 from rxtemporal.engine.state import Stateful

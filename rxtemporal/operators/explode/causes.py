@@ -9,10 +9,8 @@ import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.operators.causes.causes import Causes
-from rxtemporal.operators.causes.fate import Fate
 from rxtemporal.operators.causes.history import History
-from rxtemporal.operators.causes.lost_row import LostRow
-from rxtemporal.operators.causes.row_text import write_values
+from rxtemporal.operators.causes.lost_row import Fate, LostRow, write_values
 from rxtemporal.operators.explode.plan import Explode
 
 

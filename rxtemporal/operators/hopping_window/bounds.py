@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
-from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.compiled import freeze
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.rows import grow, grow_rows
 from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import UnboundedWindowError

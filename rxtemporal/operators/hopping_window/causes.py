@@ -9,19 +9,18 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.operators.causes.causes import Causes
-from rxtemporal.operators.causes.fate import Fate
-from rxtemporal.operators.causes.history import History
-from rxtemporal.operators.causes.lost_row import LostRow
-from rxtemporal.operators.causes.time_index import AliveIndex, Pairs, expand
+from rxtemporal.operators.causes.history import AliveIndex, History, Pairs, expand
+from rxtemporal.operators.causes.lost_row import Fate, LostRow
 from rxtemporal.operators.hopping_window.plan import HoppingWindows
 from rxtemporal.operators.snap.causes import find_gap
 from rxtemporal.operators.windows.members import (
     Asked,
+    Candidates,
     has_own_lifetimes,
     join_causes,
+    list_members,
     split_members,
 )
-from rxtemporal.operators.windows.user_causes import Candidates, list_members
 
 
 def find_window_rows(

@@ -10,13 +10,18 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns
-from rxtemporal.engine.expressions.predicate import Predicate
+from rxtemporal.engine.expressions.evaluator import Predicate
 from rxtemporal.operators.causes.carried_rows import CarriedRows, carry, match_output
 from rxtemporal.operators.causes.causes import Causes
-from rxtemporal.operators.causes.fate import Fate
 from rxtemporal.operators.causes.history import History
-from rxtemporal.operators.causes.lost_row import MOST_OTHERS, LostRow
-from rxtemporal.operators.causes.row_text import write_expression, write_span, write_values
+from rxtemporal.operators.causes.lost_row import (
+    MOST_OTHERS,
+    Fate,
+    LostRow,
+    write_expression,
+    write_span,
+    write_values,
+)
 from rxtemporal.operators.join.keys import KeyMatcher
 from rxtemporal.operators.join.plan import Join, Matcher
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.columns import Columns, cast_column, get_valid
-from rxtemporal.engine.kept_keys import KeptKeys
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.state import Stateful
 

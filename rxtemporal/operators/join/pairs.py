@@ -10,7 +10,7 @@ import polars as pl
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.kept_keys import KeptKeys
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.rows import LARGE, RowStore, grow
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.join.kernel import close_pairs, find_pairs, remember_pairs

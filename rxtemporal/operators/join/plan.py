@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import TwoInputStep
     from rxtemporal.operators.causes.causes import Causes
-    from rxtemporal.operators.causes.fate import Fate
     from rxtemporal.operators.causes.history import History
-    from rxtemporal.operators.causes.lost_row import LostRow
+    from rxtemporal.operators.causes.lost_row import Fate, LostRow
 
 On = str | Sequence[str] | Mapping[str, str] | None
 Handed = tuple[str, Fields]

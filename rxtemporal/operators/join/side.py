@@ -8,8 +8,8 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.due_queue import Queue
-from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.order import is_sorted, merge
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.open_rows import OpenEdges
 from rxtemporal.engine.rows import RowStore, grow, relink
 from rxtemporal.engine.state import Stateful

@@ -10,7 +10,7 @@ import polars as pl
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.expressions.predicate import Predicate
+from rxtemporal.engine.expressions.evaluator import Predicate
 from rxtemporal.engine.rows import RowStore
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.join.keys import KeyMatcher

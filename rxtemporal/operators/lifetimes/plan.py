@@ -80,7 +80,7 @@ class ExtendLifetime(RowOperator):
             from rxtemporal.operators.lifetimes.step import LengthenStep
 
             return LengthenStep(self.by)
-        from rxtemporal.operators.lifetimes.shorten import ShortenStep
+        from rxtemporal.operators.lifetimes.step import ShortenStep
 
         return ShortenStep(self.by, schema)
 

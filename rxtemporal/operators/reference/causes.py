@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.operators.causes.boundaries import find_at
 from rxtemporal.operators.causes.carried_rows import carry, match_output
 from rxtemporal.operators.causes.causes import BOUNDARY, Causes
-from rxtemporal.operators.causes.equal_rows import code_rows
-from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.history import History, code_rows, find_at
 from rxtemporal.operators.reference.plan import Reference
 
 

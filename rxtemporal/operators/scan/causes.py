@@ -8,8 +8,7 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.operators.causes.causes import HISTORY, ROW, Causes
-from rxtemporal.operators.causes.equal_rows import code_fields
-from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.history import History, code_fields
 from rxtemporal.operators.scan.plan import Scan
 
 

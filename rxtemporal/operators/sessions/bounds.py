@@ -7,7 +7,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.engine.kept_keys import KeptKeys
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.operators.sessions.step import Sessions
 from rxtemporal.operators.windows.start_windows import FinalWindows, StartBounds
 

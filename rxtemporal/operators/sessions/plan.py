@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
     from rxtemporal.operators.causes.causes import Causes
-    from rxtemporal.operators.causes.fate import Fate
     from rxtemporal.operators.causes.history import History
-    from rxtemporal.operators.causes.lost_row import LostRow
+    from rxtemporal.operators.causes.lost_row import Fate, LostRow
     from rxtemporal.operators.windows.start_windows import StartBounds
 
 
@@ -149,3 +148,58 @@ def session_window(
         time=find_span_form(timeout, max_duration),
     )
     return windows(lambda result: made(result=result))
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class SessionLifetimes(Operator):
+    """Each row lives from its start to the end of its session; spans are in ticks."""
+
+    name = "session_lifetimes"
+    timeout: int
+    max_duration: int | None = None
+    holds = "rows of sessions that have not ended"
+
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
+        """Return the rule: rows of one key are seen together."""
+        return partition_by_keys(keys, schemas[0])
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.operators.sessions.step import SessionLifetimesStep
+
+        return SessionLifetimesStep(self.timeout, self.max_duration, schema, keys)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        from rxtemporal.operators.sessions.causes import find_session_causes
+
+        return find_session_causes(self, inputs, output, rows)
+
+
+def session_lifetimes(timeout: Span, max_duration: Span | None = None) -> SessionLifetimes:
+    """Let each row live until its session ends.
+
+    Rows of a key whose starts are less than ``timeout`` apart share a session, which ends
+    ``timeout`` after its last start (a gap of exactly ``timeout`` ends it). Only starts count: ends
+    and end edges are ignored. A row is emitted as a start edge when the CTI has passed its start,
+    and its end follows with the first CTI that is not below the session's end. The CTI passes
+    unchanged. Held: the rows of sessions that have not ended, and with ``max_duration`` a few
+    numbers for each key until ``timeout`` after its last start.
+
+    ``max_duration`` M limits a session on an absolute grid. Let c be the greatest multiple of M
+    (counted from 1970-01-01T00:00:00Z) not above the session's first start: the session ends at
+    c + M at the latest if it starts at c, else at c + 2M. A session that follows one ended by this
+    limit, and starts less than ``timeout`` after the last start of that one, continues the grid: it
+    ends at its own c + M at the latest.
+
+    >>> import rxtemporal as rxt
+    >>> clicks = [rxt.PointEvent(t, {"page": "a"}) for t in (0, 4, 20)]
+    >>> rxt.from_events(clicks).session_lifetimes(10).to_polars(time="ticks").rows()
+    [(0, 14, 'a'), (4, 14, 'a'), (20, 30, 'a')]
+    """
+    longest = None if max_duration is None else span(max_duration, "max_duration", least=1)
+    return SessionLifetimes(
+        timeout=span(timeout, "timeout", least=1),
+        max_duration=longest,
+        time=find_span_form(timeout, max_duration),
+    )

@@ -11,7 +11,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.due_queue import Queue
-from rxtemporal.engine.kept_keys import KeptKeys
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.rows import RowStore, grow
 from rxtemporal.engine.state import Stateful

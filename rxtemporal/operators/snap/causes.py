@@ -12,10 +12,8 @@ from rxtemporal.core.batch import Int64s
 from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.kernels.snap import snap_end, snap_start
 from rxtemporal.operators.causes.causes import Causes
-from rxtemporal.operators.causes.equal_rows import match_equal_rows
-from rxtemporal.operators.causes.fate import Fate
-from rxtemporal.operators.causes.history import History
-from rxtemporal.operators.causes.lost_row import LostRow
+from rxtemporal.operators.causes.history import History, match_equal_rows
+from rxtemporal.operators.causes.lost_row import Fate, LostRow
 from rxtemporal.operators.snap.plan import SnapToWindowIntervals
 
 

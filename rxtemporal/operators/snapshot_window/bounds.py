@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.compiled import freeze
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.rows import grow_rows
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.snapshot_window.kernel import find_snapshots

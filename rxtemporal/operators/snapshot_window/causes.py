@@ -10,10 +10,8 @@ import numpy as np
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.operators.causes.causes import Causes
-from rxtemporal.operators.causes.fate import Fate
-from rxtemporal.operators.causes.history import History
-from rxtemporal.operators.causes.lost_row import LostRow
-from rxtemporal.operators.causes.time_index import AliveIndex, Pairs, TimeIndex
+from rxtemporal.operators.causes.history import AliveIndex, History, Pairs, TimeIndex
+from rxtemporal.operators.causes.lost_row import Fate, LostRow
 from rxtemporal.operators.snapshot_window.plan import SnapshotWindows
 from rxtemporal.operators.windows.members import (
     Asked,

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rxtemporal.core.batch import Int64s
     from rxtemporal.operators.causes.causes import Causes
-    from rxtemporal.operators.causes.fate import Fate
     from rxtemporal.operators.causes.history import History
-    from rxtemporal.operators.causes.lost_row import LostRow
+    from rxtemporal.operators.causes.lost_row import Fate, LostRow
     from rxtemporal.operators.windows.bounds import Bounds
 from rxtemporal.operators.operator import Chain
 from rxtemporal.operators.windows.plan import TimeWindows, Windowed, windows

@@ -11,8 +11,7 @@ from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.operators.causes.carried_rows import get_cti
 from rxtemporal.operators.causes.causes import Causes
-from rxtemporal.operators.causes.equal_rows import code_fields
-from rxtemporal.operators.causes.history import NEVER, History
+from rxtemporal.operators.causes.history import NEVER, History, code_fields
 from rxtemporal.operators.stitch.plan import Stitch
 
 

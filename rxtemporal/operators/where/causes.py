@@ -8,11 +8,8 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.operators.causes.causes import Causes
-from rxtemporal.operators.causes.equal_rows import match_equal_rows
-from rxtemporal.operators.causes.fate import Fate
-from rxtemporal.operators.causes.history import History
-from rxtemporal.operators.causes.lost_row import LostRow
-from rxtemporal.operators.causes.row_text import write_expression, write_values
+from rxtemporal.operators.causes.history import History, match_equal_rows
+from rxtemporal.operators.causes.lost_row import Fate, LostRow, write_expression, write_values
 from rxtemporal.operators.where.plan import Where, WhereRow
 
 

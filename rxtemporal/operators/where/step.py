@@ -10,11 +10,23 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
-from rxtemporal.engine.expressions.predicate import Predicate
-from rxtemporal.engine.expressions.projection import Projection
+from rxtemporal.engine.expressions.evaluator import Predicate, Projection
 from rxtemporal.engine.step import Stateless
 from rxtemporal.errors import SchemaError
-from rxtemporal.operators.where.errors import make_field_error
+
+
+def make_field_error(error: AttributeError, operator: str) -> AttributeError:
+    """Return the error for ``row.name``; another error as it is."""
+    row: Any = error.obj
+    if type(row) is not dict or error.name not in row:
+        return error
+    name = error.name
+    return AttributeError(
+        f"the function given to {operator} gets the row as a dict, which has no attribute "
+        f"{name!r}. Hint: row[{name!r}]; or pl.col({name!r}) instead of a function.",
+        name=name,
+        obj=row,
+    )
 
 
 class WhereStep(Stateless):

@@ -13,8 +13,8 @@ import polars as pl
 from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Nullable
-from rxtemporal.engine.kept_keys import KeptKeys
 from rxtemporal.engine.kernels.exact_sums import STOPPED
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.rows import Column, grow, grow_rows
 from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import SchemaError

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kept_keys import KeptKeys
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.operators.windows.aggregates import Changes, SumInput, SumResult
 from rxtemporal.operators.windows.field_values import Array
 

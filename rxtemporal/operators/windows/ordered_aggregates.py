@@ -10,7 +10,7 @@ import polars as pl
 
 from rxtemporal.core import columns as core
 from rxtemporal.core.columns import SeriesColumn
-from rxtemporal.engine.kept_keys import KeptKeys
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.rows import Column
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.windows.aggregates import Changes, Own, Samples

@@ -17,8 +17,7 @@ from rxtemporal.core.safe_text import brief
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Chain, Keys, Operator, RowExpression
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
-from rxtemporal.operators.windows.aggregates_plan import Aggregate
-from rxtemporal.operators.windows.results_plan import Aggregates, Apply, ResultSpec, TopK
+from rxtemporal.operators.windows.results_plan import Aggregate, Aggregates, Apply, ResultSpec, TopK
 
 if TYPE_CHECKING:
     from rxtemporal.core.batch import Int64s

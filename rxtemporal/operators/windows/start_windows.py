@@ -14,7 +14,7 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.due_queue import Queue
-from rxtemporal.engine.kept_keys import KeptKeys
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.open_rows import OpenEdges
 from rxtemporal.engine.rows import RowStore, grow
@@ -23,8 +23,7 @@ from rxtemporal.operators.windows.aggregates import Changes
 from rxtemporal.operators.windows.bounds import NO_TIMES, Windows
 from rxtemporal.operators.windows.field_values import ResultTypes, make_arrays
 from rxtemporal.operators.windows.kernels.changes import BITS
-from rxtemporal.operators.windows.kernels.counts import find_oldest
-from rxtemporal.operators.windows.kernels.starts import follow_links
+from rxtemporal.operators.windows.kernels.starts import find_oldest, follow_links
 from rxtemporal.operators.windows.results import ResultRows, WindowResults
 from rxtemporal.operators.windows.rows import Contents
 

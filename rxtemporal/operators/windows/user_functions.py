@@ -14,7 +14,7 @@ from rxtemporal.core import columns as core
 from rxtemporal.core.columns import Columns, make_column
 from rxtemporal.core.events import IntervalEvent
 from rxtemporal.core.schema import can_hold
-from rxtemporal.engine.kept_keys import KeptKeys
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.rows import Column
 from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import SchemaError

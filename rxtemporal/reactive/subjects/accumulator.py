@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, EventShape, RowEvent
@@ -11,7 +13,6 @@ from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent, LateReason, judge, measure_lateness
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.reactive.subjects.inputs import CLOCK_CTIS, SourceState
-from rxtemporal.reactive.subjects.loaders import load_batch_rules
 from rxtemporal.reactive.subjects.transform import TransformSubject
 
 if TYPE_CHECKING:
@@ -19,6 +20,22 @@ if TYPE_CHECKING:
     from rxtemporal.ingress.event_run import EventRun
     from rxtemporal.reactive.subjects.batches import JudgedRows
     from rxtemporal.reactive.subjects.rows import SubjectRows
+
+
+@cache
+def load_batch_type() -> type[EventBatch]:
+    """Return the class of batches: none is the first to load what it is made of."""
+    from rxtemporal.core.batch import EventBatch
+
+    return EventBatch
+
+
+@cache
+def load_batch_rules() -> ModuleType:
+    """Return the functions that take batches: no subject loads compiled code before it gets one."""
+    from rxtemporal.reactive.subjects import batches
+
+    return batches
 
 
 class Accumulator:

@@ -32,7 +32,7 @@ from rxtemporal.reactive.subscriber import (
 )
 
 if TYPE_CHECKING:
-    from rxtemporal.reactive.subjects.run_feed import RunFeed
+    from rxtemporal.reactive.subjects.front import RunFeed
 
 # fewer events are judged one by one: columns would cost more
 LEAST = 48

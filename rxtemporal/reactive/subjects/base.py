@@ -18,18 +18,16 @@ from rxtemporal.core.events import (
 from rxtemporal.core.spans import Span, span
 from rxtemporal.errors import ArgumentError, EventError, ProcessEndedError
 from rxtemporal.ingress.clock_guard import ClockGuard
-from rxtemporal.ingress.input_stats import check_name
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent
+from rxtemporal.ingress.pushed_inputs import check_name
 from rxtemporal.ingress.settings import AdvanceTimePolicy, WhenAhead, check_ahead
 from rxtemporal.reactive.clock import Clock
-from rxtemporal.reactive.subjects.accumulator import Accumulator
+from rxtemporal.reactive.subjects.accumulator import Accumulator, load_batch_rules, load_batch_type
 from rxtemporal.reactive.subjects.inputs import OWN, Input, SourceState, SubjectStats
-from rxtemporal.reactive.subjects.loaders import load_batch_rules, load_batch_type
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext, RunObserver
 
 if TYPE_CHECKING:
-    from rxtemporal.reactive.subjects.front import SubjectFront
-    from rxtemporal.reactive.subjects.run_feed import RunFeed
+    from rxtemporal.reactive.subjects.front import RunFeed, SubjectFront
 
 Self = TypeVar("Self", bound="CtiSubject")
 
@@ -198,7 +196,7 @@ class CtiSubject(Observable[Any]):
     def _feed(self, observer: RunObserver) -> RunFeed:
         """Return the subscriber for a run with an event log."""
         # a subject without such a run loads nothing of it
-        from rxtemporal.reactive.subjects.run_feed import RunFeed
+        from rxtemporal.reactive.subjects.front import RunFeed
 
         self._has_runs = True
         return RunFeed(observer, self._accumulator, self._failures)

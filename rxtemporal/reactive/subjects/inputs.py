@@ -15,9 +15,9 @@ from rxtemporal.core.safe_text import show
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TimeLike, time_ticks
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.clock_guard import ClockOffset
-from rxtemporal.ingress.input_stats import SourceStats
 from rxtemporal.ingress.lateness import NO_CTI, LateReason, Opened
 from rxtemporal.ingress.open_rows import OpenRows
+from rxtemporal.ingress.pushed_inputs import SourceStats
 
 _log = get_logger(__name__)
 

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol
 
-from rxtemporal.runtime.listeners import INTERRUPT_PERIOD
-from rxtemporal.runtime.run_end import RunEnd
+from rxtemporal.runtime.run_end import INTERRUPT_PERIOD, RunEnd
 
 Deliver = Callable[[Exception], None]
 

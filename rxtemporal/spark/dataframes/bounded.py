@@ -11,8 +11,7 @@ from rxtemporal.core.batch import START
 from rxtemporal.core.time_forms import Unit
 from rxtemporal.engine.codec import load_frame
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
-from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
-from rxtemporal.ingress.settings import AdvanceTimeSettings
+from rxtemporal.ingress.settings import AdvanceTime, AdvanceTimeSettings, read_advance_time
 from rxtemporal.ingress.sources import FrameSource
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.streamable import Streamable

@@ -10,19 +10,164 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.errors import BindingError, JavaError
 from rxtemporal.spark.jvm.java import Java, find_java
-from rxtemporal.spark.jvm.settings import is_local, launch_variables, merge_settings
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-log = get_logger(__name__)
 
+_MEGABYTE = 1 << 20
+# A quarter, Java's own default: the rest is for the query, Spark's Python processes and the file
+# cache, and two sinks fit. Not below Spark's own default, with which sorts begin to spill and large
+# plans to fail; not above the needs of micro-batches, since a heap that may grow is not collected.
+SHARE, LEAST, MOST = 4, 1024, 4096
+
+
+def driver_memory(root: Path = Path("/")) -> str:
+    """Return the size of the heap in the form of Spark's setting ``spark.driver.memory``.
+
+    A quarter of the usable memory, at least 1 GB and at most 4 GB.
+    """
+    return f"{min(max(usable_memory(root) // SHARE // _MEGABYTE, LEAST), MOST)}m"
+
+
+def usable_memory(root: Path = Path("/")) -> int:
+    """Return how many bytes this process may use: the machine's, or fewer in a limited container.
+
+    ``root`` is the folder that contains ``proc`` and ``sys``.
+    """
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min([physical, *_read_limits(root)])
+
+
+def _read_limits(root: Path) -> Iterator[int]:
+    """Yield the limits of this process's control group and of its parents (Linux)."""
+    for base, name, group in _list_groups(root):
+        # inside a container its own group is at the top, whatever its path is called outside
+        for part in [group, *group.parents]:
+            try:
+                limit = (base / part / name).read_text(encoding="ascii").strip()
+            except OSError:
+                continue
+            if limit.isdigit():
+                yield int(limit)
+
+
+def _list_groups(root: Path) -> Iterator[tuple[Path, str, Path]]:
+    """Yield the root of the memory limits, the name of their file, and this process's group."""
+    mounts = root / "sys" / "fs" / "cgroup"
+    try:
+        lines = (root / "proc" / "self" / "cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        inside = Path(group.lstrip("/"))
+        if not controllers:  # the second version has one tree for all
+            yield mounts, "memory.max", inside
+        elif "memory" in controllers.split(","):
+            yield mounts / "memory", "memory.limit_in_bytes", inside
+
+
+# More cores than this do not make small micro-batches faster, and each one costs Python workers.
+MOST_CORES = 8
+# For runs of seconds only: Java starts faster, and Spark's own operators run at half their speed.
+SHORT_RUN = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
+# The state store that a stateful streaming query in Python needs.
+STATE_STORE = (
+    "spark.sql.streaming.stateStore.providerClass",
+    "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+)
+_EVERYWHERE = {
+    "spark.app.name": "rxtemporal",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    **dict([STATE_STORE]),
+}
+# what a Java process has been started with; its own settings say it, and no session changes it
+_OF_JAVA = {
+    "spark.driver.memory",
+    "spark.driver.defaultJavaOptions",
+    "spark.driver.extraJavaOptions",
+    "spark.driver.extraClassPath",
+    "spark.driver.extraLibraryPath",
+}
+# spark-submit sets these for a session without a program, unless others are given
+_OF_SHELL = {"spark.app.name": "pyspark-shell", "spark.ui.showConsoleProgress": "true"}
+
+
+def is_local(master: str) -> bool:
+    """Return True if Spark runs on this machine only."""
+    return master.startswith("local")
+
+
+def launch_variables() -> dict[str, str]:
+    """Return defaults that are needed when the Java process starts, as environment variables.
+
+    Spark reads variables last: its files, the arguments of spark-submit and settings win over them.
+    """
+    return {
+        "MASTER": f"local[{_count_cores()}]",
+        # Spark's own default is 1 GB on every machine
+        "SPARK_DRIVER_MEMORY": driver_memory(),
+    }
+
+
+def merge_settings(outside: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a new session.
+
+    As everywhere in Spark, settings ``given`` in the program win over those from ``outside``:
+    spark-submit's, and before them those of spark-defaults. Defaults fill in what is missing.
+    Those for a local session are left out on a cluster: the driver's address and its paths mean
+    nothing to other machines, and a cluster has its own number of partitions and file systems.
+    """
+    outside = {name: value for name, value in outside.items() if _OF_SHELL.get(name) != value}
+    given = {name: value for name, value in given.items() if name not in _OF_JAVA}
+    chosen = {**_EVERYWHERE, **outside, **given}
+    return {**_local_defaults(), **chosen} if is_local(chosen["spark.master"]) else chosen
+
+
+def _local_defaults() -> dict[str, str]:
+    # Workers find this package where this process found it. What is installed they find anyway,
+    # and site-packages on the path would confuse another Python.
+    package = Path(__file__).resolve().parents[3]
+    checkout = [] if package.name in ("site-packages", "dist-packages") else [str(package)]
+    path = os.pathsep.join([*checkout, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executorEnv.PYTHONPATH": path,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(_count_cores()),
+        # Spark's default runs the program readlink each time it renames a file on a disk, which
+        # costs 100 ms and more a micro-batch. This renames at once, as atomically as the file
+        # system does: on disks wholly.
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            "org.apache.spark.sql.execution.streaming.checkpointing"
+            ".FileSystemBasedCheckpointFileManager"
+        ),
+    }
+
+
+def _count_cores() -> int:
+    """Return how many cores a local session uses."""
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    return min(cores, MOST_CORES)
+
+
+log = get_logger(__name__)
 # by this variable a program knows the Java process that spark-submit has started it from
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _starting = threading.RLock()

@@ -12,8 +12,7 @@ from rxtemporal.core.batch import END, START
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.time_forms import Unit, check_unit
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, SchemaError
-from rxtemporal.ingress.advance_time import AdvanceTime, read_advance_time
-from rxtemporal.ingress.settings import AdvanceTimeSettings
+from rxtemporal.ingress.settings import AdvanceTime, AdvanceTimeSettings, read_advance_time
 from rxtemporal.spark.schema import arrow_schema, quote_name
 
 if TYPE_CHECKING:

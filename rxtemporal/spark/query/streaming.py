@@ -6,27 +6,127 @@ which have the state. Final results are unpacked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from rxtemporal.errors import AdvanceTimeError, BindingError
+import polars as pl
+from pyspark.sql.streaming import StatefulProcessor
+
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.engine.codec import dumps, load_frame, loads
+from rxtemporal.errors import AdvanceTimeError, BindingError, CheckpointError
+from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.lateness import LateReason
+from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.operators.fingerprint import Fingerprints
 from rxtemporal.operators.operator import Keys
 from rxtemporal.runtime.stepper import Stepwise
-from rxtemporal.spark.jvm.settings import STATE_STORE
-from rxtemporal.spark.query.bounded_bucket import InputReader
-from rxtemporal.spark.query.columns import assign_buckets
+from rxtemporal.spark.jvm.session import STATE_STORE
+from rxtemporal.spark.query.bounded_bucket import InputReader, admit_rows
+from rxtemporal.spark.query.columns import ENDS, STARTS, assign_buckets
 from rxtemporal.spark.query.cti_column import MicroBatchCti
 from rxtemporal.spark.query.inputs import DataFrameInput
 from rxtemporal.spark.query.job import Job
-from rxtemporal.spark.query.packing import PACKED, BucketPacker, unpack
-from rxtemporal.spark.query.streaming_bucket import RESULT, BucketWork, QueryFingerprint
-from rxtemporal.spark.query.streaming_door import COUNTS, DoorWork
+from rxtemporal.spark.query.packing import PACKED, BucketPacker, pack_buckets, unpack
+from rxtemporal.spark.query.streaming_bucket import (
+    ANEW,
+    RESULT,
+    BucketWork,
+    QueryFingerprint,
+    Received,
+)
 from rxtemporal.spark.schema import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+_STATE = "data binary"
+
+
+class BucketProcessor(StatefulProcessor):  # type: ignore[misc]
+    """Processor with one value of bytes for each bucket.
+
+    ``work``, pickled, is called with the bytes of the last micro-batch, or None, and with the new
+    rows (the number of an input, a CTI, packed rows); it returns new bytes and columns by name.
+    """
+
+    def __init__(self, work: bytes) -> None:
+        self._work = work
+
+    def init(self, handle: Any) -> None:
+        """Open the state."""
+        self._state = handle.getValueState("state", _STATE)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        """Yield one micro-batch's results for one bucket; the names are Spark's."""
+        import pickle
+
+        import pandas as pd
+
+        saved = bytes(self._state.get()[0]) if self._state.exists() else None
+        state, results = pickle.loads(self._work)(saved, _list_rows(rows))
+        self._state.update((state,))
+        yield pd.DataFrame(results)
+
+    def close(self) -> None:
+        """Do nothing; there is nothing to close."""
+
+
+def _list_rows(frames: Iterator[Any]) -> Iterable[tuple[int, int, bytes]]:
+    for frame in frames:
+        yield from zip(frame["input"].tolist(), frame["cti"].tolist(), frame["data"], strict=True)
+
+
+# counts of accepted and late events in all micro-batches so far; lateness is in ticks
+COUNTS = ("events", "dropped", "adjusted", "largest_lateness")
+
+
+@dataclasses.dataclass(frozen=True)
+class DoorWork:
+    """Door over one input; rows of a micro-batch pass it in the order of some columns."""
+
+    reader: InputReader
+    settings: AdvanceTimeSettings
+    order: tuple[str, ...]
+    buckets: int
+
+    def __call__(self, saved: bytes | None, received: Received) -> tuple[bytes, dict[str, Any]]:
+        """Return the new state, and the accepted rows, packed, with the CTI after them.
+
+        Each packed row has the counts of late events since the start of the checkpoint.
+        """
+        door = Door(self.settings, self.reader.name)
+        if saved is not None:
+            door = load_door(door, saved)
+        rows = pl.concat([load_frame(data) for _, _, data in received])
+        accepted = admit_rows(door, self.reader, rows.sort(*self.order, STARTS, ENDS))
+        cti = max(door.cti, MIN_TIME)
+        packed = pack_buckets(self.reader.number, accepted.drop(*self.order), cti, self.buckets)
+        late = door.late[LateReason.DROPPED], door.late[LateReason.ADJUSTED]
+        counts = zip(COUNTS, (door.events, *late, door.largest_lateness), strict=True)
+        counted = packed.with_columns(pl.lit(n, pl.Int64).alias(name) for name, n in counts)
+        return save_door(door), counted.to_dict(as_series=False)
+
+
+def save_door(door: Door) -> bytes:
+    """Return the state of a door without open rows, with its counts of late events."""
+    return dumps("door", [repr(door.settings), door.save()])
+
+
+def load_door(door: Door, data: bytes) -> Door:
+    """Return a door that resumes from the result of ``save_door``, with the same settings."""
+    settings, saved = loads("door", data, "the state in this checkpoint", ANEW)
+    if settings != repr(door.settings):
+        raise CheckpointError(
+            f"advance_time= of {door.source!r} has changed since this checkpoint was begun: it was "
+            f"{settings}, and here it is {door.settings!r}. Hint: continue with the earlier "
+            f"settings, {ANEW}."
+        )
+    door.load(saved)
+    return door
 
 
 def run_streaming(job: Job) -> DataFrame:
@@ -49,8 +149,6 @@ def run_streaming(job: Job) -> DataFrame:
 def _process(rows: DataFrame, work: Any, schema: str) -> DataFrame:
     """Return the results of some work on packed rows, with a state for each bucket."""
     from pyspark import cloudpickle
-
-    from rxtemporal.spark.query.stateful_processor import BucketProcessor
 
     processor = BucketProcessor(cloudpickle.dumps(work))
     return rows.groupBy("bucket").transformWithStateInPandas(processor, schema, "Append", "None")

@@ -12,9 +12,8 @@ from rxtemporal.errors import RxTemporalError, SpoolError
 from rxtemporal.spark.jvm.callbacks import write_batches
 from rxtemporal.spark.jvm.liveness import explain_java_exit
 from rxtemporal.spark.jvm.session import open_session
-from rxtemporal.spark.sink.checkpoint import committed_segment, last_segment
 from rxtemporal.spark.sink.pid_file import claim, leave, note
-from rxtemporal.spark.sink.retry import retry_after
+from rxtemporal.spark.sink.spool_source import committed_segment, last_segment
 from rxtemporal.spark.sink.worker import (
     SAFE,
     Listener,
@@ -25,6 +24,7 @@ from rxtemporal.spark.sink.worker import (
     Started,
     WorkerExit,
     driver_lock,
+    retry_after,
 )
 from rxtemporal.spark.targets.target import Writer, writer_for
 

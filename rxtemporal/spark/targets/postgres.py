@@ -13,12 +13,50 @@ import polars as pl
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SpoolError
-from rxtemporal.spark.targets.postgres_types import as_text, find_postgres_type
 from rxtemporal.spark.targets.target import DIRECT, EDGE, STATE, Origin, Writer
 from rxtemporal.storage.segments import SEGMENT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+_TYPES: dict[type[pl.DataType], str] = {
+    pl.Boolean: "boolean",
+    pl.Int8: "smallint",
+    pl.Int16: "smallint",
+    pl.Int32: "integer",
+    pl.Int64: "bigint",
+    pl.Float32: "real",
+    pl.Float64: "double precision",
+    pl.String: "text",
+    pl.Binary: "bytea",
+    pl.Date: "date",
+    pl.Duration: "interval",
+    pl.Null: "text",
+}
+
+
+def as_text(column: pl.Series) -> pl.Series:
+    """Return a column as text that PostgreSQL reads from CSV."""
+    if isinstance(column.dtype, pl.Datetime):
+        zone = "%:z" if column.dtype.time_zone is not None else ""
+        return column.dt.strftime(f"%Y-%m-%d %H:%M:%S%.6f{zone}")
+    if column.dtype == pl.Binary:
+        return ("\\x" + column.bin.encode("hex")).alias(column.name)
+    if isinstance(column.dtype, pl.Duration):
+        microseconds = column.dt.total_microseconds().cast(pl.String)
+        return (microseconds + " microseconds").alias(column.name)
+    return column
+
+
+def find_postgres_type(dtype: pl.DataType) -> str:
+    """Return the type of a payload field's column."""
+    if isinstance(dtype, pl.Datetime):
+        return "timestamptz" if dtype.time_zone is not None else "timestamp"
+    if isinstance(dtype, pl.Decimal):
+        return f"numeric({dtype.precision or 38}, {dtype.scale})"
+    return _TYPES[type(dtype)]
+
 
 # the ledger of all queries of a database, and in edge shape the column with a row's query
 LEDGER, QUERY = "rxtemporal_ledger", "_query"

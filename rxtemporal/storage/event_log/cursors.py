@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -17,10 +17,11 @@ from rxtemporal.core.payload_rows import list_payloads
 from rxtemporal.core.schema import conform
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.errors import SourceError
-from rxtemporal.ingress.source import Cursor, Item, OutsideCti, Sent, SentRows
+from rxtemporal.ingress.source import Cursor, Item, OutsideCti, Sent, SentRows, StreamSource
+from rxtemporal.ingress.sources import SIZED_ROWS
+from rxtemporal.storage.event_log.columns import Senders
 from rxtemporal.storage.event_log.layout import KINDS
-from rxtemporal.storage.event_log.reader import StreamRecords
-from rxtemporal.storage.event_log.senders import Senders
+from rxtemporal.storage.event_log.reader import Recording, StreamRecords
 
 Codes: TypeAlias = npt.NDArray[np.uint8]
 
@@ -33,10 +34,8 @@ def _codes(**same: str) -> Codes:
 
 _AS_ROWS = _codes(point="row", interval="row")
 _AS_EVENTS = _codes(interval="point", start="point", end="point", cti="point")
-
 # completed, failed
 _LAST = KINDS.categories.to_list().index("completed")
-
 _MAKES: list[Callable[[Time, int, Any, Callable[[int], Time]], Event]] = [
     lambda start, end, payload, form: PointEvent(start, payload),
     lambda start, end, payload, form: IntervalEvent(start, form(end), payload),
@@ -208,3 +207,39 @@ class RecordedCursor(Cursor):
         return SourceError(
             f"stream {facts.name!r} had failed when it was recorded: {facts.failed or 'unknown'}"
         )
+
+
+# the kinds of record that can be rows of a batch
+_COMPLETE = {"point", "interval", "outside", "completed", "failed"}
+
+
+class RecordedSource(StreamSource):
+    """One stream of a recording. In one run, all its streams are read in the recorded order.
+
+    The recording of a silent stream has the CTIs of its heartbeat or idle time.
+    """
+
+    bounded = True
+    resumes = False
+    replays = True
+
+    def __init__(self, recording: Recording, number: int) -> None:
+        self.recording = recording
+        self.number = number
+        self.records = recording.streams[number]
+        facts = self.records.facts
+        self.name = facts.name
+        self.settings = facts.settings
+        self.delays_ctis = facts.delays_ctis
+        self.schema = self.records.schema
+        self.time = facts.time
+        kinds = set(facts.kinds)
+        # verdicts are the same for columns, and faster
+        self.in_columns = facts.columns or kinds <= _COMPLETE
+        self.min_rows = 1 if self.in_columns or "row" in kinds else SIZED_ROWS
+        # the other streams of the recording by name; those whose CTIs are imported are read, too
+        self.beside: Mapping[str, Any] = {}
+
+    def open(self, position: Any = None) -> RecordedCursor:
+        """Return a cursor at the beginning."""
+        return RecordedCursor(self.records, self.schema, as_rows=self.in_columns)

@@ -18,10 +18,16 @@ from rxtemporal.core.time_forms import find_time_form
 from rxtemporal.engine.codec import dump_frame
 from rxtemporal.errors import SpoolError
 from rxtemporal.ingress.source import Sent, SentRows
-from rxtemporal.storage.event_log.columns import Item, Mark, Rows, find_kinds, to_frame
+from rxtemporal.storage.event_log.columns import (
+    Item,
+    Mark,
+    PlainRecords,
+    Rows,
+    find_kinds,
+    get_event,
+    to_frame,
+)
 from rxtemporal.storage.event_log.layout import StreamFacts
-from rxtemporal.storage.event_log.plain_records import PlainRecords
-from rxtemporal.storage.event_log.senders import get_event
 
 # an entry of so many records is compressed
 COMPRESSED_ROWS = 1_024

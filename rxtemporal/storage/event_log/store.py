@@ -17,6 +17,7 @@ import polars as pl
 from rxtemporal.core.turns import FairLock
 from rxtemporal.engine.codec import Chunk, dump_frame
 from rxtemporal.errors import CheckpointError, SpoolError
+from rxtemporal.storage.event_log.columns import load_records
 from rxtemporal.storage.event_log.database import (
     Database,
     ExplainedErrors,
@@ -28,13 +29,7 @@ from rxtemporal.storage.event_log.database import (
     wal_path,
 )
 from rxtemporal.storage.event_log.layout import StreamFacts
-from rxtemporal.storage.event_log.plain_records import load_records
 from rxtemporal.storage.event_log.record_count import CountFile, RecordCount, load_count
-from rxtemporal.storage.event_log.storage_diagnostics import (
-    SavedState,
-    StorageDiagnostics,
-    diagnose_storage,
-)
 from rxtemporal.storage.event_log.stored_log import (
     FILE,
     FORMAT,
@@ -46,8 +41,13 @@ from rxtemporal.storage.event_log.stored_log import (
     dump_runs,
     load_runs,
 )
-from rxtemporal.storage.event_log.verification import verify
-from rxtemporal.storage.event_log.wal import is_damaged
+from rxtemporal.storage.event_log.verification import (
+    SavedState,
+    StorageDiagnostics,
+    diagnose_storage,
+    is_damaged,
+    verify,
+)
 from rxtemporal.storage.files import (
     WriterLock,
     make_folder,

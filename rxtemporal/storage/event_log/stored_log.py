@@ -49,9 +49,9 @@ import polars as pl
 
 from rxtemporal.engine.codec import load_frame
 from rxtemporal.errors import CheckpointError
+from rxtemporal.storage.event_log.columns import load_records
 from rxtemporal.storage.event_log.database import Database, damage_error
 from rxtemporal.storage.event_log.layout import ORDER_FIELDS, StreamFacts
-from rxtemporal.storage.event_log.plain_records import load_records
 
 FILE = "run.sqlite"
 FORMAT = 3

@@ -7,7 +7,6 @@ leave out what is damaged, and say what it was.
 from __future__ import annotations
 
 from rxtemporal.storage.salvage.inspection import Inspection
-from rxtemporal.storage.salvage.reports import inspect, salvage
-from rxtemporal.storage.salvage.spool_inspection import find_spool, inspect_spool
+from rxtemporal.storage.salvage.reports import find_spool, inspect, inspect_spool, salvage
 
 __all__ = ["Inspection", "find_spool", "inspect", "inspect_spool", "salvage"]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from rxtemporal.core.ticks import describe
 from rxtemporal.errors import RxTemporalError, SpoolError
 from rxtemporal.storage.event_log.database import (
     aside_wal,
@@ -18,24 +19,61 @@ from rxtemporal.storage.event_log.database import (
 )
 from rxtemporal.storage.event_log.layout import HEADER
 from rxtemporal.storage.event_log.record_count import count_path, load_count
-from rxtemporal.storage.event_log.recorded_segments import RecordedSegments
+from rxtemporal.storage.event_log.recorder import RecordedSegments
 from rxtemporal.storage.event_log.stored_log import FILE, StoredLog
-from rxtemporal.storage.event_log.verification import verify
-from rxtemporal.storage.event_log.wal import is_damaged
+from rxtemporal.storage.event_log.verification import is_damaged, verify
 from rxtemporal.storage.files import report_errors
 from rxtemporal.storage.salvage.inspection import Inspection
 from rxtemporal.storage.salvage.log_salvage import (
     LogSalvage,
     copy_log,
+    copy_pages,
     describe_log,
     make_title,
 )
-from rxtemporal.storage.salvage.page_copy import copy_pages
 from rxtemporal.storage.salvage.recording_salvage import (
     RecordingSalvage,
     copy_recording,
     describe_recording,
 )
+from rxtemporal.storage.segments import SegmentFolder
+
+SPOOL_HEADER = "spool.json"
+
+
+def find_spool(path: Path) -> Path | None:
+    """Return the folder of the spool at a path or in the folder of a ``SparkSink``; else None."""
+    places = (path, path / "spool")
+    return next((place for place in places if (place / SPOOL_HEADER).exists()), None)
+
+
+def inspect_spool(path: Path) -> Inspection:
+    """Read the segments of a spool that have not been discarded, and return what was found.
+
+    ``records`` counts their rows.
+    """
+    folder = SegmentFolder(path)
+    try:
+        header = folder.header()
+        mark, last = folder.bounds()
+        cti = describe(folder.describe(last).cti) if last else "none yet"
+    except SpoolError as error:
+        return Inspection(f"spool {path}", [], str(error), ["all of it"], 0)
+    rows, damage, lost = 0, "", []
+    for number in range(mark + 1, last + 1):
+        try:
+            folder.content(number)
+            rows += folder.describe(number).rows
+        except SpoolError as error:
+            damage = damage or str(error)
+            lost.append(f"segment {number}")
+    facts = [
+        f"fields: {', '.join(folder.read(last).columns)}" if last > mark and not lost else "",
+        f"segments: {last - mark:,} wait to be read, {mark:,} were read and are discarded",
+        f"CTI: {cti}",
+    ]
+    title = f"spool of query {header['query']!r}"
+    return Inspection(title, [fact for fact in facts if fact], damage, lost, rows)
 
 
 def inspect(path: Path) -> Inspection:

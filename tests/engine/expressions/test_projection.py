@@ -7,9 +7,7 @@ import polars as pl
 import pytest
 
 from rxtemporal.core.columns import Columns, SeriesColumn
-from rxtemporal.engine.expressions.evaluator import Evaluator
-from rxtemporal.engine.expressions.predicate import Predicate
-from rxtemporal.engine.expressions.projection import Projection
+from rxtemporal.engine.expressions.evaluator import Evaluator, Predicate, Projection
 
 SCHEMA = pl.Schema({"x": pl.Float64(), "flag": pl.Boolean(), "text": pl.String()})
 FRAME = pl.DataFrame({"x": [1.0, None], "flag": [None, True], "text": ["ab", None]}, SCHEMA)
