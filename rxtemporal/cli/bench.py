@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from reactivex.subject import Subject
 
+from rxtemporal.cli.options import INTERRUPTED, add_file_options, list_file_options, parse_seconds
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti, EventShape
 from rxtemporal.core.ticks import MAX_TIME
@@ -28,7 +32,6 @@ SIZES = (64, 1_024, 65_536)
 # events whose latency is measured, at most
 SINGLE = 20_000
 REST = "sources, results"
-
 Query = Callable[..., Any]
 Pushes = Sequence[tuple[str, int, Sequence[Any]]]
 
@@ -275,3 +278,56 @@ def describe(rates: Sequence[Rate], latency: Latency) -> Iterator[str]:
         f"p50 {latency.middle * 1e6:,.0f} µs, p99 {latency.high * 1e6:,.0f} µs, "
         f"of {latency.events:,} events"
     )
+
+
+DESCRIPTION = (
+    "Reads the inputs into memory, and runs a query over them in batches of 64, "
+    "1,024 and 65,536 rows and event by event, with a CTI after each. Prints rows per second, "
+    "the share of time of each operator, and the latency of one event. The results of the "
+    "query are discarded."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
+    parser.add_argument(
+        "query", metavar="MODULE:FUNCTION",
+        help="the query, as in `rxtemporal replay`: a function of streams (or FILE.py:FUNCTION)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--input", type=Path, nargs="+", required=True, metavar="PATH",
+        help="folder of a recording, or a file (.csv, .json, .jsonl, .ndjson, .parquet)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seconds", type=parse_seconds, default=3.0, metavar="N",
+        help="limit of each single run, of which there are about 16 (default: %(default)g)",
+    )  # fmt: skip
+    add_file_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; Ctrl-C ends it."""
+    from rxtemporal.cli.inputs import FileOptions, find_query, open_streams
+    from rxtemporal.cli.progress import is_watched
+
+    def report(words: str) -> None:
+        if is_watched():
+            print(words, file=sys.stderr, flush=True)
+
+    files = FileOptions(*list_file_options(options))
+    query = find_query(options.query, "the query")
+    try:
+        report("reading the input …")
+        bench = Bench(query, open_streams(options.input, files), options.seconds)
+        print(f"{options.query} over {bench.rows:,} rows")
+        rates = []
+        for size in bench.sizes:
+            report(f"measuring batches of {size:,} rows …")
+            rates.append(bench.measure_rate(size))
+        report("measuring single events …")
+        latency = bench.measure_latency()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    for line in describe(rates, latency):
+        print(line)
+    return 0

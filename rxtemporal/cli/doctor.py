@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
 import platform
@@ -191,3 +192,27 @@ def _checkpoint(checkpoint: Path, mark: int, last: int) -> Finding:
 def _report_error(name: str, error: SpoolError) -> Finding:
     detail, _, advice = str(error).partition(" Hint: ")
     return Finding(name, False, detail, advice)
+
+
+DESCRIPTION = (
+    "Checks what a run needs: Python, packages, Java and, if PATH is given, the "
+    "disk and the spool there. Says what to do about each problem. Spark and the other extras "
+    "are optional; with PATH Spark is not."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
+    parser.add_argument("path", type=Path, nargs="?", metavar="PATH", help="path of a SparkSink")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit status."""
+    findings = examine(options.path)
+    for finding in findings:
+        mark = "ok " if finding.ok else "BAD" if finding.bad else "no "
+        print(f"{mark}  {finding.name:<12} {finding.detail}")
+        if not finding.ok and finding.advice:
+            for_whom = "if you need it: " if finding.optional else ""
+            print(f"     {'':<12} {for_whom}{finding.advice}")
+    return 1 if any(finding.bad for finding in findings) else 0

@@ -4,51 +4,38 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rxtemporal import __version__
-from rxtemporal.cli import tap, top
-from rxtemporal.cli.commands import (
-    bench,
-    completion,
-    debug,
-    demo,
-    doctor,
-    explain,
-    inspect,
-    query,
-    rehearse,
-    replay,
-    serve,
-)
 from rxtemporal.cli.messages import describe_error_of_user, describe_os_error, name_options
 from rxtemporal.cli.options import INTERRUPTED
 from rxtemporal.errors import RxTemporalError
 
-# in the order of the help
-COMMANDS = (
-    demo.add_command,
-    query.add_command,
-    replay.add_command,
-    explain.add_command,
-    debug.add_command,
-    rehearse.add_command,
-    bench.add_command,
-    inspect.add_command,
-    doctor.add_command,
-    serve.add_command,
-    top.add_command,
-    tap.add_command,
-    completion.add_command,
-)
+# each is a module of this package, loaded when it is asked for
+COMMANDS = {
+    "demo": "merge the flight feeds of three airports and write the results into a Spark table",
+    "query": "look at files or a recording: their first rows, or those of an expression",
+    "replay": "run a query over a recording, or over CSV, JSON lines and Parquet files",
+    "explain": "print the plan of a query: its operators, what they hold, and the sources of time",
+    "debug": "write the event-flow page of a query: which events each row comes from, as HTML",
+    "rehearse": "compare the results of two queries over a recording, and find a better delay",
+    "bench": "measure a query: rows per second, share of each operator, latency",
+    "inspect": "check an event log, a checkpoint, a recording or a spool, and copy what is whole",
+    "doctor": "check Python, Java, the disk and a spool",
+    "serve": "serve an application over HTTP, with a receipt for pushed rows",
+    "top": "watch a server live: its streams, late events, and stalled queries",
+    "tap": "print new results of a server's query, or new rows of its stream",
+    "completion": "print the completion of commands and options for bash, zsh or fish",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    parser = _parser()
+    parser = make_parser([each for each in arguments if each in COMMANDS][:1])
     if not arguments:
         parser.print_help()
         return 0
@@ -96,7 +83,8 @@ def _hint_option(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> s
     return ""
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser(commands: Iterable[str]) -> argparse.ArgumentParser:
+    """Return the parser of the command line, with the arguments of these commands."""
     parser = argparse.ArgumentParser(
         prog="rxtemporal",
         description="Temporal queries over late and out-of-order events, with final results.",
@@ -106,9 +94,14 @@ def _parser() -> argparse.ArgumentParser:
     shared.add_argument(
         "-v", "--verbose", action="count", default=0, help="log more: -v for steps, -vv for details"
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add_command in COMMANDS:
-        add_command(commands, shared)
+    parsers = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, summary in COMMANDS.items():
+        command = parsers.add_parser(name, parents=[shared], help=summary)
+        if name in commands:
+            module = importlib.import_module(f"rxtemporal.cli.{name}")
+            command.description = module.DESCRIPTION
+            command.set_defaults(run=module.run)
+            module.add_arguments(command)
     return parser
 
 

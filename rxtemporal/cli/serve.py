@@ -6,9 +6,10 @@ import argparse
 import inspect
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rxtemporal.cli.replay import load_module
+from rxtemporal.cli.inputs import load_module
 from rxtemporal.errors import ArgumentError, SourceError
 from rxtemporal.query.application import Application
 
@@ -16,7 +17,46 @@ if TYPE_CHECKING:
     from rxtemporal.serve import ServiceApp, Settings
 
 
-def serve(options: argparse.Namespace) -> int:
+DESCRIPTION = (
+    "Serves the streams and queries of an application over HTTP. Devices send rows "
+    "to POST /streams/NAME and get a receipt once the rows are on disk. Readers get results "
+    "from GET /queries/NAME/events. Without tokens only this machine may connect. SIGTERM "
+    "stops the service without loss, after saving a checkpoint; a second one ends it at once."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
+    parser.add_argument(
+        "application", nargs="?", metavar="FILE.py:NAME",
+        help="the application: a name in a file or a module (MODULE:NAME), which is an "
+        "rxt.Application, the result of serve.app(…), or a function that returns one of them",
+    )  # fmt: skip
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings, a TOML file")
+    parser.add_argument(
+        "--host", metavar="ADDRESS", help="address to listen on (default: 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--port", type=int, metavar="N", help="port; 0 takes a free one (default: 8000)"
+    )
+    parser.add_argument(
+        "--state", type=Path, metavar="FOLDER",
+        help="folder of the event log and the checkpoints; without one nothing is durable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--check", action="store_true",
+        help="print the effective settings without secrets, and do not serve",
+    )  # fmt: skip
+    parser.add_argument(
+        "--new-token", metavar="NAME",
+        help="print a new token on standard error, and its section for the settings",
+    )  # fmt: skip
+    demo = parser.add_argument_group("demonstration")
+    demo.add_argument("--demo", action="store_true", help="serve a house of sensors, with a page")
+    demo.add_argument("--no-devices", action="store_true", help="start no simulated devices")
+
+
+def run(options: argparse.Namespace) -> int:
     """Serve until a signal, or print what was asked for; return the exit status."""
     if options.new_token is not None:
         print_token(options.new_token)

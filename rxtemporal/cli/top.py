@@ -4,18 +4,60 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import UTC, datetime
+from email.message import Message
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
 
+from rxtemporal.cli.service_client import ServiceClient
 from rxtemporal.display.plain_text import align
 from rxtemporal.errors import RxTemporalError
 
-if TYPE_CHECKING:
-    from rxtemporal.cli.diagnostics_client import Answer, DiagnosticsClient
+
+class Answer(NamedTuple):
+    """Diagnostics of a server: when they came (of a monotonic clock), and its own clock then."""
+
+    content: dict[str, Any]
+    time: float
+    clock: datetime
+
+
+class DiagnosticsClient:
+    """Client of one server."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self._client = ServiceClient(url, token)
+        self.url = self._client.url
+
+    def get(self) -> Answer:
+        """Return the current diagnostics. ``RxTemporalError`` says why there are none."""
+        reply = self._client.get("/diagnostics")
+        return Answer(self._parse(reply.body), time.monotonic(), _find_clock(reply.headers))
+
+    def _parse(self, body: bytes) -> dict[str, Any]:
+        try:
+            content = json.loads(body)
+            content["service"]["counts"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise RxTemporalError(
+                f"what {self.url} answered are no diagnostics. "
+                "Hint: is this the address of rxtemporal serve?"
+            ) from error
+        return content  # type: ignore[no-any-return]
+
+
+def _find_clock(headers: Message) -> datetime:
+    """Return the server's clock, or this machine's if the server does not say."""
+    try:
+        return parsedate_to_datetime(headers["Date"]).astimezone(UTC)
+    except (TypeError, ValueError):
+        return datetime.now(UTC)
+
 
 # devices that the last table has: those furthest behind
 MOST_INPUTS = 10
@@ -37,29 +79,25 @@ class Board(NamedTuple):
     grids: list[Grid]
 
 
-def add_command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
-) -> None:
-    """Add the command to the command line."""
-    top = commands.add_parser(
-        "top",
-        parents=[shared],
-        help="watch a server live: its streams, late events, and stalled queries",
-        description="Shows the streams and queries of a server (rxtemporal serve): their CTIs, "
-        "late events, the stream that holds back each query, and the ten devices that are "
-        "furthest behind. Ctrl-C ends it.",
-    )
-    top.add_argument("url", metavar="URL", help="for example http://127.0.0.1:8000")
-    top.add_argument(
+DESCRIPTION = (
+    "Shows the streams and queries of a server (rxtemporal serve): their CTIs, "
+    "late events, the stream that holds back each query, and the ten devices that are "
+    "furthest behind. Ctrl-C ends it."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
+    parser.add_argument("url", metavar="URL", help="for example http://127.0.0.1:8000")
+    parser.add_argument(
         "--token", default=os.environ.get("RXTEMPORAL_TOKEN"), metavar="TOKEN",
         help="token with read = true (default: the environment variable RXTEMPORAL_TOKEN)",
     )  # fmt: skip
-    top.add_argument("--once", action="store_true", help="print once and exit")
-    top.add_argument(
+    parser.add_argument("--once", action="store_true", help="print once and exit")
+    parser.add_argument(
         "--every", type=_seconds, default=2.0, metavar="SECONDS",
         help="seconds between two updates (default: %(default)g)",
     )  # fmt: skip
-    top.set_defaults(run=run)
 
 
 def _seconds(text: str) -> float:
@@ -71,8 +109,6 @@ def _seconds(text: str) -> float:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; Ctrl-C is the usual end."""
-    from rxtemporal.cli.diagnostics_client import DiagnosticsClient
-
     client = DiagnosticsClient(options.url, options.token)
     with contextlib.suppress(KeyboardInterrupt):
         first = client.get()

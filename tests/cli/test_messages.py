@@ -89,7 +89,7 @@ def test_an_error_of_the_package_keeps_its_traceback(monkeypatch: pytest.MonkeyP
         int("x")
 
     fail.__code__ = fail.__code__.replace(co_filename=main.__code__.co_filename)
-    monkeypatch.setattr("rxtemporal.cli.replay.open_streams", fail)
+    monkeypatch.setattr("rxtemporal.cli.inputs.open_streams", fail)
     with pytest.raises(ValueError, match="invalid literal"):
         main(["replay", "fine.csv", "--query", "q.py:same"])
 
@@ -122,7 +122,7 @@ def test_an_interrupt_ends_every_command(monkeypatch: pytest.MonkeyPatch) -> Non
     def interrupt(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rxtemporal.cli.replay.find_query", interrupt)
+    monkeypatch.setattr("rxtemporal.cli.inputs.find_query", interrupt)
     assert main(["replay", "fine.csv", "--query", "q.py:same"]) == 130
     assert main(["explain", "q.py:same"]) == 130
 

@@ -120,7 +120,7 @@ def list_words(line: str) -> list[str]:
     """Return what bash offers at the end of a line."""
     words = line.split(" ")
     array = " ".join(f"'{word}'" for word in words)
-    script = f"COMP_WORDS=({array}); COMP_CWORD={len(words) - 1}; _rxtemporal; "
+    script = f"COMP_WORDS=({array}); COMP_CWORD={len(words) - 1}; _shtab_rxtemporal; "
     out = subprocess.run(
         ["bash", "-c", 'source script.sh; ' + script + 'printf "%s\\n" "${COMPREPLY[@]}"'],
         capture_output=True, text=True, check=True, timeout=60,

@@ -175,7 +175,7 @@ def test_a_lost_connection_continues_where_it_was(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half an event is no event: it comes again, and each row is printed once."""
-    monkeypatch.setattr("rxtemporal.cli.event_client._FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("rxtemporal.cli.tap._FIRST_PAUSE", 0.001)
     half = rows_event(9, {"x": 3})[:-1]
     with run_script(
         (200, b": keep-alive\n\n" + rows_event(5, {"x": 1}) + rows_event(7, {"x": 2}) + half),

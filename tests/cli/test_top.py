@@ -15,9 +15,8 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal.cli import top
-from rxtemporal.cli.diagnostics_client import Answer
 from rxtemporal.cli.main import main
-from rxtemporal.cli.top import list_lines, make_board
+from rxtemporal.cli.top import Answer, list_lines, make_board
 from rxtemporal.serve.health import describe
 from rxtemporal.serve.responses import dumps
 from rxtemporal.serve.service import Service

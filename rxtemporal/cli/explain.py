@@ -14,32 +14,28 @@ if TYPE_CHECKING:
     from rxtemporal.query.streamable import Streamable
 
 
-def add_command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
-) -> None:
-    """Add the command to the command line."""
-    explain = commands.add_parser(
-        "explain",
-        parents=[shared],
-        help="print the plan of a query: its operators, what they hold, and where time comes from",
-        description="Prints the plan of a query: for each operator its fields, the CTI that it "
-        "passes on, and what it holds. Without --input the fields of the streams are unknown.",
-    )
-    explain.add_argument(
+DESCRIPTION = (
+    "Prints the plan of a query: for each operator its fields, the CTI that it "
+    "passes on, and what it holds. Without --input the fields of the streams are unknown."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
+    parser.add_argument(
         "query", metavar="MODULE:NAME",
         help="a function of streams or a stream (or FILE.py:NAME)",
     )  # fmt: skip
-    explain.add_argument(
+    parser.add_argument(
         "--input", type=Path, nargs="+", default=[], metavar="PATH",
         help="folder of a recording, or a file (.csv, .json, .jsonl, .ndjson, .parquet)",
     )  # fmt: skip
-    add_file_options(explain)
-    explain.set_defaults(run=run)
+    add_file_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
-    from rxtemporal.cli.replay import FileOptions, find_query, open_streams
+    from rxtemporal.cli.inputs import FileOptions, find_query, open_streams
     from rxtemporal.query.bound_query import bind_query
     from rxtemporal.query.streamable import Streamable
 

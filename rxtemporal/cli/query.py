@@ -16,35 +16,31 @@ if TYPE_CHECKING:
     from rxtemporal.query.streamable import Streamable
 
 
-def add_command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
-) -> None:
-    """Add the command to the command line."""
-    query = commands.add_parser(
-        "query",
-        parents=[shared],
-        help="look at files or a recording: their first rows, or those of an expression",
-        description="Prints the first rows of a file, of a recording, or of a query over them. "
-        "The query is an expression in Python, in which each stream has its name (the file's, "
-        "without suffix; a single one is also called stream), for example "
-        "\"readings.tumbling_window('5m').aggregate(n=agg.count())\". col, agg, pl and rxt are "
-        "there, too.",
-    )
-    query.add_argument(
+DESCRIPTION = (
+    "Prints the first rows of a file, of a recording, or of a query over them. "
+    "The query is an expression in Python, in which each stream has its name (the file's, "
+    "without suffix; a single one is also called stream), for example "
+    "\"readings.tumbling_window('5m').aggregate(n=agg.count())\". col, agg, pl and rxt are "
+    "there, too."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
+    parser.add_argument(
         "paths", nargs="+", metavar="PATH",
         help="folder of a recording, or a file; the last one may be the expression",
     )  # fmt: skip
-    query.add_argument(
+    parser.add_argument(
         "--rows", type=parse_count, default=20, metavar="N",
         help="rows to print (default: %(default)d)",
     )  # fmt: skip
-    add_file_options(query)
-    query.set_defaults(run=run)
+    add_file_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
-    from rxtemporal.cli.replay import SUFFIXES, FileOptions, open_streams
+    from rxtemporal.cli.inputs import SUFFIXES, FileOptions, open_streams
     from rxtemporal.core.row_text import format_frame, get_width
 
     *paths, last = options.paths

@@ -10,37 +10,31 @@ from rxtemporal.errors import ArgumentError
 
 # lines of a table of --every
 MOST_LINES = 1_000
+DESCRIPTION = (
+    "Runs a recording through two queries and prints the rows in which their "
+    "results differ. For each recorded stream it says how many events were late, and which "
+    "delay would have lost none, or no more than --loss. Without queries it prints only this. "
+    "The exit status is 1 if the results differ."
+)
 
 
-def add_command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
-) -> None:
-    """Add the command to the command line."""
-    rehearse = commands.add_parser(
-        "rehearse",
-        parents=[shared],
-        help="compare the results of two queries over a recording, and find a better delay",
-        description="Runs a recording through two queries and prints the rows in which their "
-        "results differ. For each recorded stream it says how many events were late, and which "
-        "delay would have lost none, or no more than --loss. Without queries it prints only this. "
-        "The exit status is 1 if the results differ.",
-    )
-    rehearse.add_argument("path", type=Path, metavar="RECORDING", help="folder of a recording")
-    rehearse.add_argument(
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
+    parser.add_argument("path", type=Path, metavar="RECORDING", help="folder of a recording")
+    parser.add_argument(
         "--old", metavar="MODULE:FUNCTION", help="the query as it is (or FILE.py:FUNCTION)"
     )
-    rehearse.add_argument("--new", metavar="MODULE:FUNCTION", help="the changed query")
-    rehearse.add_argument(
+    parser.add_argument("--new", metavar="MODULE:FUNCTION", help="the changed query")
+    parser.add_argument(
         "--every", metavar="SPAN", help="count the rows of each span of time, for example 1h"
     )
-    rehearse.add_argument(
+    parser.add_argument(
         "--loss", type=parse_share, default=0.0, metavar="SHARE",
         help="share of the events that may be lost, for example 0.1%%",
     )  # fmt: skip
-    rehearse.add_argument(
+    parser.add_argument(
         "--out", type=Path, metavar="FILE.html", help="write the difference to a page, too"
     )
-    rehearse.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -61,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> bool:
-    from rxtemporal.cli.replay import find_query
+    from rxtemporal.cli.inputs import find_query
     from rxtemporal.core.row_text import format_frame, get_width
     from rxtemporal.testing.rehearsal import rehearse
 

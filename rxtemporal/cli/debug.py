@@ -12,32 +12,27 @@ from rxtemporal.cli.options import (
     list_file_options,
 )
 
+DESCRIPTION = (
+    "Runs a query over a recording (made with run(sink, record=PATH)) or over "
+    "files of rows, and writes one HTML page: the plan, a timeline of all rows, the causes and "
+    "effects of each, what came late. The page needs no network and can be shared; it contains "
+    "the rows."
+)
 
-def add_command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
-) -> None:
-    """Add the command to the command line."""
-    debug = commands.add_parser(
-        "debug",
-        parents=[shared],
-        help="write the event-flow page of a query: which events each row comes from, as HTML",
-        description="Runs a query over a recording (made with run(sink, record=PATH)) or over "
-        "files of rows, and writes one HTML page: the plan, a timeline of all rows, the causes and "
-        "effects of each, what came late. The page needs no network and can be shared; it contains "
-        "the rows.",
-    )
-    add_query_options(debug)
-    debug.add_argument(
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
+    add_query_options(parser)
+    parser.add_argument(
         "--out", type=Path, metavar="PAGE.html",
         help="the page (default: the name of the function, with .html)",
     )  # fmt: skip
-    add_file_options(debug)
-    debug.set_defaults(run=run)
+    add_file_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; Ctrl-C ends it."""
-    from rxtemporal.cli.replay import FileOptions, find_query, open_streams
+    from rxtemporal.cli.inputs import FileOptions, find_query, open_streams
     from rxtemporal.query.bound_query import apply_query
     from rxtemporal.query.event_flow import write_event_flow
 
