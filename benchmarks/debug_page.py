@@ -12,7 +12,7 @@ from typing import Any
 
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
-from rxtemporal.debug.page import build_page
+from rxtemporal.view.debug.page import build_page
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from flow_json import flow_text

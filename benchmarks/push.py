@@ -35,7 +35,7 @@ import polars as pl
 from reactivex.subject import Subject
 
 import rxtemporal as rxt
-from rxtemporal.runtime import checkpoint
+from rxtemporal.run import checkpoint
 
 SCHEMA = {"room": str, "temp": float}
 TASKS, THREADS, LIST, FRAME = 64, 16, 100, 10_000

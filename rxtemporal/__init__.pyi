@@ -167,7 +167,6 @@ from .ingress.source import (
     Source as Source,
 )
 from .ingress.verdict import Verdict as Verdict
-from .lineage.trace import Explanation as Explanation
 from .query import adapters as adapters
 from .query.application import (
     Application as Application,
@@ -239,7 +238,7 @@ from .reactive.subjects import (
 from .reactive.subjects import (
     TransformSubject as TransformSubject,
 )
-from .runtime.process import Process as Process
+from .run.process import Process as Process
 from .sinks import (
     Collect as Collect,
 )
@@ -252,5 +251,6 @@ from .sinks import (
 from .sinks import (
     Sink as Sink,
 )
+from .view.lineage.trace import Explanation as Explanation
 
 __version__: str

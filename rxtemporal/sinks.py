@@ -196,7 +196,7 @@ class Print(_ReadySink):
         self._error = error
 
     def _print(self, frame: pl.DataFrame) -> None:
-        from rxtemporal.display.plain_text import align, format_value, make_visible, measure_columns
+        from rxtemporal.text.plain_text import align, format_value, make_visible, measure_columns
 
         lines = [self._cells(row, format_value) for row in frame.iter_rows()]
         if not self._widths:

@@ -20,7 +20,7 @@ from rxtemporal.query.push_source import PushSource
 from rxtemporal.query.streamable import Streamable
 
 if TYPE_CHECKING:
-    from rxtemporal.runtime.push_entry import PushEntry
+    from rxtemporal.run.push_entry import PushEntry
 
 
 @explain_calls("from_mqtt('mqtt://localhost', 'sensors/#', schema={'temp': float})")

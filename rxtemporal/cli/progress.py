@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rxtemporal.operators.causes.lost_row import format_delay
-from rxtemporal.runtime.diagnostics import StreamDiagnostics
-from rxtemporal.runtime.process import Process
+from rxtemporal.run.diagnostics import StreamDiagnostics
+from rxtemporal.run.process import Process
 
 # senders of a stream that are named
 MOST_SENDERS = 5
@@ -68,7 +68,7 @@ def _describe_late(stream: StreamDiagnostics) -> str:
 @contextmanager
 def report_once() -> Iterator[None]:
     """Keep the log from telling of the error of a process, which the command itself reports."""
-    log = logging.getLogger("rxtemporal.runtime.process")
+    log = logging.getLogger("rxtemporal.run.process")
     before, log.disabled = log.disabled, True
     try:
         yield

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; the status says if the results are the same."""
-    from rxtemporal.lineage.delays import find_delays, list_lines
+    from rxtemporal.view.lineage.delays import find_delays, list_lines
 
     if (options.old is None) != (options.new is None):
         raise ArgumentError("rehearse takes --old and --new together. Hint: name both queries.")

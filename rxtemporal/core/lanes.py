@@ -11,10 +11,10 @@ import polars as pl
 
 from rxtemporal.core.row_text import format_rows
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, ticks
-from rxtemporal.display.html import MOST_ROWS, section, table
-from rxtemporal.display.plain_text import format_value, shorten
-from rxtemporal.display.timeline import Bar, Form, Lane, Timeline
-from rxtemporal.display.timeline_svg import timeline_svg
+from rxtemporal.text.html import MOST_ROWS, section, table
+from rxtemporal.text.plain_text import format_value, shorten
+from rxtemporal.text.timeline import Bar, Form, Lane, Timeline
+from rxtemporal.text.timeline_svg import timeline_svg
 
 # rows of a lane that are looked at; the others are counted
 MOST_LANE_BARS = 500

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from rxtemporal.display.plain_text import GAP, format_value, measure_columns, shorten, text_table
+from rxtemporal.text.plain_text import GAP, format_value, measure_columns, shorten, text_table
 
 # characters of a cell and columns of a table; what is longer ends in "…"
 MOST_CHARACTERS = 40

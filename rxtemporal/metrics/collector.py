@@ -10,7 +10,7 @@ from typing import TypeAlias
 from rxtemporal.errors import BindingError
 from rxtemporal.metrics.catalog import Metric, MetricKind
 from rxtemporal.metrics.samples import Histogram, Sample, Value, list_samples
-from rxtemporal.runtime.process import Process
+from rxtemporal.run.process import Process
 
 _Key: TypeAlias = tuple[Metric, tuple[str, ...]]
 

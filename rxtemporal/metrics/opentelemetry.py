@@ -11,7 +11,7 @@ from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.metrics.catalog import METRICS, Metric, MetricKind, list_bounds
 from rxtemporal.metrics.collector import Collector
 from rxtemporal.metrics.samples import Histogram, Sample
-from rxtemporal.runtime.process import Process
+from rxtemporal.run.process import Process
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, Observation

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND
 from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.metrics.catalog import METRICS, Metric
-from rxtemporal.runtime.diagnostics import (
+from rxtemporal.run.diagnostics import (
     Diagnostics,
     OperatorDiagnostics,
     QueryDiagnostics,

@@ -150,7 +150,7 @@ def _list_names(names: list[str]) -> str:
 
 def draw_plan(node: Node) -> str:
     """Return the picture of a plan: sources and operators with their fields and CTI rules."""
-    from rxtemporal.display.svg import PlanBox, plan_svg
+    from rxtemporal.text.svg import PlanBox, plan_svg
 
     nodes = node.list_nodes()
     numbers = {id(each): number for number, each in enumerate(nodes)}

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.ticks import ticks
-from rxtemporal.display.plain_text import shorten
 from rxtemporal.errors import ArgumentError, BindingError
+from rxtemporal.text.plain_text import shorten
 
 Path = str | os.PathLike[str] | None
 INK, GRID = "#3b4252", "#d7dbe2"

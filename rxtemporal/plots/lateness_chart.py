@@ -9,16 +9,16 @@ import numpy as np
 
 from rxtemporal.core.batch import Bools, Int64s, TimeForm
 from rxtemporal.core.spans import describe_span
-from rxtemporal.display.plain_text import shorten
-from rxtemporal.display.svg import COLORS
-from rxtemporal.display.svg import LATE as LATE_COLOR
 from rxtemporal.errors import ArgumentError
-from rxtemporal.lineage.capture import capture
-from rxtemporal.lineage.flow import Flow
 from rxtemporal.operators.causes.history import ADJUSTED, CTI, EDGE_END, LATE, Arrivals
 from rxtemporal.plots import figures
 from rxtemporal.plots.figures import GRID, INK, Path
 from rxtemporal.query.streamable import Streamable
+from rxtemporal.text.plain_text import shorten
+from rxtemporal.text.svg import COLORS
+from rxtemporal.text.svg import LATE as LATE_COLOR
+from rxtemporal.view.lineage.capture import capture
+from rxtemporal.view.lineage.flow import Flow
 
 # a second is the unit of datetimes on the axis, unless all is shorter or much longer
 _UNITS = ((86_400_000_000, "days"), (3_600_000_000, "hours"), (60_000_000, "minutes"),

@@ -9,10 +9,6 @@ import polars as pl
 
 from rxtemporal.core.batch import END, START, EventBatch, TimeForm
 from rxtemporal.core.lanes import MOST_LANE_BARS, guess_form, make_lane
-from rxtemporal.display.plain_text import shorten
-from rxtemporal.display.svg import LATE, measure_text
-from rxtemporal.display.timeline import Bar, Lane, Scale, Timeline, find_range
-from rxtemporal.display.timeline_svg import FADE, LABEL, LanePicture, choose_color
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.causes.history import History
 from rxtemporal.plots.figures import (
@@ -27,6 +23,10 @@ from rxtemporal.plots.figures import (
 )
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.query.timelines import make_timeline
+from rxtemporal.text.plain_text import shorten
+from rxtemporal.text.svg import LATE, measure_text
+from rxtemporal.text.timeline import Bar, Lane, Scale, Timeline, find_range
+from rxtemporal.text.timeline_svg import FADE, LABEL, LanePicture, choose_color
 
 # places as in the picture of a timeline, one for a hundredth of an inch
 RIGHT = WIDTH * 100 - 160
@@ -52,7 +52,7 @@ def timeline(
     - a stream: it runs to its end, and each of its input streams has a lane above the result
       (``inputs=False``: the result alone);
     - an event batch, or a frame with ``start_time`` and ``end_time`` (a result of ``to_polars``);
-    - a history of a run, from ``rxtemporal.lineage``;
+    - a history of a run, from ``rxtemporal.view.lineage``;
     - a mapping from names to any of these, which gives each a lane.
 
     ``by`` is a field whose values have colours of their own. Each lane draws its first ``most``

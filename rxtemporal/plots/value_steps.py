@@ -11,8 +11,6 @@ import polars as pl
 from rxtemporal.core.batch import END, START, TimeForm
 from rxtemporal.core.columns import time_column
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.display.plain_text import shorten
-from rxtemporal.display.svg import COLORS
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.plots.figures import (
     GRID,
@@ -24,6 +22,8 @@ from rxtemporal.plots.figures import (
     save_figure,
     to_axis,
 )
+from rxtemporal.text.plain_text import shorten
+from rxtemporal.text.svg import COLORS
 
 
 def step_chart(

@@ -22,7 +22,7 @@ from rxtemporal.sinks import Sink, as_sink, is_sink
 if TYPE_CHECKING:
     from reactivex import abc
 
-    from rxtemporal.runtime.process import Process
+    from rxtemporal.run.process import Process
 
 AnySink = Sink | Callable[[EventBatch], Any]
 Sinks = AnySink | Sequence[AnySink] | Mapping[str, AnySink]

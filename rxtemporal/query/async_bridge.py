@@ -16,7 +16,7 @@ from rxtemporal.core.events import Event
 from rxtemporal.errors import BindingError
 
 if TYPE_CHECKING:
-    from rxtemporal.runtime.execution import Execution
+    from rxtemporal.run.execution import Execution
 
 # most items that wait between an event loop and a thread
 WAITING = 1_024

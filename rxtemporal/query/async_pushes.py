@@ -15,7 +15,7 @@ from rxtemporal.ingress.verdict import Verdict
 
 if TYPE_CHECKING:
     from rxtemporal.core.events import PointEvent
-    from rxtemporal.runtime.push_entry import PushEntry
+    from rxtemporal.run.push_entry import PushEntry
 
 _log = get_logger(__name__)
 

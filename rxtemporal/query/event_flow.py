@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from rxtemporal.debug.page import WrittenPage, show_progress, write_page
-from rxtemporal.lineage.capture import capture
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.recorded_streams import open_recording, replace_sources
+from rxtemporal.view.debug.page import WrittenPage, show_progress, write_page
+from rxtemporal.view.lineage.capture import capture
 
 
 def write_event_flow(

@@ -28,7 +28,7 @@ from rxtemporal.reactive.subjects import TransformSubject
 from rxtemporal.reactive.synchronize import synchronize
 
 if TYPE_CHECKING:
-    from rxtemporal.runtime.push_entry import PushEntry
+    from rxtemporal.run.push_entry import PushEntry
 
 
 def judge_all(

@@ -61,7 +61,7 @@ from rxtemporal.reactive.synchronize import synchronize
 if TYPE_CHECKING:
     from reactivex import abc
 
-    from rxtemporal.runtime.push_entry import PushEntry
+    from rxtemporal.run.push_entry import PushEntry
 
 _ONE = frozenset({dict, PointEvent, IntervalEvent, EdgeEvent, Cti})
 

@@ -33,14 +33,14 @@ from rxtemporal.operators.stream import Stream
 from rxtemporal.query.async_bridge import iterate_results
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, RaiseOrLog, Subscriber
-from rxtemporal.runtime.checkpoint import make_checkpointer
-from rxtemporal.runtime.execution import Execution, Output
-from rxtemporal.runtime.outlet import Outlet
-from rxtemporal.runtime.process import Process
-from rxtemporal.runtime.recovery import make_log
-from rxtemporal.runtime.run_end import INTERRUPT_PERIOD
-from rxtemporal.runtime.stalls import StallWatch
-from rxtemporal.runtime.time_flow import find_imported
+from rxtemporal.run.checkpoint import make_checkpointer
+from rxtemporal.run.execution import Execution, Output
+from rxtemporal.run.outlet import Outlet
+from rxtemporal.run.process import Process
+from rxtemporal.run.recovery import make_log
+from rxtemporal.run.run_end import INTERRUPT_PERIOD
+from rxtemporal.run.stalls import StallWatch
+from rxtemporal.run.time_flow import find_imported
 from rxtemporal.sinks import Sink
 from rxtemporal.storage.event_log.recorder import RunRecorder
 

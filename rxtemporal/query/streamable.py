@@ -20,7 +20,7 @@ from rxtemporal.sinks import Sink, as_sink
 if TYPE_CHECKING:
     from reactivex import Observable, abc
 
-    from rxtemporal.runtime.process import Process
+    from rxtemporal.run.process import Process
 
 RxOperator: TypeAlias = "Callable[[Observable[Any]], Any]"
 

@@ -9,14 +9,14 @@ from reactivex.scheduler import VirtualTimeScheduler
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.lanes import MOST_LANE_BARS, make_lane, make_late_bars
-from rxtemporal.display.timeline import Bar, Lane, Timeline
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.plan import Node, Pace, set_pace
 from rxtemporal.query.runs import shape_output
 from rxtemporal.query.streamable import Streamable
-from rxtemporal.runtime.execution import Execution
-from rxtemporal.runtime.time_flow import find_imported
+from rxtemporal.run.execution import Execution
+from rxtemporal.run.time_flow import find_imported
+from rxtemporal.text.timeline import Bar, Lane, Timeline
 
 # of payload fields that have the name of a field of late events
 SUFFIX = "_"

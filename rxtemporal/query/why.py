@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from rxtemporal.core.events import EdgeEvent, IntervalEvent, PointEvent
-from rxtemporal.lineage.capture import capture
-from rxtemporal.lineage.trace import Explanation, explain_row, find_numbered_row, find_row
 from rxtemporal.query.bound_query import Query, Streams, bind_query
+from rxtemporal.view.lineage.capture import capture
+from rxtemporal.view.lineage.trace import Explanation, explain_row, find_numbered_row, find_row
 
 Named: TypeAlias = PointEvent | IntervalEvent | EdgeEvent | Mapping[str, Any] | int
 

@@ -9,10 +9,10 @@ import polars as pl
 
 from rxtemporal.core.ticks import TimeLike, time_ticks
 from rxtemporal.errors import ArgumentError
-from rxtemporal.lineage.absence import Absence, Wanted, find_absence
-from rxtemporal.lineage.capture import capture
 from rxtemporal.operators.expressions import check_row_by_row
 from rxtemporal.query.bound_query import Query, Streams, bind_query
+from rxtemporal.view.lineage.absence import Absence, Wanted, find_absence
+from rxtemporal.view.lineage.capture import capture
 
 
 def why_not(

@@ -12,7 +12,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
 from rxtemporal.errors import ArgumentError
 from rxtemporal.query.application import AnySink, Application
-from rxtemporal.runtime.process import Process
+from rxtemporal.run.process import Process
 from rxtemporal.serve import event_streams, health, ingest_routes, live_page, metrics
 from rxtemporal.serve.responses import (
     GoneError,

@@ -11,7 +11,7 @@ from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.errors import BindingError
 from rxtemporal.query.application import AnySink, Application
-from rxtemporal.runtime.process import Process
+from rxtemporal.run.process import Process
 from rxtemporal.serve.results import ResultFeed
 from rxtemporal.serve.settings import ResultSettings
 from rxtemporal.sinks import Sink, as_sink

@@ -11,7 +11,7 @@ from typing import Any
 
 from rxtemporal.core.safe_text import show
 from rxtemporal.ingress.pushed_inputs import SourceStats
-from rxtemporal.runtime.diagnostics import StreamDiagnostics, to_plain
+from rxtemporal.run.diagnostics import StreamDiagnostics, to_plain
 from rxtemporal.serve.responses import Receive, Scope, Send, dumps, send_json
 from rxtemporal.serve.routes import Need, Route
 from rxtemporal.serve.service import Service, ServiceState

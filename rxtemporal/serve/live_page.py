@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from rxtemporal.debug.data import write_json
-from rxtemporal.debug.live import LiveFlow, Place, describe_shell
-from rxtemporal.debug.page import build_page
 from rxtemporal.serve.event_streams import HEADERS, SseChannel
 from rxtemporal.serve.responses import Receive, RequestError, Scope, Send, dumps
 from rxtemporal.serve.results import FeedEvent
 from rxtemporal.serve.routes import Need, Route
 from rxtemporal.serve.service import Service, ServiceState
+from rxtemporal.view.debug.data import write_json
+from rxtemporal.view.debug.live import LiveFlow, Place, describe_shell
+from rxtemporal.view.debug.page import build_page
 
 # seconds from one event to the next
 PERIOD = 1.0

@@ -23,7 +23,7 @@ from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.plan import list_nodes
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.query.push_source import PushSource
-from rxtemporal.runtime.process import Process
+from rxtemporal.run.process import Process
 from rxtemporal.serve.compilation import Compilation
 from rxtemporal.serve.feeds import SinkPair, find_feeds, make_sinks
 from rxtemporal.serve.responses import RequestError

@@ -6,13 +6,13 @@ They need neither pytest nor hypothesis and work with any test runner: a failure
 
 from __future__ import annotations
 
-from rxtemporal.lineage.delays import Delays, find_delays
 from rxtemporal.testing.clock import Recorder, hot
 from rxtemporal.testing.histories import Row, assert_same_history, history, show
 from rxtemporal.testing.laws import check_laws
 from rxtemporal.testing.rehearsal import Rehearsal, rehearse
 from rxtemporal.testing.stepper import Stepper
 from rxtemporal.testing.tables import show_events, table
+from rxtemporal.view.lineage.delays import Delays, find_delays
 
 __all__ = [
     "Delays",

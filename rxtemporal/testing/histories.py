@@ -12,11 +12,11 @@ from rxtemporal.core.batch import END, EventBatch
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, TimeLike, time_ticks
-from rxtemporal.display.plain_text import align
 from rxtemporal.errors import ArgumentError, EventError
 from rxtemporal.ingress.open_rows import OpenRows, make_hashable
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.testing.tables import format_lifetime, format_payload, format_times, table
+from rxtemporal.text.plain_text import align
 
 
 class Row(NamedTuple):

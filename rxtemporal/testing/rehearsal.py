@@ -15,13 +15,13 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.lanes import make_lane
 from rxtemporal.core.row_text import format_frame
 from rxtemporal.core.spans import UNITS, span
-from rxtemporal.display import html
-from rxtemporal.display.plain_text import format_value
-from rxtemporal.display.timeline import Lane, Timeline
-from rxtemporal.display.timeline_svg import timeline_svg
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.causes.history import code_rows, match_codes
 from rxtemporal.query.bound_query import BoundQuery, Query, bind_query
+from rxtemporal.text import html
+from rxtemporal.text.plain_text import format_value
+from rxtemporal.text.timeline import Lane, Timeline
+from rxtemporal.text.timeline_svg import timeline_svg
 
 START, END = "start_time", "end_time"
 # lengths of spans that people choose

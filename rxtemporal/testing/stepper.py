@@ -7,7 +7,7 @@ from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.packer import read_batches
 from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.query.streamable import Streamable
-from rxtemporal.runtime.stepper import Stepwise
+from rxtemporal.run.stepper import Stepwise
 
 
 class Stepper(Stepwise):

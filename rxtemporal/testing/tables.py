@@ -20,8 +20,8 @@ from rxtemporal.core.events import (
 )
 from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
-from rxtemporal.display.plain_text import align
 from rxtemporal.errors import ArgumentError, RxTemporalError
+from rxtemporal.text.plain_text import align
 
 _KINDS = ("point", "interval", "start", "end", "cti")
 _NAMED_TIMES = {"min": MIN_TIME, "max": MAX_TIME, "": MAX_TIME}

@@ -15,7 +15,7 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, CtiViolationError, RxTemporalError
 from rxtemporal.query.inputs import from_observable
 from rxtemporal.query.streamable import Streamable
-from rxtemporal.runtime.execution import Execution
+from rxtemporal.run.execution import Execution
 from rxtemporal.testing.arrivals import Arrival, TrialInput, cut_batches, group_rows, interleave
 from rxtemporal.testing.histories import Row, describe_difference, history
 from rxtemporal.testing.stepper import Stepper

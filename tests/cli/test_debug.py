@@ -12,8 +12,8 @@ from page_columns import read_column, read_flow, read_rows
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.cli.main import main
-from rxtemporal.debug.page import show_progress
 from rxtemporal.errors import BindingError
+from rxtemporal.view.debug.page import show_progress
 
 QUERIES = '''
 import polars as pl
@@ -129,7 +129,7 @@ def test_progress_is_for_terminals(
 
     It counts arrivals while they grow, and then says what follows.
     """
-    monkeypatch.setattr("rxtemporal.debug.page._PERIOD", 0.01)
+    monkeypatch.setattr("rxtemporal.view.debug.page._PERIOD", 0.01)
     with show_progress("reading", "writing") as progress:
         progress(5)
     assert capsys.readouterr().err == ""

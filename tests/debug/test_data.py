@@ -10,8 +10,8 @@ from page_columns import read_causes, read_column, read_numbers, read_rows
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.debug.data import describe_flow, write_json
-from rxtemporal.lineage.capture import capture
+from rxtemporal.view.debug.data import describe_flow, write_json
+from rxtemporal.view.lineage.capture import capture
 
 DROP = rxt.AdvanceTimePolicy.DROP
 

@@ -12,8 +12,8 @@ import pytest
 from page_columns import read_column
 
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.debug import columns
-from rxtemporal.debug.columns import cut_texts, encode_series, encode_texts, encode_ticks
+from rxtemporal.view.debug import columns
+from rxtemporal.view.debug.columns import cut_texts, encode_series, encode_texts, encode_ticks
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 NOON_TICKS = 1_777_636_800_000_000

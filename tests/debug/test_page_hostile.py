@@ -10,9 +10,9 @@ import pytest
 from flow_json import make_flow, words
 
 import rxtemporal as rxt
-from rxtemporal.debug.data import describe_flow
-from rxtemporal.debug.page import build_page
-from rxtemporal.lineage.capture import capture
+from rxtemporal.view.debug.data import describe_flow
+from rxtemporal.view.debug.page import build_page
+from rxtemporal.view.lineage.capture import capture
 
 Show = Callable[..., Any]
 pytestmark = pytest.mark.xdist_group("chromium")
@@ -114,7 +114,7 @@ def test_a_page_has_the_licences_of_its_libraries() -> None:
     """The libraries' notices stand beside them in the package."""
     from importlib import resources
 
-    vendor = resources.files("rxtemporal.debug") / "assets" / "vendor"
+    vendor = resources.files("rxtemporal.view.debug") / "assets" / "vendor"
     notices = {"preact": "MIT", "htm": "Apache License", "uplot": "MIT"}
     for library, licence in notices.items():
         assert licence in (vendor / f"{library}.LICENSE").read_text("utf-8")

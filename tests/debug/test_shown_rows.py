@@ -11,11 +11,11 @@ from page_columns import read_causes, read_column, read_numbers, read_rows
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.debug import causes
-from rxtemporal.debug.causes import find_causes, find_places
-from rxtemporal.debug.data import choose, describe_flow, spread, take_sample, write_json
-from rxtemporal.lineage.capture import capture
-from rxtemporal.lineage.flow import Flow
+from rxtemporal.view.debug import causes
+from rxtemporal.view.debug.causes import find_causes, find_places
+from rxtemporal.view.debug.data import choose, describe_flow, spread, take_sample, write_json
+from rxtemporal.view.lineage.capture import capture
+from rxtemporal.view.lineage.flow import Flow
 
 EVENTS = 2_000
 

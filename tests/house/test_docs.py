@@ -149,7 +149,7 @@ def test_the_picture_of_the_layers_is_that_of_the_contract() -> None:
     parser = configparser.ConfigParser()
     parser.read(ROOT / "setup.cfg", "utf-8")
     lines = parser["importlinter:contract:layers"]["layers"].split("\n")
-    layers = [{name.strip() for name in line.split("|")} for line in lines if line.strip()][1:]
+    layers = [{name.strip() for name in line.split("|")} for line in lines if line.strip()]
     drawn = re.findall(
         r'font-weight="bold"[^>]*>(\w+)<', (ROOT / "docs/layers.svg").read_text("utf-8")
     )

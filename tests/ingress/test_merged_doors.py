@@ -21,7 +21,7 @@ from oracle import MAX_TIME, MIN_TIME, lifetime
 from runs import SOON, Log
 
 import rxtemporal as rxt
-from rxtemporal.runtime import ordering as accepting
+from rxtemporal.run import ordering as accepting
 
 
 def stream(rows: list[Any], imports: str | None = None, every: int | None = 1, **more: Any) -> Any:

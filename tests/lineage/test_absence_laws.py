@@ -16,10 +16,10 @@ from oracle import Event, Row
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.lineage.absence import Absence, Wanted, find_absence
-from rxtemporal.lineage.capture import capture
-from rxtemporal.lineage.flow import Flow
 from rxtemporal.operators.causes.lost_row import Candidate
+from rxtemporal.view.lineage.absence import Absence, Wanted, find_absence
+from rxtemporal.view.lineage.capture import capture
+from rxtemporal.view.lineage.flow import Flow
 
 few = settings(max_examples=max(3, settings().max_examples // 8))
 NEAR = {"extremes": False, "payload": strategies.matching_payloads()}

@@ -9,8 +9,8 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.lineage.absence import Absence
 from rxtemporal.operators.causes.lost_row import Candidate, Fate
+from rxtemporal.view.lineage.absence import Absence
 
 Point, Interval = rxt.PointEvent, rxt.IntervalEvent
 

@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from random_arrivals import make_stream
 
 import rxtemporal as rxt
-from rxtemporal.lineage.capture import capture
-from rxtemporal.lineage.flow import Flow
 from rxtemporal.operators.causes.history import (
     ACCEPTED,
     ADJUSTED,
@@ -28,6 +26,8 @@ from rxtemporal.operators.causes.history import (
     History,
 )
 from rxtemporal.query.bound_query import bind_query
+from rxtemporal.view.lineage.capture import capture
+from rxtemporal.view.lineage.flow import Flow
 
 few = settings(max_examples=max(4, settings().max_examples // 20))
 # one arrival in a step, as many as the run takes, and seven

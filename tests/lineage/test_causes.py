@@ -15,8 +15,8 @@ from oracle import Event
 from random_queries import PIECES, draw_query
 
 from rxtemporal import MAX_TIME
-from rxtemporal.lineage.flow import Flow
 from rxtemporal.operators.causes.causes import BOUNDARY
+from rxtemporal.view.lineage.flow import Flow
 
 CASES = {
     name: case

@@ -17,8 +17,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 import rxtemporal as rxt
-from rxtemporal.lineage.delays import find_delays
 from rxtemporal.operators.causes.lost_row import format_delay
+from rxtemporal.view.lineage.delays import find_delays
 
 CHOICES = st.sampled_from("piseectp")
 

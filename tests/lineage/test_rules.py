@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 import rxtemporal as rxt
-from rxtemporal.lineage.capture import capture
 from rxtemporal.operators.anti_join.plan import SwappedAntiJoin
 from rxtemporal.operators.causes.causes import BOUNDARY, HISTORY, ROW
 from rxtemporal.operators.operator import Operator, TwoInputs, _Description
+from rxtemporal.view.lineage.capture import capture
 
 # parts of other operators, which are in no plan
 PARTS = {"_Same", SwappedAntiJoin.__name__}

@@ -18,8 +18,8 @@ from law_causes import Caused, list_rows
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.lineage.capture import capture
 from rxtemporal.operators.causes.causes import BOUNDARY, ROW
+from rxtemporal.view.lineage.capture import capture
 
 CASES = {
     **law_table_windows.CASES,

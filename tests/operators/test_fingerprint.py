@@ -34,7 +34,7 @@ import rxtemporal as rxt
 from rxtemporal import EventShape, agg
 from rxtemporal.errors import CheckpointError
 from rxtemporal.query.runs import shape_output
-from rxtemporal.runtime.execution import Execution
+from rxtemporal.run.execution import Execution
 
 TWO = [name for name, case in CASES.items() if case.inputs == 2]
 col = pl.col

@@ -135,7 +135,7 @@ def test_a_timeline_of_each_kind_of_rows() -> None:
 
 def test_a_timeline_of_a_history() -> None:
     """A node of a captured run."""
-    from rxtemporal.lineage.capture import capture
+    from rxtemporal.view.lineage.capture import capture
 
     flow = capture(stream().extend_lifetime(3)._node)
     assert {"extend_lifetime", "b · 1"} <= texts(plots.timeline(flow.result))

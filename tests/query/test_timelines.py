@@ -6,10 +6,10 @@ import pytest
 import reactivex as rx
 
 import rxtemporal as rxt
-from rxtemporal.display.timeline import Bar
 from rxtemporal.errors import ArgumentError
 from rxtemporal.query.timelines import make_timeline
 from rxtemporal.testing import table
+from rxtemporal.text.timeline import Bar
 
 DROP = rxt.AdvanceTimeSettings(
     rxt.AdvanceTimeGenerationSettings(1, 2), policy=rxt.AdvanceTimePolicy.DROP

@@ -14,7 +14,7 @@ from runs import SOON
 CHILD = """
 import os, sys, threading
 import rxtemporal as rxt
-from rxtemporal.runtime import checkpoint
+from rxtemporal.run import checkpoint
 from row_file import RowFile
 
 folder, kind, begin, readings = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])

@@ -17,10 +17,10 @@ from reactivex.subject import Subject
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.debug.live import MOST_ROWS, LiveFlow, NewestRows
 from rxtemporal.serve import ServiceApp, Settings, app, settings
 from rxtemporal.serve import live_page as module
 from rxtemporal.serve.tokens import hash_token
+from rxtemporal.view.debug.live import MOST_ROWS, LiveFlow, NewestRows
 
 
 def make_app(**results: Any) -> tuple[ServiceApp, rxt.PushSource]:

@@ -15,7 +15,7 @@ from served import Faulty, make_house, rows
 import rxtemporal as rxt
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, BindingError, ProcessEndedError
-from rxtemporal.runtime.process import Process
+from rxtemporal.run.process import Process
 from rxtemporal.serve import Service, Settings
 from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.service import ServiceState

@@ -15,7 +15,7 @@ from sink_input import wait_until
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.runtime import checkpoint as resuming
+from rxtemporal.run import checkpoint as resuming
 from rxtemporal.spark import ParquetTable, SparkSink
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rxtemporal.ingress.door import Door
 pa = pytest.importorskip("pyarrow")
 
 from rxtemporal.engine.codec import VERSION, dump_frame  # noqa: E402
-from rxtemporal.runtime.stepper import Stepwise  # noqa: E402
+from rxtemporal.run.stepper import Stepwise  # noqa: E402
 from rxtemporal.spark.query.bounded_bucket import InputReader  # noqa: E402
 from rxtemporal.spark.query.job import compose_plan  # noqa: E402
 from rxtemporal.spark.query.packing import unpack  # noqa: E402

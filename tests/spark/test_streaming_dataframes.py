@@ -25,7 +25,7 @@ from runs import Log
 import rxtemporal as rxt
 from rxtemporal import EventShape
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, CheckpointError, SourceError
-from rxtemporal.runtime import checkpoint as resuming
+from rxtemporal.run import checkpoint as resuming
 from rxtemporal.spark import SparkSink, from_dataframe
 from rxtemporal.spark.dataframes import streaming as microbatches
 from rxtemporal.testing import assert_same_history

@@ -13,10 +13,10 @@ from oracle import Event, freeze
 
 import rxtemporal as rxt
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.lineage.capture import capture
-from rxtemporal.lineage.flow import Flow
 from rxtemporal.operators.causes.carried_rows import to_batch
 from rxtemporal.operators.causes.history import History, close_rows
+from rxtemporal.view.lineage.capture import capture
+from rxtemporal.view.lineage.flow import Flow
 
 Outcome = tuple[int, int, Any]
 

@@ -12,7 +12,7 @@ from physical import SCHEMA, SIDES
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.runtime.stepper import Stepwise
+from rxtemporal.run.stepper import Stepwise
 
 Query = Callable[..., rxt.Streamable]
 

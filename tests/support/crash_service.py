@@ -18,8 +18,8 @@ import rxtemporal as rxt
 from rxtemporal import serve
 from rxtemporal.cli.main import main as run_command
 from rxtemporal.query.push_source import PushSource
-from rxtemporal.runtime import checkpoint
-from rxtemporal.runtime.row_keeper import RowKeeper
+from rxtemporal.run import checkpoint
+from rxtemporal.run.row_keeper import RowKeeper
 from rxtemporal.serve import ingest
 from rxtemporal.serve.dead_letters import DeadLetters
 from rxtemporal.serve.ingest_routes import IngestSocket

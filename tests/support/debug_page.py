@@ -9,7 +9,7 @@ from typing import Any
 
 from flow_json import make_flow
 
-from rxtemporal.debug.page import build_page
+from rxtemporal.view.debug.page import build_page
 
 COUNT_COLOURS = """(canvas) => {
     const { width, height } = canvas;

@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from rxtemporal import Streamable
-from rxtemporal.display.timeline import Bar, Lane
-from rxtemporal.display.timeline_svg import timeline_svg
 from rxtemporal.query.timelines import make_timeline
+from rxtemporal.text.timeline import Bar, Lane
+from rxtemporal.text.timeline_svg import timeline_svg
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PART = re.compile(

@@ -28,10 +28,10 @@ from kill_points import kill_at, list_points
 
 import rxtemporal as rxt
 from rxtemporal.ingress.packer import Packer
-from rxtemporal.runtime import checkpoint
-from rxtemporal.runtime.checkpoint import Checkpointer
-from rxtemporal.runtime.outlet import Outlet
-from rxtemporal.runtime.push_entry import PushEntry
+from rxtemporal.run import checkpoint
+from rxtemporal.run.checkpoint import Checkpointer
+from rxtemporal.run.outlet import Outlet
+from rxtemporal.run.push_entry import PushEntry
 from rxtemporal.storage.event_log.database import Database
 from rxtemporal.storage.event_log.log import Log
 from rxtemporal.storage.event_log.store import RunStore

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import rxtemporal as rxt
 from rxtemporal.brokers import kafka_cursor
-from rxtemporal.runtime import checkpoint
+from rxtemporal.run import checkpoint
 
 # rows of different partitions may come as far out of order; each has its own time
 DELAY = 2_000

@@ -10,9 +10,9 @@ from law_cases import Case
 from oracle import Event, Row
 
 import rxtemporal as rxt
-from rxtemporal.lineage.capture import capture
-from rxtemporal.lineage.flow import Flow
 from rxtemporal.operators.causes.history import History
+from rxtemporal.view.lineage.capture import capture
+from rxtemporal.view.lineage.flow import Flow
 
 Sides = tuple[list[Event], ...]
 

@@ -16,9 +16,8 @@ WORDS = {
     "metrics": "counters for Prometheus",
     "spark": "everything that imports pyspark",
     "query": "streams, inputs, applications, replay: what users write",
-    "debug": "the event-flow page",
-    "lineage": "a run taken apart: on which rows each row stands",
-    "runtime": "a plan as a running process",
+    "view": "a run taken apart: causes of rows, the event-flow page",
+    "run": "a plan as a running process",
     "agg": "aggregates",
     "operators": "descriptions of operators, the plan, explain",
     "reactive": "the Rx side, subjects",
@@ -28,10 +27,10 @@ WORDS = {
     "ingress": "sources, the door (late events), packing rows into batches",
     "engine": "how operators compute: kernels and steps; no Rx, no Spark",
     "core": "ticks, events, schema, payloads, batches: used by all others",
-    "display": "pictures and tables of plain values: SVG, HTML, text",
+    "text": "pictures and tables of plain values: SVG, HTML, text",
     "errors": "the tree of errors",
 }
-PRIVATE = {"runtime", "debug", "lineage", "storage", "engine", "display"}
+PRIVATE = {"run", "view", "storage", "engine", "text"}
 LEFT, WIDTH, TOP, HEIGHT, STEP, GAP = 56, 774, 52, 46, 54, 8
 FONT = 'font-family="Helvetica, Arial, sans-serif"'
 
@@ -41,7 +40,7 @@ def draw() -> str:
     parser = configparser.ConfigParser()
     parser.read(ROOT / "setup.cfg", "utf-8")
     lines = parser["importlinter:contract:layers"]["layers"].split("\n")
-    layers = [[each.strip() for each in line.split("|")] for line in lines if line.strip()][1:]
+    layers = [[each.strip() for each in line.split("|")] for line in lines if line.strip()]
     bottom = TOP + STEP * len(layers)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="860" height="{bottom + 64}" '

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from rxtemporal.debug.page import build_page
+from rxtemporal.view.debug.page import build_page
 
 TOKEN = "open sesame"
 SHELL = {

@@ -17,7 +17,7 @@ from pathlib import Path
 import rxtemporal as rxt
 from rxtemporal.brokers.mqtt_feed import MqttFeed
 from rxtemporal.brokers.mqtt_settings import MqttSettings
-from rxtemporal.runtime import checkpoint
+from rxtemporal.run import checkpoint
 
 
 def main(folder: Path, port: int, quiet: float, delay: int, version: int) -> None:

@@ -14,7 +14,7 @@ from file_streams import FileStream
 from hourly_readings import READINGS
 from micro_batches import run, without_sparks_sink
 
-from rxtemporal.runtime import checkpoint as resuming
+from rxtemporal.run import checkpoint as resuming
 from rxtemporal.spark.dataframes import streaming as microbatches
 from rxtemporal.spark.jvm.session import session
 

@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from rxtemporal.runtime import checkpoint
+from rxtemporal.run import checkpoint
 from rxtemporal.storage.event_log import database
 
 __all__ = ["save_at_once", "save_never", "save_often", "skip_sync"]

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from rxtemporal.core.batch import END, START
 from rxtemporal.operators.partition import find_partition
-from rxtemporal.runtime.stepper import Stepwise
+from rxtemporal.run.stepper import Stepwise
 from rxtemporal.spark.query.bounded_bucket import InputReader
 from rxtemporal.spark.query.columns import BUCKET, CTI, ENDS, INPUT, STARTS, field
 from rxtemporal.spark.query.cti_column import MicroBatchCti

@@ -13,7 +13,7 @@ import polars as pl
 
 from rxtemporal.cli.demo.query import Merge
 from rxtemporal.reactive.subjects.inputs import SubjectStats
-from rxtemporal.runtime.diagnostics import Diagnostics
+from rxtemporal.run.diagnostics import Diagnostics
 
 
 class Stopwatch:

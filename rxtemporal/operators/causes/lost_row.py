@@ -15,8 +15,8 @@ from rxtemporal.core.batch import Int64s, TimeForm
 from rxtemporal.core.columns import time_series
 from rxtemporal.core.spans import describe_span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, to_datetime
-from rxtemporal.display.plain_text import format_span, format_value, shorten
 from rxtemporal.operators.causes.history import History
+from rxtemporal.text.plain_text import format_span, format_value, shorten
 
 MOST_CHARACTERS = 40
 MOST_FIELDS = 8

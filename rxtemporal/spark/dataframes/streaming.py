@@ -20,7 +20,7 @@ from rxtemporal.errors import CheckpointError, SourceError
 from rxtemporal.ingress.positions import Position, PositionedSource, Subscription
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.ingress.source import Cursor
-from rxtemporal.runtime.run_state import ANEW
+from rxtemporal.run.run_state import ANEW
 from rxtemporal.spark.jvm.callbacks import write_batches
 from rxtemporal.spark.jvm.liveness import explain_java_exit
 from rxtemporal.spark.query.inputs import DataFrameInput

@@ -22,7 +22,7 @@ from rxtemporal.errors import blame
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.operators.plan import Node
-from rxtemporal.runtime.stepper import Stepwise
+from rxtemporal.run.stepper import Stepwise
 from rxtemporal.spark.query.columns import BUCKET, CTI, ENDS, INPUT, STARTS, field
 
 if TYPE_CHECKING:

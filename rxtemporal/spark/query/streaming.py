@@ -22,7 +22,7 @@ from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.operators.fingerprint import Fingerprints
 from rxtemporal.operators.operator import Keys
-from rxtemporal.runtime.stepper import Stepwise
+from rxtemporal.run.stepper import Stepwise
 from rxtemporal.spark.jvm.session import STATE_STORE
 from rxtemporal.spark.query.bounded_bucket import InputReader, admit_rows
 from rxtemporal.spark.query.columns import ENDS, STARTS, assign_buckets

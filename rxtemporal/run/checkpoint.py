@@ -1,0 +1,351 @@
+"""Checkpoints of a run: it saves its state from time to time, and the next run resumes from it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from rxtemporal.core.log import get_logger
+from rxtemporal.engine.codec import Captured, loads
+from rxtemporal.errors import ArgumentError, CheckpointError
+from rxtemporal.ingress.source import Cursor
+from rxtemporal.run.execution import Execution
+from rxtemporal.run.outlet import Outlet
+from rxtemporal.run.reader import Reader
+from rxtemporal.run.run_state import ANEW, refuse_unsavable
+from rxtemporal.storage.event_log.event_log import EventLog
+from rxtemporal.storage.event_log.layout import EARLIER
+from rxtemporal.storage.event_log.store import RunStore
+
+_log = get_logger(__name__)
+
+# seconds between two checkpoints, and how much of a run's time they may take
+SECONDS, SHARE = 10.0, 0.1
+# seconds to wait for the end of the current batch before the checkpoint is put off
+PATIENCE = 10.0
+# seconds that the next run in this process waits for one that has just been stopped
+RELEASE_PATIENCE = 60.0
+# folders of runs stopped in this process; the event is set when another run may use the folder
+_releasing: dict[Path, threading.Event] = {}
+
+
+class _CapturedRun(NamedTuple):
+    """State of a run at one instant: when capturing began, and how many records it covers."""
+
+    began: float
+    records: int
+    counts: Sequence[Sequence[Any]]
+    run: Captured
+    # functions that return the states of the sinks
+    sinks: Sequence[Callable[[], bytes]]
+    # of each source that is read
+    positions: Sequence[tuple[Cursor, Any]]
+
+
+class Checkpointer:
+    """Saves the state of one run in a folder, and resumes a run of the same query from it.
+
+    Call ``begin`` before the run starts, ``advance`` in place of the execution's, and ``stop`` to
+    stop the run between two batches; then ``save_last`` and, when the sinks are closed, ``end``.
+
+    Events that cannot be read again from a position go through the event log. A checkpoint deletes
+    the events that it covers from the log, in one transaction.
+
+    Results reach the sinks before they are saved. So after a crash the results since the last
+    checkpoint are delivered again. The state of a sink is saved with the run's, and ``Sink.load``
+    is called before ``Sink.open``, so that a sink can tell which results it has.
+
+    The folder contains the file of ``RunStore``, a ``lock`` against a second run, and in
+    ``sources`` the files that sources need to resume.
+
+    Threads: ``gate`` is held while a source is read, and while a piece of a source that pushes
+    pieces is accepted and saved; the run's lock while anything else that is pushed is processed. So
+    nothing is on its way when a state is captured. A thread that needs both takes the gate first.
+
+    Under these locks a state is only captured, which copies it. A checkpoint that is due is encoded
+    and written by a thread of its own, while sources are read and pushed into. The last one, and
+    that of a source that waits for it, is written by the caller.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], name: str) -> None:
+        if not isinstance(path, (str, os.PathLike)):
+            raise ArgumentError(f"resume= is the path of a folder, got {path!r}")
+        self.path = Path(path).absolute()
+        self.name = name
+        self.gate = threading.RLock()
+        self._store = RunStore(self.path, name, resume=True)
+        self._log = EventLog(self._store)
+        # the number of logged records at the last checkpoint
+        self._logged = 0
+        self._stopping = False
+        self._saved, self._took = time.monotonic(), 0.0
+        # set unless a thread is writing a checkpoint
+        self._written = threading.Event()
+        self._written.set()
+
+    def begin(
+        self,
+        execution: Execution,
+        outlets: Sequence[Outlet],
+        fail: Callable[[BaseException], object],
+    ) -> EventLog:
+        """Open the folder, load its checkpoint and return the event log.
+
+        ``fail`` ends the run with an error in writing a checkpoint.
+
+        ``CheckpointError``: the query, a source or a setting has changed, or the state is damaged.
+        ``SpoolError``: the folder is in use, damaged or not writable.
+        """
+        self._execution, self._outlets, self._fail = execution, outlets, fail
+        _refuse_same_names(execution.readers)
+        for reader in execution.readers:
+            refuse_unsavable(reader)
+        logged = _select_logged(execution)
+        if (released := _releasing.get(self.path)) is not None:
+            released.wait(RELEASE_PATIENCE)
+        _refuse_earlier_version(self.path)
+        self._store.open()
+        try:
+            self._load()
+            for reader in execution.readers:
+                if reader.source.positioned:
+                    folder = self.path / "sources" / _file_name(reader.name)
+                    reader.position.save_with(folder, self.gate, self._save_piece)
+            execution.attach_log(self._log, logged)
+        except BaseException:
+            self._store.release()
+            raise
+        for reader in logged:
+            reader.on_safe = self._save_if_due
+        # what is replayed from the log reaches the sinks, and no checkpoint has it yet
+        self._logged = self._store.find_checkpoint().records
+        return self._log
+
+    def advance(self) -> bool:
+        """Advance the execution and save it if due; return False when it has to stop."""
+        with self.gate:
+            more = self._execution.advance()
+            if more and self._stopping:
+                self._save_unless_ended()
+            elif more:
+                self._save_aside_if_due()
+        return more and not self._stopping
+
+    @property
+    def _due(self) -> bool:
+        pause = max(SECONDS, self._took / SHARE)
+        return self._written.is_set() and time.monotonic() - self._saved >= pause
+
+    def _save_if_due(self) -> None:
+        """Save the run if due; called by the thread that has pushed."""
+        # not inside a batch, and without waiting for a source that may never answer
+        if self._due and not self._execution.inside and self.gate.acquire(blocking=False):
+            try:
+                self._save_aside_if_due()
+            finally:
+                self.gate.release()
+
+    def _save_unless_ended(self) -> None:
+        """Save the run; return when it is saved."""
+        self._written.wait()
+        if (captured := self._capture_unless_ended()) is not None:
+            self._save(captured)
+
+    def _save_aside_if_due(self) -> None:
+        if self._due and (captured := self._capture_unless_ended()) is not None:
+            self._save_aside(captured)
+
+    def _save_aside(self, captured: _CapturedRun) -> None:
+        """Save a state in a thread of its own."""
+        self._written.clear()
+        thread = threading.Thread(
+            target=self._write, args=(captured,), name=f"rxtemporal {self.name} saves", daemon=True
+        )
+        thread.start()
+
+    def _write(self, captured: _CapturedRun) -> None:
+        failed = None
+        try:
+            self._save(captured)
+        except BaseException as error:
+            failed = error
+        # before the run ends, which waits for it
+        self._written.set()
+        if failed is not None:
+            self._fail(failed)
+
+    def _capture_unless_ended(self) -> _CapturedRun | None:
+        with self._execution.pause(PATIENCE) as paused:
+            if paused and not self._execution.ended:
+                return self._capture()
+        self._saved = time.monotonic()  # put off
+        return None
+
+    def stop(self) -> None:
+        """Make ``advance`` save the run after the current batch and return False."""
+        self._stopping = self._execution.stopping = True
+
+    def save_last(
+        self, thread: threading.Thread | None, patience: float, error: BaseException | None
+    ) -> BaseException | None:
+        """Save what was pushed since the last checkpoint and end the run with ``error``.
+
+        Waits ``patience`` seconds for the thread that reads, and for the end of a batch; returns an
+        error in saving.
+        """
+        if thread is not None:
+            thread.join(patience)
+        if not self.gate.acquire(timeout=patience):
+            return None
+        try:
+            self._written.wait()
+            # a subject in front may have had late events, which are in no log
+            fronted = any(each.front is not None for each in self._execution.readers)
+            if fronted or self._log.noted > self._logged:
+                self._save_unless_ended()
+            self._execution.dispose(error)
+        except Exception as failed:
+            return failed
+        finally:
+            self.gate.release()
+        return None
+
+    def end(self, error: BaseException | None) -> None:
+        """Save a run that has completed, once its sinks are closed, and release the folder."""
+        self._written.wait()
+        try:
+            if error is None and self._store.is_open:
+                with self.gate, self._execution.pause():
+                    captured = self._capture()
+                self._save(captured)
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        """Release the folder as soon as no source pushes into this run any more."""
+        if not self._execution.has_subscriptions or not self._store.is_open:
+            self._store.close(complete=True)
+            return
+        released = _releasing[self.path] = threading.Event()
+
+        def release() -> None:
+            self._execution.join()
+            self._store.close(complete=True)
+            released.set()
+            if _releasing.get(self.path) is released:
+                del _releasing[self.path]
+
+        threading.Thread(target=release, name=f"rxtemporal {self.name} ends", daemon=True).start()
+
+    def _save_piece(self) -> None:
+        self._written.wait()
+        with self._execution.pause() as paused:
+            # another source may have failed whose error has not ended the run yet
+            if self._execution.ended or not paused:
+                raise CheckpointError(f"run {self.name!r} has been stopped before this was saved")
+            captured = self._capture()
+        self._save(captured)
+
+    def _capture(self) -> _CapturedRun:
+        """Capture sinks and operators; the gate is held, and nothing is on its way."""
+        began = time.monotonic()
+        sinks = [outlet.save() for outlet in self._outlets]
+        counts = [[each.name, each.rows, each.batches, each.cti] for each in self._outlets]
+        run = self._execution.state().capture()
+        pulled = [each for each in self._execution.readers if each.pulls]
+        positions = [
+            (each.cursor, each.saved_position) for each in pulled if each.cursor is not None
+        ]
+        return _CapturedRun(began, self._log.cut(), counts, run, sinks, positions)
+
+    def _save(self, captured: _CapturedRun) -> None:
+        """Encode and write a state; no lock need be held."""
+        sinks = [finish() for finish in captured.sinks]
+        state = Captured("checkpoint", [self.name, captured.counts, captured.run, sinks])
+        self._log.save(state.list_chunks(), captured.records)
+        self._logged = captured.records
+        self._saved = time.monotonic()
+        self._took = self._saved - captured.began
+        for cursor, position in captured.positions:
+            cursor.note_saved(position)
+
+    def _load(self) -> None:
+        data = self._store.load()
+        if data is None:
+            return
+        where = f"the checkpoint in {self.path}"
+        name, counts, run, sinks = loads("checkpoint", data, where, ANEW)
+        there = [each.name for each in self._outlets]
+        if [name, *(each[0] for each in counts)] != [self.name, *there]:
+            raise CheckpointError(
+                f"{where} is of the run {name!r} of {[each[0] for each in counts]}, but this is "
+                f"{self.name!r} of {there}. Hint: give each run its own folder."
+            )
+        for outlet, (_, rows, batches, cti), state in zip(
+            self._outlets, counts, sinks, strict=True
+        ):
+            outlet.rows, outlet.batches, outlet.cti = rows, batches, cti
+            if state:
+                outlet.load(state)
+        self._execution.load(run, f"{self.path} was begun")
+        _log.info("run.resumed", run=self.name, path=str(self.path))
+
+
+def make_checkpointer(resume: Any, record: Any, log: Any, name: str) -> Checkpointer | None:
+    """Return the checkpointer of ``resume=``; None without that."""
+    if resume is None:
+        return None
+    if record is not None:
+        raise ArgumentError(
+            "record= and resume= cannot be combined: a recording has all events from the first on, "
+            "but a run that resumes continues in the middle. Hint: leave one of them out."
+        )
+    if log is not None:
+        raise ArgumentError(
+            "log= and resume= cannot be combined: the folder of resume= has its own event log, "
+            "with the events since the last checkpoint. Hint: leave log= out; or resume=, if "
+            "all events have to be kept and each run has to compute all results again."
+        )
+    return Checkpointer(resume, name)
+
+
+def _select_logged(execution: Execution) -> Sequence[Reader]:
+    """Return the readers whose events are logged: none if all can be read from a position.
+
+    Frames are logged if others are, so that a replay repeats the order of acceptance.
+    """
+    readers = execution.readers
+    if all(each.source.resumes for each in readers):
+        return []
+    positioned = [each for each in readers if each.source.resumes and not each.source.in_columns]
+    if positioned and execution.imports:
+        raise CheckpointError(
+            f"stream {positioned[0].name!r} resumes from a position, others from an event log, and "
+            "CTIs are imported: the order between them is not saved. Hint: leave the import out, "
+            "or use separate runs."
+        )
+    return [each for each in readers if each not in positioned]
+
+
+def _refuse_earlier_version(path: Path) -> None:
+    if (path / "state").exists() or (path / "log").is_dir():
+        raise CheckpointError(f"{path} {EARLIER}")
+
+
+def _file_name(name: str) -> str:
+    return quote(name, safe=" ").replace(".", "%2E")
+
+
+def _refuse_same_names(readers: Sequence[Reader]) -> None:
+    names = [each.name for each in readers]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise CheckpointError(
+            f"several streams of this run are called {twice[0]!r}, but each is saved under its "
+            "name. Hint: give each its own name, with name= or in an Application."
+        )

@@ -1,0 +1,182 @@
+"""Lock and state that the producers and the consumer of one run share."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol
+
+from rxtemporal.run.run_end import INTERRUPT_PERIOD, RunEnd
+
+Deliver = Callable[[Exception], None]
+
+
+class StreamLock(Protocol):
+    """Lock under which the items of a stream are accepted.
+
+    As a context manager it may deliver waiting rows when it is left. ``acquire`` and ``release``
+    are those of the bare lock, for a moment in which no batch is made and nothing waits.
+    """
+
+    @property
+    def acquire(self) -> Callable[[], object]:
+        """The function that acquires the bare lock."""
+
+    @property
+    def release(self) -> Callable[[], object]:
+        """The function that releases the bare lock."""
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> object: ...
+
+
+class State(enum.IntEnum):
+    """State of a run's hand-offs on the way to its end; it never goes back."""
+
+    OPEN = 0
+    # producers are released; new rows are not accepted, accepted ones are delivered
+    FINISHING = 1
+    # a source has failed: rows accepted before are delivered, then its error
+    FAILED = 2
+    # nothing more is delivered
+    CLOSED = 3
+
+
+class Gate:
+    """One lock for all queues of a run, held while a source is read and while rows are taken out.
+
+    A thread that holds it never waits for the lock under which the query runs. It is re-entrant:
+    ``depth`` counts how often the thread ``holder`` has entered it.
+    """
+
+    def __init__(self, run_end: RunEnd) -> None:
+        self.run_end = run_end
+        self.state = State.OPEN
+        # the error that ended the query or a source, if any
+        self.error: BaseException | None = None
+        # the error of a source that is still to be delivered, and the function to deliver it
+        self.failure: tuple[Deliver, Exception] | None = None
+        # functions that move rows still outside of the queues into them
+        self.flushes: list[Callable[[], None]] = []
+        self.holder: int | None = None
+        # the thread that is running the query, if any
+        self.consumer: int | None = None
+        self.depth = 0
+        self._lock = threading.RLock()
+        self.acquire, self.release = self._lock.acquire, self._lock.release
+        self.bare = self._lock
+        # True if a source without a hand-off is in the run: its threads take rows out, too
+        self.is_served = False
+        self._room = threading.Condition(self._lock)
+        self._rows = threading.Condition(self._lock)
+        self._order = itertools.count(1)
+
+    def __enter__(self) -> None:
+        me = threading.get_ident()
+        try:
+            self._lock.acquire()
+        except BaseException:  # Ctrl-C, perhaps when the lock was already there
+            if self.is_owned():
+                self.release()
+            raise
+        # no call, so nothing interrupts
+        self.depth += 1
+        self.holder = me
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.depth -= 1
+        if not self.depth:
+            self.holder = None
+        self._lock.release()
+
+    def is_owned(self) -> bool:
+        """Return True if the calling thread has the lock."""
+        try:
+            self._room.notify(0)
+        except RuntimeError:
+            return False
+        return True
+
+    @property
+    def accepts(self) -> bool:
+        """True while the queues take accepted rows."""
+        return self.state < State.FAILED
+
+    @property
+    def may_wait(self) -> bool:
+        """True if this thread may wait for room: it is not running the query."""
+        return self.depth == 1 and self.consumer != threading.get_ident()
+
+    @property
+    def inside(self) -> bool:
+        """True if this thread is running the query or a door, so it cannot wait for them."""
+        return threading.get_ident() in (self.consumer, self.holder)
+
+    def wait_for_room(self) -> None:
+        """Wait until rows have been taken out or the run is ending; it may return before that."""
+        # with polars' handler for SIGINT a blocked wait goes on, and only the main thread is told
+        is_main = threading.current_thread() is threading.main_thread()
+        self._wait(self._room, INTERRUPT_PERIOD if is_main else None)
+
+    def wait_for_rows(self, seconds: float | None = None) -> None:
+        """Wait until rows have been put in or the run is ending, at most so many seconds."""
+        self._wait(self._rows, seconds)
+
+    def _wait(self, condition: threading.Condition, seconds: float | None = None) -> None:
+        holder, depth = self.holder, self.depth
+        self.holder, self.depth = None, 0
+        try:
+            condition.wait(seconds)
+        finally:
+            self.holder, self.depth = holder, depth
+
+    def notify_room(self) -> None:
+        """Wake the producers."""
+        self._room.notify_all()
+
+    def notify_rows(self) -> int:
+        """Wake the consumer; return the number of this call, which orders the queues."""
+        self._rows.notify()
+        return next(self._order)
+
+    def fail(self, deliver: Deliver, error: Exception) -> None:
+        """Accept nothing more from any source; the error is delivered after the accepted rows."""
+        if self.accepts:
+            for flush in self.flushes:
+                flush()
+        # a flushed row may have been bad: then its error came first
+        if self.accepts:
+            self.run_end.close(error)
+            self.state, self.failure, self.error = State.FAILED, (deliver, error), error
+            self.notify_rows()
+            self.notify_room()
+
+    def finish(self) -> None:
+        """Accept nothing more."""
+        with self:
+            self.run_end.close()
+            self.state = max(self.state, State.FINISHING)
+            self.notify_room()
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Release all waiting threads and deliver nothing more; idempotent."""
+        with self:
+            if self.state is not State.CLOSED:
+                self.state, self.error = State.CLOSED, error
+                self.notify_room()
+                self.notify_rows()

@@ -1,0 +1,366 @@
+"""Input stream of a run: its items pass door and packer into the query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from enum import Enum
+from typing import Any, Protocol
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import EdgeEvent, Event
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.errors import annotate
+from rxtemporal.ingress.batch_verdicts import classify_rows
+from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
+from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.event_run import EventRun
+from rxtemporal.ingress.packer import RUN_LEAST, Packer
+from rxtemporal.ingress.source import Front, OutsideCti, Sent, SentRows, StreamSource
+from rxtemporal.reactive.clock import Clock
+from rxtemporal.run.hand_off import BoundedQueue
+from rxtemporal.run.hand_off.bounded_queue import BatchObserver
+from rxtemporal.run.held_rows import HeldRows
+from rxtemporal.run.late import LateEvents
+from rxtemporal.storage.event_log.log import Tape
+
+
+class StreamState(Enum):
+    """The state of a stream in a run."""
+
+    READING = "reading"
+    IDLE = "idle"
+    """It follows the other streams until its source sends something."""
+    ENDED = "ended"
+
+
+class Followers(Protocol):
+    """The streams that take their time from another one."""
+
+    active: bool
+
+    @property
+    def may_follow(self) -> bool:
+        """True if a stream may take its time from another one, now or after a silence."""
+
+    def follow(self, reader: Any) -> None:
+        """Advance those that follow a stream."""
+
+    def note_activity(self, reader: Any) -> None:
+        """Note that the source of a stream has sent an item."""
+
+
+class InputStream:
+    """Input stream of a run.
+
+    Each item is noted on the tape, judged by the door and, if accepted, noted in the log; late
+    events are reported. The packer's batches are pushed into the query, or into a queue before it.
+    Not thread-safe: callers hold the stream's lock.
+    """
+
+    def __init__(
+        self,
+        source: StreamSource,
+        packer: Packer,
+        late: LateEvents,
+        flow: Followers,
+        queue: BoundedQueue | None,
+    ) -> None:
+        self.source = source
+        self.pulls = not source.pushes
+        self.packer = packer
+        self.door: Door = packer.door
+        self.name = packer.door.source
+        self.state = StreamState.READING
+        self.queue = queue
+        # the highest start read from a source that does not push, and the number of batches
+        self.place = MIN_TIME
+        self.batches = 0
+        self.flow = flow
+        self._late = late
+        self._entry: BatchObserver = queue or late.entry
+        # True if the batches are known to satisfy the contract of batches
+        self._checked = False
+        self.clock = Clock()
+        # the state of what producers push into, in a run with an event log
+        self.front: Front | None = None
+        # a stream has a guard, or its CTIs are watched, or neither
+        self.guard: ClockGuard | None = None
+        self._watch: JumpWatch | None = None
+        # how many rows and CTIs have been ahead of the wall clock
+        self.ahead = 0
+        # the input of the last item, where its source merges several
+        self.sender: str | None = None
+        # rows that are not durable yet, of a stream with verdicts
+        self.held: HeldRows | None = None
+        # of a run that is recorded for a replay
+        self.tape: Tape | None = None
+        self._log: Tape | None = None
+
+    def use_clock(self, clock: Clock) -> None:
+        """Guard the stream against clocks that run ahead as its settings say, or watch its CTIs.
+
+        Records of a replay are not compared with the clock: they were when they came. Nor are the
+        CTIs of sources that are read at once, and those that a subject watches.
+        """
+        self.clock, source = clock, self.source
+        if source.replays:
+            return
+        ahead = None if source.settings is None else source.settings.ahead_ticks
+        if ahead is not None:
+            self.guard = ClockGuard(ahead, clock.now)
+        elif not source.bounded and (source.settings is not None or not source.judged):
+            self._watch = JumpWatch(self.name, clock.now)
+
+    @property
+    def ended(self) -> bool:
+        """True if the stream has ended."""
+        return self.state is StreamState.ENDED
+
+    @property
+    def idle(self) -> bool:
+        """True if the stream is idle and follows the others."""
+        return self.state is StreamState.IDLE
+
+    @property
+    def is_recorded(self) -> bool:
+        """True if the order in which items are accepted is recorded or logged."""
+        return self.tape is not None or self._log is not None
+
+    @property
+    def rows(self) -> int:
+        """The number of accepted rows that wait for a CTI."""
+        return self.packer.rows
+
+    @property
+    def next_due(self) -> int | None:
+        """The start of the oldest waiting row."""
+        return self.packer.next_due
+
+    def accept_all(self, items: Sequence[Any]) -> None:
+        """Accept a run of items, many events at once."""
+        if len(items) >= RUN_LEAST:
+            run = EventRun.from_items(items)
+            if run is not None and self.judge_run(run):
+                return
+        for item in items:
+            self.accept(item)
+            if self.state is StreamState.ENDED:
+                return
+
+    def judge_run(self, run: EventRun) -> bool:
+        """Accept many events at once if possible; return True if done."""
+        packer = self.packer
+        try:
+            waiting = packer.pack()
+            judged = packer.judge_run(run, self.guard)
+            if judged is not None and self.tape is not None:
+                self.tape.events(run.items)
+            batch = None if judged is None else packer.take_run(judged)
+            if judged is not None and self._log is not None:
+                self._log.events(run.items)
+        except BaseException as error:
+            self.fail(error)
+            return True
+        self.give(waiting)
+        self.give(batch)
+        return judged is not None
+
+    def accept(self, item: Any) -> None:
+        """Note and judge an item, and push a batch into the query if one is due."""
+        packer, kind = self.packer, type(item)
+        try:
+            if kind is EventBatch or kind is SentRows:
+                batch: EventBatch | None = self._judge_batch(item)
+            elif kind is OutsideCti:
+                batch = self._advance(item.cti)
+            else:
+                batch = self._judge_event(item)
+            if self.front is not None and kind in (Sent, SentRows):
+                self.front.note(item)
+        except BaseException as error:
+            self.fail(error)
+            return
+        if batch is not None or packer.late:
+            self.give(batch)
+
+    def _judge_event(self, item: Event | Sent) -> EventBatch | None:
+        """Note and judge an event; one is ahead of the wall clock if it was when it came."""
+        if isinstance(item, Sent):
+            event, ahead, self.sender = item.event, item.ahead, item.input
+        else:
+            event, ahead, self.sender = item, False, None
+        if type(event) is EdgeEvent:
+            self.door.rows.owner = self.sender or ""
+        if self.guard is not None and not ahead and self.guard.is_ahead(event):
+            ahead = True
+            sent = item if isinstance(item, Sent) else Sent(event)
+            item = sent._replace(ahead=True)
+        if self.tape is not None:
+            self.tape.event(item)
+        self.ahead += ahead
+        batch = self.packer.take_ahead(event) if ahead else self.packer.take(event)
+        if self._log is not None:
+            self._log.event(item)
+        return batch
+
+    def _judge_batch(self, item: EventBatch | SentRows) -> EventBatch:
+        """Note and judge a batch, row by row as single events."""
+        if self.packer.rows:  # events that came before
+            self.give(self.packer.pack())
+        if not self._checked:
+            batch = self.packer.check_batch(item if isinstance(item, EventBatch) else item.batch)
+            item = batch if isinstance(item, EventBatch) else item._replace(batch=batch)
+        noted, ahead = item, None
+        if isinstance(item, EventBatch) and self.guard is None:
+            self.sender, batch = None, item
+        else:
+            sent = self._note_sender(item)
+            noted, ahead = to_note(item, sent), sent.ahead
+            batch = sent.batch.replace(cti=MIN_TIME) if sent.cti_ahead else sent.batch
+        if self.tape is not None:
+            self.tape.batch(noted)
+        accepted = self.packer.take_batch(batch, ahead)
+        if self._log is not None:
+            self._log.batch(noted)
+        return accepted
+
+    def _note_sender(self, item: EventBatch | SentRows) -> SentRows:
+        """Note whose batch comes; return it with what the clock says of its rows and its CTI."""
+        sent = item if isinstance(item, SentRows) else SentRows(item)
+        self.sender = sent.input
+        if self.guard is not None:
+            sent = _compare_with_clock(sent, self.guard)
+        self.ahead += sent.cti_ahead + (0 if sent.ahead is None else int(sent.ahead.sum()))
+        return sent
+
+    def give(self, batch: EventBatch | None) -> None:
+        """Report late events, and push a batch into the query."""
+        packer = self.packer
+        if packer.late:
+            late, packer.late = packer.late, []
+            self._late.report(late)
+        if batch is not None:
+            self.batches += 1
+            if self._watch is not None and batch.cti > self._watch.limit:
+                self._watch.check(batch.cti, self.sender or self.name)
+            if self.pulls and len(batch.start) and (place := batch.highest_start) > self.place:
+                self.place = place
+            try:
+                self._entry.on_next(batch)
+            except BaseException as error:
+                # a batch is lost, whoever lost it: a run that went on would give wrong results
+                self.state = StreamState.ENDED
+                self._entry.on_error(error)  # type: ignore[arg-type]
+                raise
+
+    def give_waiting(self) -> None:
+        """Push the accepted rows that wait for more rows, with the CTI."""
+        try:
+            batch = self.packer.pack()
+        except Exception as error:
+            self.fail(error)
+            return
+        self.give(batch)
+
+    def let_others_follow(self) -> None:
+        """Advance the streams that follow this one, if any."""
+        if self.flow.active:
+            self.flow.follow(self)
+
+    def complete(self, *, finishes: bool = True) -> None:
+        """End the stream; ``finishes`` also ends its time, unless it was only cut off."""
+        try:
+            last = self._finish() if finishes else self.packer.pack()
+        except BaseException as error:
+            self.fail(error)
+            return
+        self.state = StreamState.ENDED
+        try:
+            self.give(last)
+            self.let_others_follow()
+            self._entry.on_completed()
+        except BaseException as error:
+            self._entry.on_error(error)  # type: ignore[arg-type]
+            raise
+
+    def _finish(self) -> EventBatch | None:
+        for tape in (self.tape, self._log):
+            if tape is not None:
+                tape.complete()
+        return self.packer.finish()
+
+    def fail(self, error: BaseException) -> None:
+        """End the stream with an error, after delivering the events accepted before it.
+
+        One that is no ``Exception``, such as Ctrl-C, is raised again.
+        """
+        self.state = StreamState.ENDED
+        first = error
+        try:
+            if isinstance(error, Exception):
+                with suppress(Exception):  # the first error counts, and the run ends with it
+                    accepted, first = self.packer.rescue(error)
+                    annotate(first, f"in stream {self.name!r}")
+                    if self.tape is not None:
+                        self.tape.fail(first)
+                    self.give(accepted)
+        finally:
+            self._entry.on_error(first)  # type: ignore[arg-type]
+        if not isinstance(error, Exception):
+            raise error
+
+    # Time from outside ----------------------------------------------------------------------------
+
+    def import_cti(self, cti: int) -> bool:
+        """Take a CTI of another stream; return True if it advances this one."""
+        return not self.ended and self.door.import_cti(cti) and self._give_due()
+
+    def advance_to(self, cti: int) -> bool:
+        """Advance this stream from outside; return True if it moves.
+
+        For CTIs from neither the source nor the settings: those of a heartbeat, and those that an
+        idle stream follows. The caller advances the streams that follow this one.
+        """
+        if self.ended or not self.door.import_cti(cti):
+            return False
+        # an imported CTI is not noted: a replay of the other stream generates it again
+        try:
+            for tape in (self.tape, self._log):
+                if tape is not None:
+                    tape.advance(cti)
+        except BaseException as error:
+            self.fail(error)
+            return False
+        return self._give_due()
+
+    def _give_due(self) -> bool:
+        try:
+            batch = self.packer.due()
+        except BaseException as error:  # a payload that waited for the CTI does not fit
+            self.fail(error)
+            return False
+        self.give(batch)
+        return True
+
+    def _advance(self, cti: int) -> EventBatch | None:
+        """Advance to a CTI that came from outside when the stream was recorded."""
+        if self.door.import_cti(cti) and self.tape is not None:
+            self.tape.advance(cti)
+        return self.packer.due()
+
+
+def _compare_with_clock(sent: SentRows, guard: ClockGuard) -> SentRows:
+    """Return a batch with the verdicts of the clock on its rows and its CTI."""
+    batch, ahead = sent.batch, sent.ahead
+    found = guard.rows_ahead(batch.start, classify_rows(batch))
+    if found is not None:
+        ahead = found if ahead is None else found | ahead
+    cti_ahead = sent.cti_ahead or guard.is_time_ahead(batch.cti)
+    return sent._replace(ahead=ahead, cti_ahead=cti_ahead)
+
+
+def to_note(item: EventBatch | SentRows, sent: SentRows) -> EventBatch | SentRows:
+    """Return the form in which a batch is noted: with its sender, or as it is if that says all."""
+    says_all = isinstance(item, EventBatch) and sent.ahead is None and not sent.cti_ahead
+    return sent.batch if says_all else sent

@@ -1,0 +1,456 @@
+"""Entry of pushes into a run: each gets a verdict, and is durable afterwards.
+
+How a pushed row becomes durable in a run with an event log:
+
+1. ``RowReader`` holds the row to the schema, outside all locks. A misfit is rejected, and not
+   logged.
+2. ``judge_one`` or ``judge`` takes the stream's lock. ``_begin`` waits for room in the hand-off,
+   which releases the lock meanwhile, and raises if the run has ended.
+3. The clock guard and the sequence numbers are asked. A rejected row and a duplicate are not
+   logged.
+4. The door judges the row, late or not, and then the tape notes it in memory. ``HeldRows`` holds a
+   batch that is due; with a hand-off, the batch enters the queue.
+5. ``settle`` leaves the lock and calls ``Log.flush``. One thread writes all noted records as one
+   transaction, whose commit syncs; ``RunStore.append`` then counts them in the file beside it,
+   without a sync.
+6. ``HeldRows.release`` gives the durable batches to the query. With a hand-off the query may have
+   computed already; ``Process`` flushes the log before it writes to a sink.
+7. ``on_safe`` begins a checkpoint if one is due. Its ``cut`` says which records it covers; their
+   entries are deleted once it is valid.
+8. The source publishes late and rejected rows, and ``push`` returns the verdict.
+
+An error before the commit ends the run, and the push raises ``ProcessEndedError``. After a crash
+behind the commit the row is in the log without a verdict: a second push with its sequence number
+is a duplicate.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
+from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent, RowEvent
+from rxtemporal.core.forks import FORKED, FORKS
+from rxtemporal.core.spans import describe_span
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
+from rxtemporal.errors import ProcessEndedError
+from rxtemporal.ingress.batch_verdicts import REASONS, Verdicts
+from rxtemporal.ingress.lateness import LateEvent, Lateness
+from rxtemporal.ingress.pushed_inputs import (
+    NEW,
+    OWN,
+    REPEAT,
+    UNSURE,
+    PushedInput,
+    PushedInputs,
+    Seen,
+)
+from rxtemporal.ingress.rejected import ReadRows, Rejected
+from rxtemporal.ingress.row_columns import NO_SEQ
+from rxtemporal.ingress.stream_time import StreamTime
+from rxtemporal.ingress.unpacker import list_events
+from rxtemporal.ingress.verdict import Verdict
+from rxtemporal.run.input_stream import StreamState
+from rxtemporal.run.pushed_items import PushedItems, find_time
+from rxtemporal.run.reader import Reader
+from rxtemporal.run.row_keeper import CLOCK_ROWS, RowKeeper
+
+_READING = StreamState.READING
+_COMPLETE = frozenset({PointEvent, IntervalEvent})
+
+
+class Numbered(NamedTuple):
+    """Items of a push, each with its place in the push and its sequence number."""
+
+    items: Sequence[RowEvent | Cti] | EventBatch
+    places: Sequence[int] | Int64s
+    seq: Sequence[int] | Int64s | None
+
+
+class _PushCount:
+    """Verdict on a push that is being made."""
+
+    __slots__ = ("accepted", "duplicates", "late", "rejected", "unsure")
+
+    def __init__(self, rejected: Sequence[Rejected]) -> None:
+        self.accepted = self.duplicates = self.unsure = 0
+        self.late: list[LateEvent] = []
+        self.rejected = list(rejected)
+
+
+class PushEntry:
+    """Entry of one source into a run, for those who push.
+
+    ``judge_one`` and ``judge`` accept rows under the stream's lock, after waiting for room in a
+    hand-off, and return the verdict; ``settle`` then makes durable what has been accepted. ``keep``
+    and ``keep_all`` do so at less cost for rows that only have to wait, see ``RowKeeper``. All
+    raise ``ProcessEndedError`` if no run takes the rows.
+
+    Threads: any.
+    """
+
+    def __init__(self, reader: Reader, pushed: PushedItems) -> None:
+        self._reader = reader
+        self._pushed = pushed
+        self._packer, self._door, self._run_end = reader.packer, reader.door, reader.run_end
+        self.forks = FORKS.count
+        queue = reader.queue
+        # None without a bound
+        self._queue = queue if queue is not None and queue.settings is not None else None
+        if self._queue is not None:
+            self._queue.connect(reader, reader.packer)
+        self._guard = reader.guard
+        self._refuses_ahead = reader.source.refuses_ahead
+        self.is_logged = reader.event_log is not None
+        self._keeper = RowKeeper(reader, pushed.inputs, self._fail, self._check_failed)
+        self.keep = self._keeper.keep if self._keeper.is_plain else _keep_nothing
+        self.keep_all = self._keeper.keep_all
+
+    @property
+    def accepts(self) -> bool:
+        """True while the run takes rows."""
+        return self._reader.run_end.accepts and not self._reader.ended
+
+    @property
+    def times(self) -> StreamTime:
+        """The form of the times of the stream, and of those that it meets."""
+        return self._packer.times
+
+    @property
+    def inputs(self) -> PushedInputs:
+        """The inputs there have been, by name."""
+        return self._pushed.inputs
+
+    @property
+    def open_rows(self) -> list[tuple[str, EdgeEvent]]:
+        """The input and the start edge of each open row."""
+        return [(each.owner or OWN, each.edge) for each in self._reader.door.rows]
+
+    @property
+    def cti(self) -> Time | None:
+        """The stream's CTI, in the form of the source's times; None before the first."""
+        return self._keeper.find_cti()
+
+    def refuse(self) -> ProcessEndedError:
+        """Return the error for those who push when the run takes nothing more."""
+        reader = self._reader
+        return reader.run_end.refuse(reader.name, completed=reader.ended)
+
+    def refuse_fork(self) -> None:
+        """Raise in a process that was forked from the run's; take no lock, which may be held."""
+        if FORKS.count != self.forks:
+            raise ProcessEndedError(FORKED)
+
+    def has_room(self, rows: int, waiting: int = 0) -> bool:
+        """Return True if so many rows fit behind ``waiting`` others without waiting for room."""
+        queue = self._queue
+        if queue is None or queue.settings is None or queue.spills:
+            return True
+        if not waiting and queue.has_room(rows):
+            return rows <= queue.settings.max_rows
+        return queue.rows + waiting + rows <= queue.settings.max_rows
+
+    # Judging --------------------------------------------------------------------------------------
+
+    def judge_one(self, event: RowEvent | Cti, name: str, seq: int | None) -> Verdict:
+        """Accept one event of an input, unless its number has come before."""
+        reader = self._reader
+        with reader.lock:
+            is_live = reader.state is _READING and self._run_end.accepts
+            is_plain = is_live and self._keeper.is_plain and type(event) in _COMPLETE
+            if not is_plain:
+                self._begin(1)
+            of = self._pushed.inputs[name]
+            if not of.accepted % CLOCK_ROWS:
+                self._compare(find_time(event), of)
+            verdict = (self._judge_plain if is_plain else self._judge_one)(event, of, seq)
+            reader.let_others_follow()
+            if self._run_end.ended:
+                self._check_taken()
+        if not self._run_end.accepts:
+            self._check_failed()
+        return verdict
+
+    def _judge_plain(self, event: Any, of: PushedInput, seq: int | None) -> Verdict:
+        """Accept a complete row of which nobody wants to know more, as ``_judge_one`` does."""
+        # this runs once for each row that is pushed
+        found = NEW if seq is None else of.judge_number(seq, event, ahead=False)
+        if not found:
+            return Verdict(duplicates=1, cti=self.cti)
+        reader, door, start = self._reader, self._door, event.start
+        high = door.high
+        reader.sender = of.name
+        late = self._take_plain(event)
+        # a late row shows its time as any other
+        if start > of.reached:
+            of.reached = start
+        if late is not None:
+            of.count(late.reason, high - start)
+            return self._tell_late(event, late, found)
+        of.accepted += 1
+        if high - start > of.largest_lateness:
+            of.largest_lateness = high - start
+        return self._tell_in_time(found)
+
+    def _tell_in_time(self, found: Seen) -> Verdict:
+        verdict = self._keeper.tell()
+        return verdict if found is NEW else dataclasses.replace(verdict, unsure=1)
+
+    def _tell_late(self, event: RowEvent | Cti, late: Lateness, found: Seen) -> Verdict:
+        told = LateEvent(event, self._reader.name, *late)  # type: ignore[arg-type]
+        return Verdict(late=(told,), cti=self.cti, unsure=int(found is UNSURE))
+
+    def _take_plain(self, event: Any) -> Lateness | None:
+        """Accept a row that may be late, or may complete a batch."""
+        reader, packer = self._reader, self._packer
+        try:
+            batch = packer.take(event)
+        except Exception as error:
+            raise self._fail(error) from error
+        late: Any = packer.late[0][1] if packer.late else None  # type: ignore[index]
+        reader.give(batch)
+        return late  # type: ignore[no-any-return]
+
+    def _judge_one(self, event: RowEvent | Cti, of: PushedInput, seq: int | None) -> Verdict:
+        ahead = self._guard is not None and self._guard.is_ahead(event)
+        if ahead:
+            self._compare(event.start, of)
+        if isinstance(event, Cti):
+            self._take(event, of, None, ahead)
+            return Verdict(cti=self.cti)
+        if ahead and self._refuses_ahead:
+            return Verdict(rejected=(self._reject(0, event, of),), cti=self.cti)
+        found = NEW if seq is None else of.judge_number(seq, event, ahead=ahead)
+        if not found:
+            return Verdict(duplicates=1, cti=self.cti)
+        late = self._take(event, of, seq, ahead)
+        return self._tell_in_time(found) if late is None else self._tell_late(event, late, found)
+
+    def judge(self, rows: ReadRows, name: str) -> Verdict:
+        """Accept rows of an input, but those whose numbers have come before."""
+        reader, of = self._reader, None
+        count = _PushCount(rows.rejected)
+        for part in self._parts(rows):
+            with reader.lock:
+                self._begin(len(part.items))
+                if of is None:
+                    of = self._pushed.inputs[name]
+                    of.rejected += len(rows.rejected)
+                    reader.note_time(rows.time)
+                if isinstance(part.items, EventBatch):
+                    self._judge_rows(part.items, part, of, count)
+                else:
+                    self._judge_events(part.items, part, of, count)
+                reader.let_others_follow()
+                cti = self.cti
+                self._check_taken()
+            self._check_failed()
+        rejected = sorted(count.rejected, key=lambda each: each.index)
+        late = tuple(count.late)
+        return Verdict(count.accepted, count.duplicates, late, tuple(rejected), cti, count.unsure)
+
+    def _parts(self, rows: ReadRows) -> Iterator[Numbered]:
+        """Yield the rows in parts that fit into the hand-off; batches with edges as events."""
+        items = rows.items
+        if not isinstance(items, EventBatch):
+            yield from self._split(Numbered(items, rows.index, rows.seq))
+            return
+        cti, time = items.cti, self._reader.packer.time or rows.time or "ticks"
+        with_edges = list_events(items, time) if items.edge.any() else items
+        yield from self._split(Numbered(with_edges, rows.index, rows.seq))
+        if cti > MIN_TIME:
+            yield Numbered([Cti(to_datetime(cti) if time == "datetime" else cti)], [0], None)
+
+    def _split(self, rows: Numbered) -> Iterator[Numbered]:
+        items, places, seq = rows
+        count = len(items)
+        settings = None if self._queue is None else self._queue.settings
+        most = count if settings is None else settings.max_rows
+        if count <= most:
+            yield rows
+            return
+        for begin in range(0, count, most):
+            end = min(begin + most, count)
+            part = items.slice(begin, end) if isinstance(items, EventBatch) else items[begin:end]
+            yield Numbered(part, places[begin:end], None if seq is None else seq[begin:end])
+
+    def _judge_events(
+        self, items: Sequence[RowEvent | Cti], part: Numbered, of: PushedInput, count: _PushCount
+    ) -> None:
+        """Accept events one by one."""
+        if items:
+            self._compare(max(map(find_time, items)), of)
+        for number, event in enumerate(items):
+            self._check_taken()
+            seq = NO_SEQ if part.seq is None else int(part.seq[number])
+            verdict = self._judge_one(event, of, None if seq == NO_SEQ else seq)
+            count.accepted += verdict.accepted
+            count.duplicates += verdict.duplicates
+            count.unsure += verdict.unsure
+            place = int(part.places[number])
+            for late in verdict.late:
+                count.late.append(_with_index(late, place))
+            for each in verdict.rejected:
+                count.rejected.append(Rejected(place, each.reason, each.row))
+
+    def _judge_rows(
+        self, batch: EventBatch, part: Numbered, of: PushedInput, count: _PushCount
+    ) -> None:
+        """Accept complete rows as columns."""
+        if not len(batch):
+            return
+        self._compare(int(batch.start.max()), of)
+        rows = _PushedRows.of_part(batch, part)
+        ahead = None if self._guard is None else self._guard.rows_ahead(batch.start)
+        if ahead is not None and self._refuses_ahead:
+            for event, place in rows.select(ahead).list_events(self._reader.packer.time):
+                count.rejected.append(self._reject(place, event, of))
+            rows, ahead = rows.select(~ahead), None
+        if rows.seq is not None and len(rows.seq):
+            found = of.judge_numbers(rows.seq, rows.batch.start, ahead)
+            fresh = found != REPEAT
+            count.duplicates += len(fresh) - int(fresh.sum())
+            count.unsure += int((found == UNSURE).sum())
+            rows, ahead = rows.select(fresh), None if ahead is None else ahead[fresh]
+        if not len(rows.batch):
+            return
+        try:
+            verdicts = self._pushed.take_rows(rows.batch, of, rows.seq, ahead)
+        except BaseException as error:
+            raise self._fail(error) from error
+        count.accepted += len(rows.batch) - len(verdicts.late)
+        count.late += self._late_rows(rows, verdicts)
+
+    def _late_rows(self, rows: _PushedRows, verdicts: Verdicts) -> Iterator[LateEvent]:
+        late = verdicts.late_rows(rows.batch)
+        if late is None:
+            return
+        events = list_events(late.rows, self._reader.packer.time or "ticks")
+        columns = late.reason.tolist(), late.cti.tolist(), late.by.tolist()
+        places = rows.places[verdicts.late].tolist()
+        for event, number, cti, by, place in zip(events, *columns, places, strict=True):
+            reason = REASONS[number]
+            assert reason is not None
+            yield LateEvent(event, self._reader.name, reason, cti, by, place)
+
+    def _compare(self, time: int, of: PushedInput) -> None:
+        """Compare a time of an input with the wall clock; the end of time shows nothing of it."""
+        if time < MAX_TIME:
+            of.clock.note(time, self._reader.clock.now())
+
+    def _reject(self, place: int, event: RowEvent, of: PushedInput) -> Rejected:
+        assert self._guard is not None
+        of.ahead += 1
+        of.rejected += 1
+        most = describe_span(self._guard.ahead)
+        return Rejected(place, f"it starts more than {most} ahead of the wall clock", event)
+
+    # The run --------------------------------------------------------------------------------------
+
+    def _begin(self, rows: int) -> None:
+        """Wait for room, raise if the run takes nothing more, and end the source's silence."""
+        if self._queue is not None:
+            self._queue.wait_for_room(rows)
+        if not self.accepts:
+            raise self.refuse()
+        self._reader.note_activity()
+        if self._reader.held is not None:
+            self._reader.held.hold()
+
+    def _take(
+        self, event: RowEvent | Cti, of: PushedInput, seq: int | None, ahead: bool
+    ) -> Lateness | None:
+        try:
+            return self._pushed.take(event, of, seq, ahead)
+        except BaseException as error:
+            raise self._fail(error) from error
+
+    def _fail(self, error: BaseException) -> ProcessEndedError:
+        """End the run with an error of the stream; return the error for those who push."""
+        if not self._reader.ended:
+            self._reader.fail(error)
+        if not isinstance(error, Exception):
+            raise error  # Ctrl-C is for the thread that pushes
+        return self.refuse()
+
+    def fail(self, error: BaseException) -> None:
+        """End the run: what pushes cannot go on."""
+        self._reader.fail_unlogged(error)
+
+    def _check_taken(self) -> None:
+        """Raise if the rows are in nobody's hands, inside the lock: stop() delivers what is taken.
+
+        A run that has ended under the lock was stopped from inside, or did not wait any longer.
+        """
+        if self._reader.run_end.ended and not self.is_logged:
+            raise self.refuse()
+
+    def _check_failed(self) -> None:
+        """Raise if the run has failed meanwhile, unless its log has the rows."""
+        if self._reader.run_end.error is not None and not self.is_logged:
+            raise self.refuse()
+
+    def settle(self) -> None:
+        """Wait until all accepted rows are durable, if the run has a log, and give them on."""
+        reader, tape = self._reader, self._reader.event_log
+        if tape is None:
+            return
+        try:
+            if reader.held is not None:
+                with reader.lock:
+                    reader.held.cut()
+            tape.flush()
+        except Exception as error:
+            reader.fail_unlogged(error)
+            raise self.refuse() from error
+        # from here on the rows are in the log, whatever happens
+        try:
+            if reader.held is not None:
+                with reader.lock:
+                    reader.held.release()
+            reader.on_safe()
+        except Exception as error:
+            reader.fail_unlogged(error)
+
+    def complete(self) -> None:
+        """End the source for good."""
+        reader = self._reader
+        with reader.lock:
+            if self.accepts:
+                reader.complete(finishes=True)
+        self.settle()
+
+
+class _PushedRows(NamedTuple):
+    """Complete rows of a push as columns, with their places in it and their numbers."""
+
+    batch: EventBatch
+    places: Int64s
+    seq: Int64s | None
+
+    @classmethod
+    def of_part(cls, batch: EventBatch, part: Numbered) -> _PushedRows:
+        seq = None if part.seq is None else np.asarray(part.seq, np.int64)
+        return cls(batch.replace(cti=MIN_TIME), np.asarray(part.places, np.int64), seq)
+
+    def select(self, mask: Bools) -> _PushedRows:
+        if mask.all():
+            return self
+        seq = None if self.seq is None else self.seq[mask]
+        return _PushedRows(self.batch.take(mask), self.places[mask], seq)
+
+    def list_events(self, time: TimeForm | None) -> Iterator[tuple[RowEvent, int]]:
+        return zip(list_events(self.batch, time or "ticks"), self.places.tolist(), strict=True)
+
+
+def _keep_nothing(event: PointEvent, name: str) -> Verdict | None:
+    """Leave each row to ``judge_one``."""
+    return None
+
+
+def _with_index(late: LateEvent, index: int) -> LateEvent:
+    return LateEvent(late.event, late.source, late.reason, late.cti, late.by, index)

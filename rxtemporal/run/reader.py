@@ -1,0 +1,295 @@
+"""Reader of one source of a run: its items pass door and packer into the query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from reactivex import abc
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.stage import Meter
+from rxtemporal.ingress.lateness import NO_CTI
+from rxtemporal.ingress.packer import Packer
+from rxtemporal.ingress.positions import Position
+from rxtemporal.ingress.source import Cursor, StreamSource, check_items
+from rxtemporal.run.hand_off import BoundedQueue, Producer, StreamLock
+from rxtemporal.run.held_rows import Acknowledger, HeldRows
+from rxtemporal.run.input_stream import Followers, StreamState
+from rxtemporal.run.late import LateEvents
+from rxtemporal.run.pushed_items import PushedItems
+from rxtemporal.run.pushed_stream import PushedStream
+from rxtemporal.run.run_end import RunEnd
+from rxtemporal.storage.event_log.cursors import RecordedCursor
+from rxtemporal.storage.event_log.log import Tape
+
+_END = object()
+
+
+class Reader(PushedStream):
+    """Reader of one source of a run: takes items from its cursor, or is the source's observer.
+
+    ``peek``, the methods that read and the three of the observer take the lock; callers of the
+    others hold it.
+    """
+
+    def __init__(
+        self,
+        source: StreamSource,
+        packer: Packer,
+        late: LateEvents,
+        meter: Meter,
+        flow: Followers,
+        lock: StreamLock,
+        run_end: RunEnd,
+        queue: BoundedQueue | None = None,
+    ) -> None:
+        super().__init__(source, packer, late, flow, lock, run_end, queue)
+        self.meter = meter
+        # the position of a source that pushes numbered pieces
+        self.position = Position()
+        # what is pushed into a source that gives verdicts
+        self.pushed = PushedItems(self) if source.has_verdicts else None
+        # how many records of the source earlier runs have accepted
+        self.replayed = 0
+        self.cursor: Cursor | None = None
+        # True if the cursor had nothing when it was last read
+        self.waits = False
+        self._closed = False
+        # called, outside of any batch, when pushed events are on disk
+        self.on_safe: Callable[[], object] = lambda: None
+        self._saved_position: Any = None
+
+    @property
+    def saved_position(self) -> Any:
+        """The position of a source that is read, as it is saved."""
+        return self._saved_position
+
+    @property
+    def unread(self) -> bool:
+        """True if the source is read and may have more items."""
+        return self.pulls and self.state is not StreamState.ENDED
+
+    # Begin and end --------------------------------------------------------------------------------
+
+    def record(self, tape: Tape) -> None:
+        """Note all items on a tape, in order of acceptance; call before ``open``."""
+        self.tape = tape
+
+    def log(self, tape: Tape, records: int) -> None:
+        """Note accepted items on a tape from now on; they are acknowledged once they are on disk.
+
+        ``records`` of the source were accepted before, and have been replayed.
+        """
+        self._log = tape
+        self.replayed += records
+        if self.pushed is not None and self.queue is None:
+            self._entry = self.held = HeldRows(self._entry, self.packer, tape)
+        # such a source takes the request for the next event as the acknowledgement of this one
+        tape.prompt = self.pulls and not self.source.bounded
+
+    def open(self) -> None:
+        """Open the source after the items already read."""
+        source = self.source
+        position: Any = self.position if source.positioned else self._saved_position
+        if not source.resumes or self._log is not None:
+            # None where nothing has come before: then it begins
+            position = self.replayed or None
+        self._use(source.open(position))
+        if self._log is not None:
+            self._cursor.read_in_step()
+        self._plain = not self.is_recorded and not self._watched and self.guard is None
+        # a new subject may have judged by a lower CTI than a saved one
+        if source.judged and source.settings is None and self.door.cti == NO_CTI:
+            self.packer.trust_events()
+
+    def _use(self, cursor: Cursor) -> None:
+        cursor.times = self.packer.times
+        self.cursor, self._checked = cursor, cursor.checked
+        self._items = iter(cursor) if cursor.item_by_item else iter(())
+
+    @property
+    def _cursor(self) -> Cursor:
+        assert self.cursor is not None
+        return self.cursor
+
+    @property
+    def completes(self) -> bool:
+        """True if the end of the source ends the time of the stream."""
+        return self._cursor.completes
+
+    def connect(self, entry: Any = None) -> abc.DisposableBase:
+        """Subscribe to a source that pushes; one that gives verdicts pushes into ``entry``."""
+        if entry is not None:
+            return self._cursor.connect(entry)
+        if self.queue is not None and self.queue.settings is not None:
+            producer = Producer(self.queue, self, self.packer, self._refuse_unlogged)
+            self._accept_later = producer.on_next
+        if self._log is None:
+            return self._cursor.connect(self)
+        if self.front is not None:
+            self.front.restore()
+        acknowledger = Acknowledger(
+            self,
+            self._log,
+            self.fail_unlogged,
+            self.on_safe,
+            self.run_end,
+            self.source.subject,
+        )
+        return acknowledger.subscribe(self._cursor.connect)
+
+    def close(self) -> None:
+        """Release the source, once."""
+        if self.cursor is not None and not self._closed:
+            self._closed = True
+            self.cursor.close()
+
+    def replay(self, cursor: RecordedCursor, records: int) -> None:
+        """Read ``records`` of earlier runs, fewer if the stream ends; call before ``open``."""
+        position, guard = self._saved_position, self.guard
+        self.guard = None
+        if self.state is StreamState.IDLE:
+            self.state = StreamState.READING  # the log ends here, but the stream may continue
+        self._use(cursor)
+        if self.pushed is not None:
+            self.packer.note_time(cursor.time)
+        while records and not self.ended:
+            records = self.read_records(records)
+        self.cursor, self._saved_position, self.guard = None, position, guard
+
+    def set_idle(self) -> None:
+        """Make the stream idle: it follows the others from now on."""
+        self.state = StreamState.IDLE
+
+    # Reading --------------------------------------------------------------------------------------
+
+    def peek(self) -> int:
+        """Return the time of the next item: the highest start so far, its own included."""
+        return self._cursor.peek()
+
+    def read_records(self, records: int, until: int = MAX_TIME) -> int:
+        """Read ``records`` of a recorded stream, up to a time; return how many are left.
+
+        If the recording has no more, the stream is cut off.
+        """
+        cursor = self.cursor
+        assert isinstance(cursor, RecordedCursor)
+        cursor.allowed = records
+        self.read(until)
+        return cursor.allowed
+
+    def accept_all(self, items: Sequence[Any]) -> None:
+        """Accept a run of items, many events at once, or each with its sender in a replay."""
+        if self.pushed is None:
+            super().accept_all(items)
+            return
+        for item in items:
+            if not self.ended:
+                self.pushed.replay(item)
+
+    def answer_promptly(self) -> None:
+        """Answer every CTI at once, however many events are already available."""
+        self.packer.set_bounds(1)
+
+    def read_batch(self) -> None:
+        """Accept the next items until a batch is pushed."""
+        cursor, batches = self.cursor, self.batches
+        if cursor is not None and cursor.item_by_item:
+            self._read_items()
+            return
+        while self.batches == batches and self.state is not StreamState.ENDED:
+            self.read()
+
+    def _read_items(self) -> None:
+        # the next item is waited for outside of the lock
+        items, batches = self._items, self.batches
+        while self.batches == batches and self.state is not StreamState.ENDED:
+            try:
+                item = next(items, _END)
+            except Exception as error:
+                with self.lock:
+                    self.fail(error)
+                return
+            with self.lock:
+                if item is _END:
+                    self.complete(finishes=self.completes)
+                    return
+                self.accept(item)
+                if self.flow.active and not self.ended:
+                    self.flow.follow(self)
+
+    def read(self, until: int = MAX_TIME) -> None:
+        """Accept the items up to a time, at least the next one."""
+        cursor = self.cursor
+        assert cursor is not None
+        try:
+            items = cursor.take(until)
+            self.waits = not items and check_items(cursor, items, self.name)
+        except Exception as error:
+            with self.lock:
+                self.fail(error)
+            return
+        with self.lock:
+            if items is None:
+                self.complete(finishes=cursor.completes)
+                return
+            if (form := cursor.time_form) is not None:
+                self.packer.note_time(form)
+            if len(items) == 1 and self.pushed is None:
+                self.accept(items[0])
+            else:
+                self.accept_all(items)
+            self._saved_position = cursor.position
+            self.batches += self.waits  # the run may be saved now, or stopped
+            if self.flow.active and self.state is not StreamState.ENDED:
+                self.flow.follow(self)
+
+    def push(self, batch: EventBatch) -> None:
+        """Push a batch accepted elsewhere into the query, and advance the streams that follow."""
+        with self.lock:
+            self._saved_position = self._cursor.position
+            self.give(batch)
+            self.let_others_follow()
+
+    # State ----------------------------------------------------------------------------------------
+
+    def save(self) -> dict[str, Any]:
+        """Return position, state of the door and waiting rows as plain values."""
+        goes_on = self.ended and self.source.goes_on
+        brought = 0 if self._log is None else self._log.brought
+        return {
+            "place": self.place,
+            "position": self.position.reached if self.source.positioned else self._saved_position,
+            "brought": self.replayed + brought,
+            # a source that may have more later is read on after its end
+            "state": (StreamState.READING if goes_on else self.state).value,
+            "packer": self.packer.save(),
+            "late": self._late.save(),
+            "meter": [self.meter.rows, self.meter.cti],
+            "ahead": self.ahead,
+            "inputs": [] if self.pushed is None else self.pushed.inputs.save(),
+            "front": None if self.front is None else self.front.save(),
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Resume from the result of ``save`` of a reader of the same source, before ``open``."""
+        self.packer.load(state["packer"])
+        self._late.load(state["late"])
+        self.meter.rows, self.meter.cti = state["meter"]
+        self.ahead = state["ahead"]
+        if self.pushed is not None:
+            self.pushed.inputs.load(state["inputs"])
+        self.place, self.state = state["place"], StreamState(state["state"])
+        self._saved_position = state["position"]
+        self.position.reached = state["position"] if self.source.positioned else None
+        self.replayed = state["brought"]
+        if self.front is not None and state.get("front") is not None:
+            self.front.load(state["front"])
+
+    def complete_again(self) -> None:
+        """Complete a stream that had ended when it was saved."""
+        if self.ended:
+            with self.lock:
+                self._entry.on_completed()

@@ -1,0 +1,1 @@
+"""A run taken apart, and its page."""

@@ -1,0 +1,449 @@
+"""Live event-flow page: what it reads from a running process while somebody looks at it.
+
+Nothing is kept, and nothing costs anything, before the first looker comes and after the last one
+has gone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.events import EdgeEvent, EdgeType, IntervalEvent, RowEvent
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.safe_text import brief
+from rxtemporal.core.schema import to_fields
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.driver import Entry
+from rxtemporal.engine.stage import Meter, Stage
+from rxtemporal.ingress.lateness import LateEvent, LateReason
+from rxtemporal.operators.causes.history import (
+    ADJUSTED,
+    EDGE_END,
+    EDGE_START,
+    INTERVAL,
+    LATE,
+    NEVER,
+    POINT,
+)
+from rxtemporal.operators.plan import Node
+from rxtemporal.run.execution import Execution
+from rxtemporal.run.process import Process
+from rxtemporal.run.reader import Reader
+from rxtemporal.run.stalls import find_stalls, format_time
+from rxtemporal.view.debug.columns import (
+    Column,
+    cut_text,
+    encode_array,
+    encode_series,
+    encode_texts,
+    encode_ticks,
+)
+from rxtemporal.view.debug.data import VERSION
+from rxtemporal.view.debug.nodes import (
+    describe_fields,
+    describe_plan,
+    encode_ctis,
+    encode_held,
+    encode_lanes,
+    encode_steps,
+    find_lane_fields,
+)
+
+Item = TypeVar("Item")
+# so many rows of each node are kept while somebody looks
+MOST_ROWS = 2_000
+
+
+class Newest(Generic[Item]):
+    """The newest items, each with its number from 1 on.
+
+    >>> newest = Newest(2)
+    >>> for item in "abc":
+    ...     newest.put(item)
+    >>> newest.read(0), newest.read(2), newest.count
+    (['b', 'c'], ['c'], 3)
+    """
+
+    def __init__(self, most: int = MOST_ROWS) -> None:
+        self._items: deque[Item] = deque(maxlen=most)
+        # the items so far, those included that have gone
+        self.count = 0
+
+    def put(self, item: Item) -> None:
+        """Take an item; the oldest one goes if there are too many."""
+        self._items.append(item)
+        self.count += 1
+
+    def read(self, after: int) -> list[Item]:
+        """Return the items with a higher number than ``after``, as far as they are there."""
+        news = min(self.count - after, len(self._items))
+        return list(self._items)[len(self._items) - news :]
+
+
+class NewestRows:
+    """The newest rows of one node as batches, each with its step, and its newest CTIs."""
+
+    def __init__(self) -> None:
+        self._batches: deque[tuple[int, int, EventBatch]] = deque()
+        self._rows = 0
+        # the rows so far, those included that have gone
+        self.count = 0
+        self.ctis: Newest[tuple[int, int]] = Newest()
+        self._cti = MIN_TIME
+        # the fields, once there is a row
+        self.schema: pl.Schema | None = None
+
+    def put(self, step: int, batch: EventBatch) -> None:
+        """Take a batch of a step."""
+        self.reach(step, batch.cti)
+        if not len(batch):
+            return
+        self.schema = batch.schema
+        self.count += len(batch)
+        # a copy, for a batch may be a small part of a large one
+        batch = batch.take(np.arange(max(0, len(batch) - MOST_ROWS), len(batch)))
+        self._batches.append((self.count, step, batch))
+        self._rows += len(batch)
+        while self._rows - len(self._batches[0][2]) >= MOST_ROWS:
+            self._rows -= len(self._batches.popleft()[2])
+
+    def reach(self, step: int, cti: int) -> None:
+        """Take the CTI after a step."""
+        if cti > self._cti:
+            self._cti = cti
+            self.ctis.put((step, cti))
+
+    def read(self, after: int) -> list[tuple[int, EventBatch]]:
+        """Return the batches that came after so many rows, each with its step."""
+        return [(step, batch) for count, step, batch in self._batches if count > after]
+
+
+_SMALL = (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16)
+_MOVED = (LateReason.ADJUSTED, LateReason.END_MOVED)
+
+
+def encode_rows(
+    batches: Sequence[tuple[int, EventBatch]], schema: pl.Schema, lanes: Sequence[str]
+) -> dict[str, Any]:
+    """Return the rows of batches, each with its step, as columns.
+
+    A row with an ``edge`` other than 0 takes the place of the one with the same edge before it:
+    its end has become known.
+    """
+    steps = [np.full(len(each), step) for step, each in batches]
+    known = np.concatenate([np.empty(0, np.int64), *steps])
+    rows = EventBatch.concat([each for _, each in batches] or [EventBatch.empty(schema, MAX_TIME)])
+    is_open = (rows.edge != 0) & (rows.end == MAX_TIME)
+    payload = rows.payload
+    return {
+        "start": encode_ticks(rows.start),
+        "end": encode_ticks(rows.end),
+        "known": encode_array("i32", known),
+        "closed": encode_steps(np.where(is_open, NEVER, known)),
+        "edge": encode_array("f64", rows.edge),
+        "lane": encode_lanes(payload, lanes),
+        "payload": [_encode_series(each) for each in payload],
+    }
+
+
+def _encode_series(series: pl.Series) -> Column:
+    """Return a column whose type depends on that of the field alone, so that more can follow."""
+    is_large = series.dtype.is_integer() and series.dtype not in _SMALL
+    return encode_series(series.cast(pl.Float64) if is_large else series)
+
+
+def encode_late(
+    stream: int, name: str, late: Sequence[tuple[int, LateEvent]], schema: pl.Schema
+) -> dict[str, Any]:
+    """Return late events of one stream, each with its step, as columns of arrivals."""
+    events = [each.event for _, each in late]
+    reasons = [each.reason for _, each in late]
+    verdicts = [ADJUSTED if each in _MOVED else LATE for each in reasons]
+    payloads = [to_fields(each.payload) for each in events]
+    return {
+        "stream": stream,
+        "name": name,
+        "fields": [{"name": each, "type": "String"} for each in schema],
+        "step": encode_array("i32", [step for step, _ in late]),
+        "start": encode_ticks(np.array([each.start for each in events], np.int64)),
+        "end": encode_ticks(np.array([each.end for each in events], np.int64)),
+        "kind": encode_array("u8", list(map(_find_kind, events))),
+        "verdict": encode_array("u8", verdicts),
+        "reason": encode_texts([each.value for each in reasons]),
+        "by": encode_array("f64", [each.by for _, each in late]),
+        "row": encode_array("i32", [-1] * len(late)),
+        "position": encode_array("f64", [-1] * len(late)),
+        "input": encode_texts([each.source for _, each in late]),
+        "payload": [_encode_field(payloads, field) for field in schema],
+    }
+
+
+def _encode_field(payloads: Sequence[dict[str, Any]], field: str) -> Column:
+    return encode_texts([_write(each.get(field)) for each in payloads])
+
+
+def _find_kind(event: RowEvent) -> int:
+    if isinstance(event, EdgeEvent):
+        return EDGE_START if event.edge_type is EdgeType.START else EDGE_END
+    return INTERVAL if isinstance(event, IntervalEvent) else POINT
+
+
+def _write(value: Any) -> str | None:
+    """Return the text of a value that the stream has not taken, so that it may be anything."""
+    if value is None or isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, (bool, int, float, datetime)) else brief(value)
+
+
+NO_CAUSES = (
+    "the live page has no causes: record the run, and open the recording with rxtemporal debug"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class News:
+    """News of a node: batches and CTIs, each with its step."""
+
+    rows: Sequence[tuple[int, EventBatch]]
+    ctis: Sequence[tuple[int, int]]
+
+
+class LiveNode:
+    """One node of a running plan, and its newest rows while somebody looks."""
+
+    def __init__(self, number: int, node: Node, name: str, place: Entry | Stage) -> None:
+        self.number, self.node, self.name = number, node, name
+        self.newest = NewestRows()
+        self._place = place
+        # of a source that is read or that pushes, None for a stream of its late events
+        self.reader: Reader | None = None
+        # the nodes of the plan, among which are those that read this one
+        self.plan: Sequence[Node] = ()
+
+    @property
+    def schema(self) -> pl.Schema | None:
+        """The fields; None as long as they are not known."""
+        return self.node.schema or self.newest.schema
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The fields that lay rows out in lanes."""
+        return find_lane_fields(self.node, self.plan, self.schema or ())
+
+    def begin(self) -> None:
+        """Keep the CTI that the node has reached."""
+        if self._output.cti > MIN_TIME:
+            self.newest.reach(0, self._output.cti)
+
+    def watch(self, tap: Any) -> None:
+        """Call a function with each batch that leaves the node; None: with none any more."""
+        self._output.watch(tap)
+
+    def describe(self, inputs: Sequence[int]) -> dict[str, Any]:
+        """Return what does not change while it runs."""
+        plan = describe_plan(self.number, self.node, self.name, inputs)
+        fields = describe_fields(self.schema or pl.Schema())
+        return {**plan, "fields": fields, "window": None, "causes": None, "causesNote": NO_CAUSES}
+
+    def read(self, news: News, step: int, time: TimeForm) -> dict[str, Any]:
+        """Return the counters, and what is new."""
+        schema = self.schema or pl.Schema()
+        steps, ctis = [step for step, _ in news.ctis], [cti for _, cti in news.ctis]
+        return {
+            "id": self.number,
+            "rowsIn": self._count_in(),
+            "rowsOut": self._output.rows,
+            "cti": format_time(self._output.cti, time),
+            "held": self._held,
+            "seconds": None,
+            "rows": encode_rows(news.rows, schema, self.lanes),
+            "ctis": encode_ctis(steps, ctis),
+            "heldCurve": encode_held([max(step, 0)], [self._held]),
+        }
+
+    @property
+    def _output(self) -> Meter:
+        return self._place.output if isinstance(self._place, Stage) else self._place
+
+    @property
+    def _held(self) -> int:
+        if isinstance(self._place, Stage):
+            return self._place.rows
+        return 0 if self.reader is None else self.reader.packer.rows
+
+    def _count_in(self) -> int:
+        if isinstance(self._place, Stage):
+            return sum(each.rows for each in self._place.inputs)
+        return self._place.rows if self.reader is None else self.reader.door.events
+
+
+def list_nodes(execution: Execution) -> list[LiveNode]:
+    """Return the nodes of a running plan, sources first."""
+    wiring = execution.wiring
+    readers = {id(each.source): each for each in execution.readers}
+    made: list[LiveNode] = []
+    plan: list[tuple[Node, Entry | Stage]] = [*wiring.sources.items(), *wiring.stages.items()]
+    for node, place in plan:
+        reader = readers.get(id(node.source))
+        live = LiveNode(len(made), node, _name(node, reader), place)
+        live.reader, live.plan = reader, [each for each, _ in plan]
+        made.append(live)
+    return made
+
+
+def _name(node: Node, reader: Reader | None) -> str:
+    if reader is not None:
+        return reader.name
+    if node.operator is not None:
+        return node.operator.name
+    return "" if node.source is None else node.source.name
+
+
+_log = get_logger(__name__)
+
+
+@dataclasses.dataclass
+class Place:
+    """Numbers that a looker has read: of rows and CTIs of each node, and of late events."""
+
+    rows: list[int]
+    ctis: list[int]
+    late: int = 0
+
+
+class LiveFlow:
+    """The newest rows of each node of a running process, from ``open`` to ``close``.
+
+    A step is a batch that enters the query. Threads: any.
+    """
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self._execution = process._execution
+        self.nodes = list_nodes(self._execution)
+        self._late: Newest[tuple[int, LateEvent]] = Newest()
+        self._lock = threading.Lock()
+        self._step = -1
+        self._listener: Any = None
+
+    def open(self) -> None:
+        """Begin to keep the newest rows."""
+        self._listener = self.process.late.subscribe(self._note_late)
+        for node in self.nodes:
+            node.begin()
+            node.watch(partial(self._note, node.number))
+
+    def close(self) -> None:
+        """Keep nothing more."""
+        for node in self.nodes:
+            node.watch(None)
+        if self._listener is not None:
+            self._listener.dispose()
+
+    def _note(self, number: int, batch: EventBatch) -> None:
+        """Keep a batch; never raises, for it is called in the middle of the run."""
+        try:
+            with self._lock:
+                self._step += self.nodes[number].node.source is not None
+                self.nodes[number].newest.put(self._step, batch)
+        except Exception:
+            _log.exception("the live page cannot keep a batch", node=number)
+
+    def _note_late(self, late: LateEvent) -> None:
+        with self._lock:
+            self._late.put((self._step, late))
+
+    @property
+    def known(self) -> int:
+        """The number of nodes whose fields are known; if it grows, all has to be read again."""
+        return sum(each.schema is not None for each in self.nodes)
+
+    def read_all(self, title: str) -> tuple[dict[str, Any], Place]:
+        """Return the plan with all rows that are kept, and the place after them."""
+        place = Place([0] * len(self.nodes), [0] * len(self.nodes))
+        plan, part = self._describe(title), self.read(place)
+        nodes = [{**a, **b} for a, b in zip(plan["nodes"], part["nodes"], strict=True)]
+        return {**plan, **part, "nodes": nodes}, place
+
+    def _describe(self, title: str) -> dict[str, Any]:
+        """Return the plan, without rows and counters."""
+        numbers = {id(each.node): each.number for each in self.nodes}
+        outputs = [numbers[id(node)] for node, _ in self._execution.wiring.leaving]
+        nodes = [
+            {
+                **each.describe([numbers[id(below)] for below in each.node.inputs]),
+                "output": each.number in outputs,
+            }
+            for each in self.nodes
+        ]
+        delays = {each.name: each.node.cti_delay for each in self.nodes if each.reader}
+        return {
+            **describe_shell(title), "time": self._execution.time, "output": outputs[0],
+            "nodes": nodes, "delay": delays,
+        }  # fmt: skip
+
+    def read(self, place: Place) -> dict[str, Any]:
+        """Return the counters of each node, and what is new since ``place``, which moves on."""
+        execution = self._execution
+        stalls = find_stalls(execution, [each.name for each in self.process._outlets])
+        with self._lock:
+            step, late = self._step, self._late.read(place.late)
+            news = [
+                News(each.newest.read(rows), each.newest.ctis.read(ctis))
+                for each, rows, ctis in zip(self.nodes, place.rows, place.ctis, strict=True)
+            ]
+            place.rows = [each.newest.count for each in self.nodes]
+            place.ctis = [each.newest.ctis.count for each in self.nodes]
+            place.late = self._late.count
+        holding = {each.stream for each in stalls}
+        counted = [
+            {
+                **each.read(new, step, execution.time),
+                "holdsBack": each.reader is not None and each.name in holding,
+            }
+            for each, new in zip(self.nodes, news, strict=True)
+        ]
+        return {
+            "step": step, "steps": step + 1, "time": execution.time, "nodes": counted,
+            "sentence": self._write_sentence([str(each) for each in stalls]),
+            "arrivals": list(self._list_late(late)),
+        }  # fmt: skip
+
+    def _write_sentence(self, stalls: Sequence[str]) -> str:
+        if self.process.error is not None:
+            return "The run has failed."
+        if self.process.ended:
+            return "The run has ended: everything is final."
+        waits = [f"{each[:1].upper()}{each[1:]}." for each in stalls]
+        return " ".join([*waits, *self._count_late()]) or "Nothing is held back."
+
+    def _count_late(self) -> Iterator[str]:
+        for each in self.nodes:
+            if each.reader is not None and (late := sum(each.reader.door.late.values())):
+                yield f"Of {each.reader.door.events:,} events of {each.name!r}, {late:,} came late."
+
+    def _list_late(self, late: Sequence[tuple[int, LateEvent]]) -> Iterator[dict[str, Any]]:
+        """Yield the late events of each stream."""
+        for node in self.nodes:
+            own = [each for each in late if each[1].source == node.name]
+            if node.reader is not None and own:
+                yield encode_late(node.number, node.name, own, node.schema or pl.Schema())
+
+
+def describe_shell(title: str, events: str = "debug/events") -> dict[str, Any]:
+    """Return the data of a live page before its first event: ``events`` is where it asks."""
+    return {
+        "version": VERSION, "title": cut_text(title), "live": True, "events": events,
+        "time": "datetime", "zone": "UTC", "every": 1, "steps": 0, "sampled": None, "sentence": "",
+        "output": 0, "nodes": [], "arrivals": [], "delay": {}, "latency": None, "diff": None,
+    }  # fmt: skip
