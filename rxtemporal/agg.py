@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.errors import ArgumentError, SchemaError, explain_calls
 from rxtemporal.operators.expressions import infer_aggregate_type, infer_field_type
 from rxtemporal.operators.windows.results_plan import (
     Aggregate,
@@ -129,11 +129,13 @@ class _Expression(Aggregate):
         return ListedExpression(self.expression, self.dtype(schema))
 
 
+@explain_calls("n=agg.count()")
 def count(field: str | pl.Expr | None = None) -> Aggregate:
     """Count the rows, or the values of a field that are not null, as Int64."""
     return _Incremental("count", None if field is None else parse_field(field, "count"))
 
 
+@explain_calls("total=agg.sum('energy')")
 def sum(field: str | pl.Expr) -> Aggregate:
     """Return the sum of a field, Float64 of floats, else Int64 (an overflow is an error).
 
@@ -143,26 +145,31 @@ def sum(field: str | pl.Expr) -> Aggregate:
     return _Incremental("sum", parse_field(field, "sum"))
 
 
+@explain_calls("temp=agg.avg('temp')")
 def avg(field: str | pl.Expr) -> Aggregate:
     """Return the mean of a field, as ``mean``: the name in SQL and StreamInsight."""
     return _Incremental("avg", parse_field(field, "avg"))
 
 
+@explain_calls("temp=agg.mean('temp')")
 def mean(field: str | pl.Expr) -> Aggregate:
     """Return the mean of a field as Float64, sum by count; null if there are no values."""
     return _Incremental("mean", parse_field(field, "mean"))
 
 
+@explain_calls("lowest=agg.min('temp')")
 def min(field: str | pl.Expr) -> Aggregate:
     """Return the least value of a field, in its type; NaN only if all values are NaN."""
     return _Incremental("min", parse_field(field, "min"))
 
 
+@explain_calls("highest=agg.max('temp')")
 def max(field: str | pl.Expr) -> Aggregate:
     """Return the greatest value of a field, in its type; NaN only if all values are NaN."""
     return _Incremental("max", parse_field(field, "max"))
 
 
+@explain_calls("spread=agg.var('temp')")
 def var(field: str | pl.Expr) -> Aggregate:
     """Return the sample variance (ddof 1) of a field as Float64; null for fewer than two values.
 
@@ -172,23 +179,27 @@ def var(field: str | pl.Expr) -> Aggregate:
     return _Incremental("var", parse_field(field, "var"))
 
 
+@explain_calls("spread=agg.std('temp')")
 def std(field: str | pl.Expr) -> Aggregate:
     """Return the sample standard deviation (ddof 1) of a field, as ``var``."""
     return _Incremental("std", parse_field(field, "std"))
 
 
+@explain_calls("opened=agg.first('price')")
 def first(field: str | pl.Expr) -> Aggregate:
     """Return the first value that is not null, with rows in order of (start, payload)."""
     values = parse_field(field, "first")
     return _Expression(f"first({field})", values.drop_nulls().first(), values)
 
 
+@explain_calls("closed=agg.last('price')")
 def last(field: str | pl.Expr) -> Aggregate:
     """Return the last value that is not null, with rows in order of (start, payload)."""
     values = parse_field(field, "last")
     return _Expression(f"last({field})", values.drop_nulls().last(), values)
 
 
+@explain_calls("median=agg.quantile('temp', 0.5)")
 def quantile(field: str | pl.Expr, q: float, interpolation: Interpolation = "nearest") -> Aggregate:
     """Return the quantile ``q`` (0 to 1) of the values, as Float64.
 
@@ -206,6 +217,7 @@ def quantile(field: str | pl.Expr, q: float, interpolation: Interpolation = "nea
     return _Expression(f"quantile({field}, {q})", expression, values, numeric=True)
 
 
+@explain_calls("total=agg.expr((pl.col('price') * pl.col('size')).sum())")
 def expr(expression: pl.Expr) -> Aggregate:
     """Compute a polars expression that reduces the rows of a window to one value.
 

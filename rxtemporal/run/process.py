@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reactivex import Observable
 
@@ -46,6 +46,14 @@ class _ProcessState(enum.Enum):
 
 
 _NEW, _RUNNING, _CLOSING, _ENDED = _ProcessState
+# names that other libraries have, and what to write here
+_HINTS = {
+    "join": "wait() waits for the end.",
+    **dict.fromkeys(("result", "results", "collect"), "the results are in the sink of run(sink)."),
+    **dict.fromkeys(("close", "cancel", "shutdown", "terminate"), "stop() ends the run."),
+    **dict.fromkeys(("stats", "status", "metrics"), "diagnostics() has the counters."),
+    **dict.fromkeys(("push", "on_next"), "push into the source, a PushSource or a subject."),
+}
 
 
 class Process:
@@ -99,6 +107,13 @@ class Process:
         self._writer: int | None = None
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise an error that names what was probably meant."""
+            hint = f" Hint: {_HINTS[name]}" if name in _HINTS else ""
+            raise AttributeError(f"a process has no {name!r}.{hint}")
 
     def __repr__(self) -> str:
         return f"Process({describe_process(self.diagnostics(), self.error)})"

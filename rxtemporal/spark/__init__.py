@@ -41,9 +41,22 @@ _MODULES = {
     "session": "jvm.session",
     "stream": "query.inputs",
 }
+# what may be missing, and the extra that installs it
+_EXTRAS = {"pyspark": "spark", "pandas": "spark", "psycopg": "database", "google": "spark"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+        try:
+            module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+        except ModuleNotFoundError as error:
+            missing = str(error.name).partition(".")[0]
+            if missing not in _EXTRAS:
+                raise
+            raise ModuleNotFoundError(
+                f"{__name__}.{name} needs {missing}, which is not installed. "
+                f"Hint: pip install 'rxtemporal[{_EXTRAS[missing]}]'.",
+                name=error.name,
+            ) from error
+        return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -48,6 +48,10 @@ def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
         (lambda s: s.tumbling_window(5).aggregate(agg.count()), ArgumentError,
          r"got count\(\) without a name\. Hint: .*aggregate\(n=agg\.count\(\)\)"),
         (lambda s: s.tumbling_window(5).aggregate(agg.sum("x")), ArgumentError, r"sum=agg\.sum\(…"),
+        (lambda s: agg.mean(), TypeError, r"Hint: temp=agg\.mean\('temp'\)\.$"),
+        (lambda s: s.run(rxt.Collect()).join(), AttributeError, r"no 'join'\. Hint: wait\(\)"),
+        (lambda s: s.run(rxt.Collect()).result, AttributeError, r"Hint: the results are in the"),
+        (lambda s: s.run(rxt.Collect()).zzz, AttributeError, "a process has no 'zzz'.$"),
         (lambda s: s.tumbling_window(timedelta.max), ArgumentError, "duration is too long"),
         (lambda s: s.join(s.select("x")), ArgumentError,
          r"neither on= nor where=.*cross_join\(other\) means every pair"),
@@ -222,3 +226,13 @@ def test_an_endless_source_is_refused_by_calls_that_wait_for_its_end(
         with pytest.raises(BindingError, match=rf"{call}\(\) returns when .*'events' never ends"):
             getattr(STREAM, call)()
     assert STREAM.head(1).height == 1
+
+
+def test_what_needs_spark_names_the_extra() -> None:
+    """A name of ``rxtemporal.spark`` that cannot be loaded says how to install what it needs."""
+    done = run_python(
+        "-c",
+        "import sys; sys.modules['pyspark'] = None\nfrom rxtemporal.spark import SparkSink",
+    )
+    assert done.returncode == 1
+    assert "SparkSink needs pyspark, which is not installed. Hint: pip install" in done.stderr
