@@ -14,6 +14,7 @@ import numpy as np
 from reactivex import Observable, abc
 
 from rxtemporal.core.batch import Int64s
+from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.ticks import TimeLike
 from rxtemporal.errors import ArgumentError, BindingError
@@ -29,6 +30,8 @@ from rxtemporal.reactive.synchronize import synchronize
 
 if TYPE_CHECKING:
     from rxtemporal.run.push_entry import PushEntry
+
+_log = get_logger(__name__)
 
 
 def judge_all(
@@ -169,12 +172,14 @@ class RejectFeed(Observable[Rejected]):
 
     Each has the name of the source, that of the input, and the time of arrival. The observable
     calls on the thread that pushes the row; a subscriber that raises is logged, and neither the
-    push nor the other subscribers notice. It completes when the source is closed.
+    push nor the other subscribers notice. It completes when the source is closed. The first row
+    that is rejected while nobody listens is logged as a warning.
     """
 
     def __init__(self, source: StreamSource) -> None:
         super().__init__(self._connect)
         self._subject: TransformSubject[Rejected, Rejected] = TransformSubject(synchronize())
+        self._is_warned = False
         self._source = RejectSource(source)
         self._stream = Streamable(Node(self._source.schema, (), source=self._source))
 
@@ -198,6 +203,7 @@ class RejectFeed(Observable[Rejected]):
     def push(self, rejected: Sequence[Rejected], input: str = "") -> None:
         """Publish rejected rows; called by the source, outside of its locks."""
         if not self.is_heard:
+            self._warn_once(rejected[0], input)
             return
         arrived = datetime.now(UTC)
         named = [
@@ -208,6 +214,20 @@ class RejectFeed(Observable[Rejected]):
             self._source.listener.take(named)
         for each in named:
             self._subject.on_next(each)
+
+    def _warn_once(self, first: Rejected, input: str) -> None:
+        """Log the first rejected row of the source: the verdicts may be read by nobody."""
+        if self._is_warned:
+            return
+        self._is_warned = True
+        _log.warning(
+            "rows are rejected; this is logged once",
+            stream=self._source.origin.name,
+            input=input,
+            first=first.reason,
+            hint="verdict.rejected of each push and source.rejects have all of them, and "
+            "rejects=rxt.Rejects.RAISE makes it an error",
+        )
 
     def end(self) -> None:
         """Complete the observable; called by the source when it is closed."""

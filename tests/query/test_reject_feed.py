@@ -212,3 +212,27 @@ def test_threads():
     assert sorted(row for _, row in starts(rejects)) == sorted(
         f"{thread} {n}" for thread in range(4) for n in range(50)
     )
+
+
+def test_a_rejected_row_of_which_nobody_hears_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whoever ignores verdicts sees the first reason; a subscriber hears of each, without a log."""
+    for heard in (False, True):
+        caplog.clear()
+        source = rxt.PushSource("readings", schema={"temp": float})
+        reasons: list[str] = []
+        if heard:
+            source.rejects.subscribe(lambda each: reasons.append(each.reason))  # noqa: B023
+        process = source.stream.run(rxt.Collect())
+        for _ in range(2):
+            source.push({"time": 1, "temp": "warm"}, input="device 7")
+            source.push([{"time": 1, "temp": "hot"}])
+        process.stop()
+        lines = [each.getMessage() for each in caplog.records if "rejected" in each.getMessage()]
+        assert len(reasons) == (4 if heard else 0)
+        assert len(lines) == (0 if heard else 1)
+        if lines:
+            assert "'warm'" in lines[0]
+            assert "input='device 7'" in lines[0]
+            assert "verdict.rejected" in lines[0]
