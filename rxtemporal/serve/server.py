@@ -14,15 +14,21 @@ from collections.abc import Callable, Coroutine, Iterator
 from types import FrameType
 from typing import Any, TypeAlias, cast
 
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.http11 import Request
-
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.serve.asgi import ServiceApp
 from rxtemporal.serve.event_streams import CONNECTION
 from rxtemporal.serve.settings import ServerSettings, Settings
+
+try:
+    import uvicorn
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+    from websockets.http11 import Request
+except ModuleNotFoundError as error:
+    raise BindingError(
+        f"the server needs {error.name!r}, which is not installed. "
+        "Hint: pip install 'rxtemporal[serve]'."
+    ) from error
 
 
 class ConnectionConfig(uvicorn.Config):
@@ -128,16 +134,6 @@ class SocketConnection(WebSocketsSansIOProtocol):
     def abort(self) -> None:
         """Close at once; what has not been sent is dropped."""
         self.transport.abort()
-
-
-try:
-    import uvicorn
-
-except ModuleNotFoundError as error:
-    raise BindingError(
-        f"the server needs {error.name!r}, which is not installed. "
-        "Hint: pip install 'rxtemporal[serve]'."
-    ) from error
 
 
 # connections that wait to be accepted
