@@ -28,7 +28,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.spark import ParquetTable, SparkSink, session
-from rxtemporal.spark.sink.spool_source import last_segment
+from rxtemporal.spark.sink.checkpoint import last_segment
 from rxtemporal.storage.segments import Spool, writer
 
 SCHEMA = pl.Schema({"key": pl.Int64(), "value": pl.Float64()})

@@ -17,7 +17,7 @@ from pathlib import Path
 from rxtemporal.core.ticks import describe
 from rxtemporal.errors import JavaError, SpoolError
 from rxtemporal.spark.jvm.java import find_java
-from rxtemporal.spark.sink.spool_source import committed_segment
+from rxtemporal.spark.sink.checkpoint import committed_segment
 from rxtemporal.storage.segments import SegmentFolder
 
 # versions for Spark, as in the extra `spark` of setup.cfg: lowest allowed, first not allowed

@@ -33,7 +33,7 @@ from processes import descendants, end, is_there, who_is
 from sink_input import expected_rows, wait_until
 from spark_commits import CommitFolder, stop_process
 
-from rxtemporal.spark.sink.spool_source import committed_segment
+from rxtemporal.spark.sink.checkpoint import committed_segment
 
 HERE = Path(__file__).parents[1] / "support"
 # an executor, which is last, is replaced by Spark itself

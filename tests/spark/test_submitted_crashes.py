@@ -22,7 +22,7 @@ from processes import descendants, end, is_there
 from sink_input import expected_rows, read_table, wait_until
 
 from rxtemporal.spark.jvm.java import find_java
-from rxtemporal.spark.sink.spool_source import committed_segment
+from rxtemporal.spark.sink.checkpoint import committed_segment
 
 PROGRAM = str(HERE / "submitted_run.py")
 KILLS = int(os.environ.get("RXTEMPORAL_CRASH_KILLS", "30"))

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -26,44 +24,11 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark.schema import arrow_schema, spark_schema
 from rxtemporal.spark.targets.target import EDGE, STATE
-from rxtemporal.storage.files import report_errors
 from rxtemporal.storage.segments import SEGMENT, SegmentFolder
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
-
-
-def last_segment(checkpoint: Path, batch: int) -> int:
-    """Return the last segment of a micro-batch; Spark writes it before the batch runs.
-
-    ``SpoolError`` for a batch that Spark does not know (it keeps the last hundred).
-    """
-    path = checkpoint / "offsets" / str(batch)
-    with report_errors(f"Spark's checkpoint has no micro-batch {batch}"):
-        text = path.read_bytes()
-    try:
-        # the version, the batch's metadata, and the offset of the one source
-        return int(json.loads(text.splitlines()[2])["segment"])
-    except (IndexError, ValueError, KeyError, TypeError) as error:
-        raise SpoolError(
-            f"{path} is damaged, or Spark has changed its layout. Hint: delete {checkpoint}; "
-            "unpublished rows are read from the spool again."
-        ) from error
-
-
-def is_committed(checkpoint: Path, batch: int) -> bool:
-    """Return True if Spark has committed this micro-batch."""
-    return (checkpoint / "commits" / str(batch)).exists()
-
-
-def committed_segment(checkpoint: Path) -> int:
-    """Return the last segment of the last committed micro-batch, 0 if there is none."""
-    commits = checkpoint / "commits"
-    if not commits.is_dir():
-        return 0
-    done = [int(path.name) for path in commits.iterdir() if path.name.isdigit()]
-    return last_segment(checkpoint, max(done)) if done else 0
 
 
 # Fewer rows cost less than a task, so another core does not help.

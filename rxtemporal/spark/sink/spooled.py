@@ -15,9 +15,9 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, SpoolError
 from rxtemporal.spark.jvm.session import adopt_session
+from rxtemporal.spark.sink.checkpoint import committed_segment, last_segment
 from rxtemporal.spark.sink.child import Child, serialize_job
 from rxtemporal.spark.sink.runner import Runner
-from rxtemporal.spark.sink.spool_source import committed_segment, last_segment
 from rxtemporal.spark.sink.supervisor import Supervisor
 from rxtemporal.spark.sink.worker import Listener, SinkJob, Worker, driver_lock
 from rxtemporal.spark.targets.target import EDGE, Target, writer_for

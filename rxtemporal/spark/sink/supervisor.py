@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.errors import JavaError
-from rxtemporal.spark.sink.spool_source import is_committed
+from rxtemporal.spark.sink.checkpoint import is_committed
 from rxtemporal.spark.sink.worker import (
     Listener,
     Planned,

@@ -16,7 +16,7 @@ import polars as pl
 
 from rxtemporal.errors import JavaError, SpoolError
 from rxtemporal.spark.jvm.session import is_session
-from rxtemporal.spark.sink.spool_source import committed_segment
+from rxtemporal.spark.sink.checkpoint import committed_segment
 from rxtemporal.spark.targets.target import Origin
 from rxtemporal.storage.files import WriterLock, report_errors
 from rxtemporal.storage.segments import SegmentFolder
