@@ -309,7 +309,7 @@ class KafkaCursor(Cursor):
         kind = re.sub(r"\d+", "#", rejected.reason.partition(" cannot hold ")[0])
         if kind not in self._kinds and len(self._kinds) < _MOST_KINDS:
             self._kinds.add(kind)
-            _log.warning("a message does not fit, and is no row; more like it are only counted",
+            _log.warning("a message does not fit and is skipped; further ones like it are counted",
                          stream=self._name, message=f"{rejected.input}@{rejected.index}",
                          reason=rejected.reason)  # fmt: skip
 

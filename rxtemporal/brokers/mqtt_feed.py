@@ -185,7 +185,7 @@ class MqttFeed:
                 self._push(messages)
                 self._receiver.acknowledge([message for message in messages if message.qos])
         except ProcessEndedError as error:  # the broker keeps what is not acknowledged
-            _log.info("the run takes no messages any more", reason=str(error))
+            _log.info("the run no longer accepts messages", reason=str(error))
         except BaseException as error:
             self.error = error
             _log.critical(
@@ -222,7 +222,7 @@ class MqttFeed:
 
     def _refuse(self, name: str, payloads: Sequence[bytes]) -> None:
         """Reject messages of an input beyond the number of inputs that may be."""
-        reason = f"the stream has {MOST_INPUTS} inputs, and takes no more"
+        reason = f"the stream has {MOST_INPUTS} inputs, which is the limit"
         refused = [Rejected(number, reason, each) for number, each in enumerate(payloads)]
         self._source.rejects.push(refused, name)
         self.keep_rejected(name, refused)

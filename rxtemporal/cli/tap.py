@@ -79,7 +79,7 @@ class EventClient:
         if not self._connected or error.status not in (410, 503):
             raise error
         if error.status == 503:
-            return "the server takes no readers now"
+            return "the server accepts no readers now"
         self._begin, self._position = "oldest", ""
         return "rows are missing, which the server does not keep any more"
 
@@ -132,7 +132,8 @@ def _parse(data: str) -> Any:
         return json.loads(data)
     except ValueError as error:
         raise RxTemporalError(
-            "the server has sent what is no event. Hint: is this the address of rxtemporal serve?"
+            "the server sent something that is not an event. "
+            "Hint: is this the address of rxtemporal serve?"
         ) from error
 
 

@@ -45,7 +45,7 @@ class DiagnosticsClient:
             content["service"]["counts"]
         except (ValueError, TypeError, KeyError) as error:
             raise RxTemporalError(
-                f"what {self.url} answered are no diagnostics. "
+                f"the answer of {self.url} is not diagnostics. "
                 "Hint: is this the address of rxtemporal serve?"
             ) from error
         return content  # type: ignore[no-any-return]

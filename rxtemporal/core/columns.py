@@ -365,7 +365,7 @@ def read_times(series: pl.Series, *, null: int | None = None) -> tuple[Int64s, b
         from rxtemporal.core.safe_text import hint_column
 
         raise EventError(
-            f"column {name!r} of type {dtype} is no time; a time is an aware Datetime or an "
+            f"column {name!r} of type {dtype} is not a time; a time is an aware Datetime or an "
             f"integer of ticks. {hint_column(name, dtype)}"
         )
     if series.null_count():

@@ -148,7 +148,7 @@ _START_NAMES = frozenset({"start_time", "end_time", "start", "end", "time"})
 def hint_time(value: Any) -> str:
     """Return the hint for a value that is no time."""
     if isinstance(value, timedelta):
-        return "Hint: a span is no time; an end is the start plus a timedelta."
+        return "Hint: a span is not a time; an end is the start plus a timedelta."
     if isinstance(value, date):
         return "Hint: datetime(year, month, day, tzinfo=UTC) is the instant at which a day begins."
     if isinstance(value, float):

@@ -73,7 +73,7 @@ def parse_time(text: str) -> datetime:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise EventError(
-            f"{brief(text)} is no time. Hint: write it in ISO 8601 with its offset, as in "
+            f"{brief(text)} is not a valid time. Hint: write it in ISO 8601 with its offset, as in "
             "'2026-05-01T12:00:00Z'; or give an aware datetime, or an int of ticks."
         ) from None
     if time.utcoffset() is None:

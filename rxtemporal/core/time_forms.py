@@ -123,7 +123,7 @@ def check_range(ticks: Any, number: Any, unit: Unit) -> int:
     if type(ticks) is int and MIN_TIME <= ticks <= MAX_TIME:
         return ticks
     raise EventError(
-        f"{brief(number)} ({type_name(number)}) is no time in the unit {unit!r}. "
+        f"{brief(number)} ({type_name(number)}) is not a valid time in the unit {unit!r}. "
         f"{explain_units(number)}"
     )
 

@@ -68,7 +68,7 @@ class JsonLines(_Encoded):
     >>> process = source.stream.run(rxt.Collect())
     >>> verdict = source.push(rxt.JsonLines(body))
     >>> verdict.accepted, verdict.rejected[0].reason
-    (1, 'line 2: it is no JSON object: JSON is malformed: invalid character (byte 18)')
+    (1, 'line 2: it is not a JSON object: JSON is malformed: invalid character (byte 18)')
     >>> source.close()
     """
 
@@ -212,7 +212,7 @@ def _read_line(line: bytes, decode: Callable[[bytes], Any]) -> Any:
 def _check_object(value: Any) -> Any:
     if isinstance(value, dict):
         return value
-    return Rejected(0, f"it is no JSON object: {brief(value)}", value)
+    return Rejected(0, f"it is not a JSON object: {brief(value)}", value)
 
 
 def _load_msgspec() -> Any:
@@ -243,7 +243,7 @@ def decode_objects(texts: Sequence[bytes]) -> Objects:
             rows.append(decode(text))
             places.append(place)
         except Exception as error:
-            reason = f"it is no JSON object: {_explain(error)}"
+            reason = f"it is not a JSON object: {_explain(error)}"
             bad.append(Rejected(place, reason, text[:_MOST_KEPT]))
     return rows, places, bad
 

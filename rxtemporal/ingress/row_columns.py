@@ -56,7 +56,9 @@ def plain_time(value: Any, name: str, unit: Unit | None = None) -> Time:
         return to_datetime(ticks(value))
     if hasattr(value, "__index__") and kind is not bool:
         return int(value.__index__())
-    raise UnfitError(f"{name!r} is no time: {brief(value)} ({type_name(value)}). Hint: {_HINT}.")
+    raise UnfitError(
+        f"{name!r} is not a valid time: {brief(value)} ({type_name(value)}). Hint: {_HINT}."
+    )
 
 
 def _is_number(value: Any) -> bool:
@@ -75,7 +77,7 @@ def _parse(text: str, name: str) -> datetime:
     try:
         time = datetime.fromisoformat(str.__str__(text))
     except ValueError:
-        raise UnfitError(f"{name!r} is no time: {brief(text)}. Hint: {_HINT}.") from None
+        raise UnfitError(f"{name!r} is not a valid time: {brief(text)}. Hint: {_HINT}.") from None
     if time.tzinfo is None:
         raise UnfitError(
             f"{name!r} has no offset and names no instant: {brief(text)}. "

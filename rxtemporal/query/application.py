@@ -116,11 +116,11 @@ class Application:
         if hasattr(factory, "stream"):
             if schema is not None:
                 raise ArgumentError(
-                    f"{type(factory).__name__} takes no schema=. Hint: leave it out."
+                    f"{type(factory).__name__} does not accept schema=. Hint: leave it out."
                 )
             if unit is not None:
                 raise ArgumentError(
-                    f"{type(factory).__name__} takes no unit=. Hint: its config has it."
+                    f"{type(factory).__name__} does not accept unit=. Hint: set it in the config."
                 )
             return self.define_stream(name, factory.stream(config, shape, settings))
         events = AdapterEvents(factory, config, shape)

@@ -231,5 +231,5 @@ class _TextColumn:
             hint = "times are ISO 8601, as in 2026-05-01T12:00:00Z, or numbers with unit=."
         return SourceError(
             f"{self.what} cannot be read: {brief(text)} in column {name!r}, row "
-            f"{self.before + row}, is no time. Hint: {hint}"
+            f"{self.before + row}, is not a valid time. Hint: {hint}"
         )

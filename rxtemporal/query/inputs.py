@@ -67,7 +67,7 @@ def warn_of_lost_ctis(observable: Any, name: str) -> None:
     found = next((each for each in _list_operators(observable) if each in _DROPS), None)
     if found is not None:
         warnings.warn(
-            f"{_DROPS[found]} stands in front of the stream {name!r} and drops CTIs as it drops "
+            f"{_DROPS[found]} comes before the stream {name!r} and drops CTIs as it drops "
             "events, so results may never become final. Hint: put it behind the query "
             "(stream.pipe(…)), or give from_observable advance_time=, which makes CTIs out of the "
             "events that come through.",

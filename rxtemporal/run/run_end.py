@@ -66,7 +66,7 @@ class RunEnd:
         error = self.error
         if error is not None:
             why = f"its run has failed with {describe_failure(error)}".removesuffix(".")
-            hint = "mend the cause and run the query again"
+            hint = "fix the cause, then run the query again"
         elif completed or self.accepts:
             why = "the stream has completed"
             hint = COMPLETED

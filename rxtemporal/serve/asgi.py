@@ -86,8 +86,7 @@ class ServiceApp:
         """Return a copy with these settings. ``ArgumentError``: it has settings already."""
         if self._settings is not None:
             raise ArgumentError(
-                "this application has its settings already, so it takes no others. "
-                "Hint: leave settings out of serve.app(…)."
+                "this application already has settings. Hint: leave settings out of serve.app(…)."
             )
         return ServiceApp(self._what, settings, self._sinks)
 

@@ -49,7 +49,7 @@ def _read_number(text: bytes, header: str) -> int:
     text = text.strip()
     # int() also takes signs, underscores and digits of all scripts
     if not (text.isdigit() and len(text) <= _DIGITS and int(text) < 2**63):
-        raise RequestError(400, f"the header {header} is no number from 0 to {2**63 - 1}")
+        raise RequestError(400, f"the header {header} is not a number from 0 to {2**63 - 1}")
     return int(text)
 
 
@@ -92,7 +92,7 @@ async def read_body(
                     return sink.read()
     except TimeoutError:
         raise RequestError(
-            408, f"the body has not arrived within {seconds:g} seconds", close=True
+            408, f"the body did not arrive within {seconds:g} seconds", close=True
         ) from None
 
 

@@ -296,7 +296,7 @@ def _read_each_item(body: bytes, error: Exception, limits: Limits) -> BodyRows:
         raise whole from None
     if len(items) > limits.rows:
         raise _make_too_many(limits)
-    read = _decode_each(map(bytes, items), "it is no JSON object: ")
+    read = _decode_each(map(bytes, items), "it is not a JSON object: ")
     if not read.items:
         raise whole
     return read
@@ -327,7 +327,7 @@ def _read_each_line(body: bytes) -> BodyRows:
     lines = [
         (number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip(_SPACE)
     ]
-    read = _decode_each([line for _, line in lines], "it is no JSON object: ")
+    read = _decode_each([line for _, line in lines], "it is not a JSON object: ")
     refused = [
         Rejected(each.index, f"line {lines[each.index][0]}: {each.reason}", each.row)
         for each in read.refused

@@ -173,7 +173,7 @@ class IngestStream:
                 "that are sent without the header Source. Hint: give it another name.",
             )
         if source is not None and not self.source.has_room_for_input(source):
-            raise RequestError(403, f"the stream has {MOST_INPUTS} sources, and takes no more")
+            raise RequestError(403, f"the stream has {MOST_INPUTS} sources, which is the limit")
         return source
 
     def convert(self, items: Any) -> None:
@@ -258,9 +258,7 @@ class Ingest:
             )
         stream = self._streams.get(name)
         if stream is None:
-            raise RequestError(
-                404, f"there is no stream {name!r} that takes rows", streams=list(self._streams)
-            )
+            raise RequestError(404, f"no stream {name!r} accepts rows", streams=list(self._streams))
         return Sender(stream, access, stream.find_source(access, head.source))
 
     # Requests -------------------------------------------------------------------------------------

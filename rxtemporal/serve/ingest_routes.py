@@ -130,7 +130,7 @@ async def open_socket(ingest: Ingest, scope: Scope, receive: Receive, send: Send
     if head.first is not None:
         raise RequestError(
             400,
-            "a WebSocket takes no header Sequence: a message that is refused would shift the "
+            "a WebSocket does not support the header Sequence: a refused message would shift the "
             "numbers. Hint: send the numbers in the rows.",
         )
     await receive()  # websocket.connect

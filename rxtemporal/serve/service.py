@@ -221,7 +221,7 @@ class Service:
         if self.state is ServiceState.RUNNING:
             return
         if self.state is ServiceState.ENDED:
-            raise RequestError(503, "the query has ended and takes no events any more")
+            raise RequestError(503, "the query has ended and no longer accepts events")
         wait = max(self.settings.limits.retry_after, self.restart_delay())
         reason = {
             ServiceState.FAILED: "the query has failed",
@@ -364,7 +364,7 @@ def _check_streams(settings: Settings, sources: Mapping[str, PushSource]) -> Non
         for stream in token.write:
             if "*" not in stream and stream not in sources:
                 raise ArgumentError(
-                    f"[tokens.{name}] write has the stream {stream!r}, which takes no rows here; "
+                    f"[tokens.{name}] write names stream {stream!r}, which accepts no rows here; "
                     f"the streams are {', '.join(map(repr, sources)) or 'none'}. Hint: the name is "
                     "that of the PushSource, or of application.define_stream(name, …)."
                 )

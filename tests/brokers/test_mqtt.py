@@ -183,7 +183,7 @@ class TestMessages:
             assert [each.reason.partition(":")[0] for each in run.rejects] == [
                 "field 'n' is Int64 and cannot hold 'five' (str)",
                 "it is no JSON",
-                "it is no JSON object",
+                "it is not a JSON object",
                 "it is no JSON",
                 "it is no JSON",
             ]

@@ -63,7 +63,7 @@ def test_what_is_no_folder_of_a_run_is_said(
 ) -> None:
     """With what to do."""
     assert main(["inspect", str(tmp_path)]) == 1
-    assert "is no folder of log=, resume= or record=" in capsys.readouterr().err
+    assert "is not a folder of log=, resume= or record=" in capsys.readouterr().err
 
 
 def test_a_spool_is_inspected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,8 +146,8 @@ def test_the_token_is_sent_and_the_path_kept(
         (403, b"{}", "read = true"),
         (404, b"", "is this the address of rxtemporal serve"),
         (500, b"", "the log of the server"),
-        (200, b"<html>", "are no diagnostics"),
-        (200, b"[]", "are no diagnostics"),
+        (200, b"<html>", "is not diagnostics"),
+        (200, b"[]", "is not diagnostics"),
     ],
 )
 def test_an_answer_that_is_none(

@@ -147,10 +147,10 @@ def test_a_lifetime_that_flooring_empties_is_one_tick(start: pl.Series) -> None:
     ("column", "message"),
     [
         (pl.Series([datetime(2026, 1, 1)]), r"'start_time' holds naive datetimes.*replace_time_z"),
-        (pl.Series([NOON.date()]), "'start_time' of type Date is no time"),
-        (pl.Series(["2026-01-01"]), "'start_time' of type String is no time"),
-        (pl.Series([1.0]), "'start_time' of type Float64 is no time"),
-        (pl.Series([True]), "'start_time' of type Boolean is no time"),
+        (pl.Series([NOON.date()]), "'start_time' of type Date is not a time"),
+        (pl.Series(["2026-01-01"]), "'start_time' of type String is not a time"),
+        (pl.Series([1.0]), "'start_time' of type Float64 is not a time"),
+        (pl.Series([True]), "'start_time' of type Boolean is not a time"),
         (
             pl.Series([3, None, 4, None]),
             "'start_time' is null in row 1, but every row needs a start",

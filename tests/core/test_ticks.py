@@ -112,8 +112,11 @@ def test_a_time_may_be_an_iso_text_with_an_offset() -> None:
     [
         ("2026-05-01", r"no offset and names no instant. Hint: .*'2026-05-01T00:00:00Z' for UTC"),
         ("2026-05-01T12:00", r"no offset .* '2026-05-01T12:00:00\+02:00'"),
-        ("01/02/2026", "'01/02/2026' is no time. Hint: write it in ISO 8601 with its offset"),
-        ("5", "'5' is no time"),
+        (
+            "01/02/2026",
+            "'01/02/2026' is not a valid time. Hint: write it in ISO 8601 with its offset",
+        ),
+        ("5", "'5' is not a valid time"),
     ],
 )
 def test_a_text_that_names_no_instant_is_refused(text: str, message: str) -> None:

@@ -270,7 +270,7 @@ def test_a_wrong_type_of_result_is_an_error_where_it_is_named(
             timedelta(days=1),
             "a time is an aware datetime, an ISO 8601 text with an offset, or an int of ticks",
         ),
-        ("monday", "'monday' is no time. Hint: write it in ISO 8601"),
+        ("monday", "'monday' is not a valid time. Hint: write it in ISO 8601"),
     ],
 )
 def test_an_alignment_is_a_time(alignment: Any, message: str) -> None:

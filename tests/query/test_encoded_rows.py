@@ -56,7 +56,7 @@ def test_a_line_is_read_as_its_dict_is(rows: list[dict[str, Any]]) -> None:
     good, bad = read(JsonLines("\n".join(lines).encode()))
     expected, misfits = read(whole)
     assert repr(good) == repr(expected)
-    strict = {number: reason for number, reason in bad if "is no JSON object" not in reason}
+    strict = {number: reason for number, reason in bad if "is not a JSON object" not in reason}
     assert strict == {n: f"line {n + 1}: {why}" for n, why in misfits if n in strict}
     assert {number for number, _ in bad} >= {number for number, _ in misfits}
     # only what JSON itself does not know is no object: NaN, and numbers beyond the floats
@@ -71,7 +71,7 @@ def test_a_line_is_read_as_its_dict_is(rows: list[dict[str, Any]]) -> None:
         (b'{"ts": 5, "temp": -Infinity}', "invalid character"),
         (b'{"ts": 5, "temp": 1e999}', "Number out of range"),
         (b'{"ts": 5, "n": ' + b"9" * 5_000 + b"}", "Integer value out of range"),
-        (b'{"ts": 5, "device": "\\ud800"}', "it is no JSON object"),
+        (b'{"ts": 5, "device": "\\ud800"}', "it is not a JSON object"),
         (b'{"ts": 5, "device": "\xff"}', "not written in UTF-8"),
         (b'{"a":' * 50_000, "nested too deeply"),
         (b"[" * 50_000, "Expected `object`, got `array`"),
@@ -84,7 +84,7 @@ def test_a_line_is_read_as_its_dict_is(rows: list[dict[str, Any]]) -> None:
         (b'{"ts": 5, "device": "a", "temp": 1, "n": 1.0}', "field 'n' is Int64"),
         (b'{"ts": 5, "device": "a", "temp": 1, "n": 9223372036854775808}', "field 'n' is Int64"),
         (b'{"ts": 5, "device": "a", "temp": 1}', "field 'n' is missing"),
-        (b'{"ts": 1e5, "device": "a", "temp": 1, "n": 1}', "'ts' is no time"),
+        (b'{"ts": 1e5, "device": "a", "temp": 1, "n": 1}', "'ts' is not a valid time"),
         (b'{"ts": "2026-05-01", "device": "a", "temp": 1, "n": 1}', "'ts' has no offset"),
     ],
 )

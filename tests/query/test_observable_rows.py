@@ -88,7 +88,7 @@ def test_a_late_row_breaks_a_cti_without_settings() -> None:
     [
         (row(5, temp="hot"), "an item of stream 'observable' cannot be read: field 'temp' is"),
         ({"time": 5}, "field 'device' is missing"),
-        (row("noon"), "'time' is no time: 'noon'"),
+        (row("noon"), "'time' is not a valid time: 'noon'"),
         (row(datetime(2026, 5, 1)), "naive datetime"),
         (7, "a row is a dict or an event, got 7"),
         ([row(5), row(6, temp="hot")], "row 1 of 2 of stream 'observable'"),

@@ -95,7 +95,7 @@ def test_a_file_that_does_not_fit_is_refused_where_it_is_bound(kind: str, tmp_pa
     with pytest.raises(ArgumentError, match="fields is a list of columns, got 'payload'"):
         bound(factory, change(given, fields="payload"), POINT)
     with pytest.raises(
-        SourceError, match=r"cannot be read: 'a' in column 'more', row 0, is no time"
+        SourceError, match=r"cannot be read: 'a' in column 'more', row 0, is not a valid time"
     ):
         bound(factory, change(given, start="more", unit=None), POINT)
 
@@ -116,7 +116,7 @@ def test_a_schema_beside_a_ready_adapter_is_refused(tmp_path: Path) -> None:
     """A file adapter takes no schema."""
     factory, given = config("csv", tmp_path)
     app = rxt.Application("ready")
-    with pytest.raises(ArgumentError, match="CsvAdapter takes no schema="):
+    with pytest.raises(ArgumentError, match="CsvAdapter does not accept schema="):
         app.create_stream("in", factory, given, POINT, schema={"x": int})
 
 

@@ -169,7 +169,7 @@ def test_an_operator_that_drops_ctis_is_warned_of(operator: Any, name: str) -> N
     """In front of a stream without settings, wherever it stands; the warning names this line."""
     events: Subject[Any] = Subject()
     before = events.pipe(operator, rx_ops.map(lambda item: item), rx_ops.share())
-    with pytest.warns(RxTemporalWarning, match=f"{name} stands in front of the stream") as caught:
+    with pytest.warns(RxTemporalWarning, match=f"{name} comes before the stream") as caught:
         rxt.from_observable(before)
     assert caught[0].filename == __file__
 

@@ -101,7 +101,7 @@ def test_topics_count_as_sources_and_none_has_the_own_name(monkeypatch: pytest.M
             service.broker._push([SimpleNamespace(topic=topic, payload=payload)])
         assert set(source.stats().inputs) == {"topic s/source", "b"}
         source.close()
-    assert refused == [("c", "the stream has 100000 inputs, and takes no more")]
+    assert refused == [("c", "the stream has 100000 inputs, which is the limit")]
 
 
 def test_a_service_starts_before_its_broker(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ GUARDED = dataclasses.replace(ONE_BY_ONE, ahead=timedelta(minutes=1))
             rxt.AdvanceTimeError,
             "this DataFrame is bounded",
         ),
-        (lambda df: stream(df, start="room"), rxt.SchemaError, "is no time"),
+        (lambda df: stream(df, start="room"), rxt.SchemaError, "is not a time"),
         (
             lambda df: from_dataframe(df, start="time", cti="time"),
             rxt.AdvanceTimeError,

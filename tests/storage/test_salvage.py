@@ -154,7 +154,7 @@ def test_a_segment_of_a_recording_that_is_damaged_is_lost_and_no_other(tmp_path:
 
 def test_what_is_in_use_or_no_run_is_not_inspected(tmp_path: Path) -> None:
     """Nor is anything copied over other files."""
-    with pytest.raises(SpoolError, match=r"is no folder of log=, resume= or record=.*Hint"):
+    with pytest.raises(SpoolError, match=r"is not a folder of log=, resume= or record=.*Hint"):
         inspect(tmp_path)
     subject: Subject[Any] = Subject()
     process = rxt.from_observable(subject, name="live").run(rxt.Collect(), log=tmp_path / "log")

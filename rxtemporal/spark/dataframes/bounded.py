@@ -74,7 +74,7 @@ def from_dataframe(
     schema = pl.Schema({**dict.fromkeys(times, kind), **given.schema})
     if cti is not None and not frame.isStreaming:
         raise AdvanceTimeError(
-            f"a bounded DataFrame is final as a whole here, so it takes no CTIs ({cti!r}). "
+            f"a bounded DataFrame is final as a whole here, so it accepts no CTIs ({cti!r}). "
             "Hint: run(query, …=stream(df, cti=…)) reads them; or leave out the rows that are CTIs."
         )
     if frame.isStreaming:

@@ -169,7 +169,7 @@ def _check_time(frame: DataFrame, name: str) -> None:
         )
     if kind not in ("timestamp", "long", "integer", "short", "byte"):
         raise SchemaError(
-            f"column {name!r} of type {kind} is no time; a time is a TIMESTAMP or an integer of "
+            f"column {name!r} of type {kind} is not a time; a time is a TIMESTAMP or an integer of "
             "ticks (microseconds since 1970-01-01T00:00:00Z)"
         )
 

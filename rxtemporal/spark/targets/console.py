@@ -35,8 +35,8 @@ class Console:
     shapes: ClassVar[frozenset[EventShape]] = frozenset({EventShape.INTERVAL, EventShape.POINT})
     runs_in_child: ClassVar[bool] = False
     shape_error: ClassVar[str] = (
-        "a Console takes no edges: a printed row cannot be closed later. Hint: leave shape out: "
-        "rows then come when they are complete; or use a DatabaseTable."
+        "a Console does not accept edges: a printed row cannot be closed later. "
+        "Hint: leave shape out: rows then come when they are complete; or use a DatabaseTable."
     )
 
     def __post_init__(self) -> None:

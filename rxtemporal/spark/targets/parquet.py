@@ -52,9 +52,9 @@ class ParquetTable:
     shapes: ClassVar[frozenset[EventShape]] = frozenset({EventShape.INTERVAL, EventShape.POINT})
     runs_in_child: ClassVar[bool] = True
     shape_error: ClassVar[str] = (
-        "a ParquetTable takes no edges: an end edge changes a written row, and files cannot be "
-        "updated. Hint: leave shape out: rows then come when they are complete; or use "
-        "a DatabaseTable."
+        "a ParquetTable does not accept edges: an end edge changes a written row, and files cannot "
+        "be updated. Hint: leave shape out: rows then come when they are complete; or use a "
+        "DatabaseTable."
     )
 
     def __init__(self, path: str | os.PathLike[str], partition_by: str | None = None) -> None:

@@ -104,8 +104,8 @@ def _examine(path: Path, out: Path | None) -> Inspection:
     ):
         return _examine_log(path, out)
     raise SpoolError(
-        f"{path} is no folder of log=, resume= or record=. Hint: rxtemporal doctor {path} checks "
-        "the folder of a SparkSink."
+        f"{path} is not a folder of log=, resume= or record=. Hint: rxtemporal doctor {path} "
+        "checks the folder of a SparkSink."
     )
 
 

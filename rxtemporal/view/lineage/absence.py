@@ -54,7 +54,7 @@ class Wanted:
         return np.maximum(np.maximum(start - self.at, self.at - (end - 1)), 0)
 
     def count_mismatches(self, rows: pl.DataFrame, start: Int64s, end: Int64s) -> Int64s:
-        """Return for each row how many of the fields have other values; unknown fields count not.
+        """Return for each row how many fields have other values; unknown fields do not count.
 
         For a predicate it is 1 if the row has the fields of the predicate and does not satisfy it.
         """
