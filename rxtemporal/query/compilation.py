@@ -180,6 +180,8 @@ def _make_column(name: str, dtype: pl.DataType, count: int, nulls: bool) -> pl.S
 def _run_source(source: PushSource) -> None:
     """Push rows into a source that is like another one, in memory."""
     double = source._make_double()
+    # rows that are made up need not make sense to it, and nobody has to read of them
+    double.rejects.subscribe(lambda rejected: _log.debug("not compiled", reason=rejected.reason))
     rows = [_make_row(double, n, number=n) for n in range(2 * _ROWS)]
     with double.stream.run(Collect(), warn_after=None):
         double.push(rows[0])
@@ -191,8 +193,15 @@ def _run_source(source: PushSource) -> None:
 
 
 def _make_row(source: PushSource, second: int, number: int | None = None) -> dict[str, Any]:
-    """Return a row of the hour before now; a second beyond that is one of a fast clock."""
-    time = datetime.now(UTC) + timedelta(seconds=second - 3_600)
+    """Return a row of the hour before now; a second beyond that is one of a fast clock.
+
+    Where times are ticks, the second is one.
+    """
+    node: Any = source.stream._node
+    time: Any = datetime.now(UTC) + timedelta(seconds=second - 3_600)
+    length: Any = timedelta(seconds=1)
+    if node.source.declared_time == "ticks":
+        time, length = second + 3_600, 1
     row: dict[str, Any] = {
         name: _make_column(name, dtype, 1, nulls=False)[0]
         for name, dtype in source._rows.schema.items()
@@ -201,7 +210,7 @@ def _make_row(source: PushSource, second: int, number: int | None = None) -> dic
     row[names["start"]] = time
     if names["end"] is not None:
         is_edge = names["shape"] is EventShape.EDGE
-        row[names["end"]] = None if is_edge else time + timedelta(seconds=1)
+        row[names["end"]] = None if is_edge else time + length
     if names["seq"] is not None:
         row[names["seq"]] = number
     return row

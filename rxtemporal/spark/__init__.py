@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from rxtemporal.errors import BindingError
+
 if TYPE_CHECKING:
     from rxtemporal.spark.dataframes.bounded import from_dataframe
     from rxtemporal.spark.jvm.session import session
@@ -41,8 +43,6 @@ _MODULES = {
     "session": "jvm.session",
     "stream": "query.inputs",
 }
-# what may be missing, and the extra that installs it
-_EXTRAS = {"pyspark": "spark", "pandas": "spark", "psycopg": "database", "google": "spark"}
 
 
 def __getattr__(name: str) -> Any:
@@ -50,13 +50,11 @@ def __getattr__(name: str) -> Any:
         try:
             module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
         except ModuleNotFoundError as error:
-            missing = str(error.name).partition(".")[0]
-            if missing not in _EXTRAS:
+            if str(error.name).partition(".")[0] != "pyspark":
                 raise
-            raise ModuleNotFoundError(
-                f"{__name__}.{name} needs {missing}, which is not installed. "
-                f"Hint: pip install 'rxtemporal[{_EXTRAS[missing]}]'.",
-                name=error.name,
+            raise BindingError(
+                f"{__name__}.{name} needs pyspark, which is not installed. "
+                "Hint: pip install 'rxtemporal[spark]'."
             ) from error
         return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -228,11 +228,22 @@ def test_an_endless_source_is_refused_by_calls_that_wait_for_its_end(
     assert STREAM.head(1).height == 1
 
 
-def test_what_needs_spark_names_the_extra() -> None:
-    """A name of ``rxtemporal.spark`` that cannot be loaded says how to install what it needs."""
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        ("spark.run", "rxtemporal.spark.run needs pyspark, which is not installed"),
+        ("stream.run(spark.SparkSink(spark.Console(), path='spool'))", "Spark is not installed"),
+    ],
+)
+def test_what_needs_spark_names_the_extra(use: str, message: str, tmp_path: Path) -> None:
+    """A name that cannot be loaded, and a sink that cannot be opened, say what to install."""
     done = run_python(
         "-c",
-        "import sys; sys.modules['pyspark'] = None\nfrom rxtemporal.spark import SparkSink",
+        "import os, sys; sys.modules['pyspark'] = None\n"
+        f"os.chdir({str(tmp_path)!r})\n"
+        "import rxtemporal as rxt; from rxtemporal import spark\n"
+        f"stream = rxt.from_events([rxt.PointEvent(1, {{'x': 1}})])\n{use}",
     )
     assert done.returncode == 1
-    assert "SparkSink needs pyspark, which is not installed. Hint: pip install" in done.stderr
+    assert f"BindingError: {message}" in done.stderr
+    assert "Hint: pip install 'rxtemporal[spark" in done.stderr

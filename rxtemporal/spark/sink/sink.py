@@ -17,6 +17,7 @@ from rxtemporal.core.ticks import MIN_TIME, describe
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, BindingError, CheckpointError, SchemaError, SpoolError
 from rxtemporal.sinks import Sink
+from rxtemporal.spark.jvm.session import require_pyspark
 from rxtemporal.spark.sink.direct import DirectDelivery
 from rxtemporal.spark.sink.settled_rows import SettledRows, make_settled_rows
 from rxtemporal.spark.sink.spooled import SpooledDelivery
@@ -198,11 +199,13 @@ class SparkSink(Sink):
         """Open the spool of this query, undo unfinished work, start Spark in the background.
 
         ``SpoolError``: the path is in use, damaged, not writable, or belongs to another query or
-        schema. ``SchemaError``: Spark, which ignores case, cannot distinguish two names. If Spark
-        does not start, the next ``write`` or ``close`` raises.
+        schema. ``SchemaError``: Spark, which ignores case, cannot distinguish two names.
+        ``BindingError``: pyspark is missing. If Spark does not start, the next ``write`` or
+        ``close`` raises.
         """
         if self._delivery is not None:
             raise BindingError("a sink is opened once. Hint: make one SparkSink for each run.")
+        require_pyspark()
         check_names(schema, self.shape)
         carried = make_settled_rows(self.shape, schema, MIN_TIME).schema
         job = dataclasses.replace(self._job, query=name, schema=carried)
