@@ -319,11 +319,14 @@ class PushedInput:
         "reached",
         "rejected",
         "seen",
+        "sender",
         "unsure",
     )
 
     def __init__(self, name: str) -> None:
         self.name = name
+        # as a log tells it; None for what is pushed without an input
+        self.sender = None if name == OWN else name
         self.accepted = self.duplicates = self.unsure = self.rejected = self.ahead = 0
         self.late: Counter[LateReason] = Counter()
         # the smallest delay with which none of its rows would have been late

@@ -129,7 +129,7 @@ class AsyncPushes:
             if (long := self._find_long(pushes[begin])) is not None:
                 long.behind.append(pushes[begin])
             elif events[begin] is not None:
-                kept = self._keep(pushes, events, begin)
+                kept = self._judge_each(pushes, events, begin)
             if long is None:
                 answers += kept or self._begin(pushes[begin])
             begin += len(kept) or 1
@@ -146,12 +146,12 @@ class AsyncPushes:
         except BaseException:  # the row's own code; to be told by its judge
             return None
 
-    def _keep(
+    def _judge_each(
         self, pushes: Sequence[AsyncPush], events: Sequence[PointEvent | None], begin: int
     ) -> list[_Answer]:
-        """Accept the next pushes that only have to wait, at once; answer as many."""
+        """Accept the next pushes of single rows under one lock; answer as many."""
         try:
-            verdicts = pushes[begin][0].keep_all(self._list_rows(pushes, events, begin))
+            verdicts = pushes[begin][0].judge_each(self._list_rows(pushes, events, begin))
         except BaseException as error:  # the run has ended, and refuses the others
             return [(pushes[begin], None, error)]
         return [(pushes[n], verdict, None) for n, verdict in enumerate(verdicts, begin)]

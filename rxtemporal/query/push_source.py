@@ -290,8 +290,6 @@ class PushSource:
         event = None if seq is not None else self._rows.read_plain(item)
         if event is None:
             verdict = self._judge(entry, item, name, seq)
-        elif (kept := entry.keep(event, name)) is not None:
-            return kept  # in time, and without a log
         else:
             verdict = entry.judge_one(event, name, None)
         if entry.is_logged:

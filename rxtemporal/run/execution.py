@@ -380,7 +380,7 @@ class Execution:
             if reader.ended:
                 continue
             if not reader.pulls:
-                pushes = None if reader.pushed is None else PushEntry(reader, reader.pushed)
+                pushes = PushEntry(reader) if reader.source.has_verdicts else None
                 self._subscriptions.append(reader.connect(pushes))
             self._subscriptions += self.flow.watch(reader)
 

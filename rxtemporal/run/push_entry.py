@@ -27,19 +27,19 @@ is a duplicate.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
-from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent, RowEvent
+from rxtemporal.core.events import Cti, EdgeEvent, PointEvent, RowEvent
 from rxtemporal.core.forks import FORKED, FORKS
 from rxtemporal.core.spans import describe_span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.errors import ProcessEndedError
 from rxtemporal.ingress.batch_verdicts import REASONS, Verdicts
-from rxtemporal.ingress.lateness import LateEvent, Lateness
+from rxtemporal.ingress.lateness import NO_CTI, LateEvent, Lateness
 from rxtemporal.ingress.pushed_inputs import (
     NEW,
     OWN,
@@ -53,14 +53,14 @@ from rxtemporal.ingress.rejected import ReadRows, Rejected
 from rxtemporal.ingress.row_columns import NO_SEQ
 from rxtemporal.ingress.stream_time import StreamTime
 from rxtemporal.ingress.unpacker import list_events
-from rxtemporal.ingress.verdict import Verdict
+from rxtemporal.ingress.verdict import Verdict, make_accepted
 from rxtemporal.run.input_stream import StreamState
-from rxtemporal.run.pushed_items import PushedItems, find_time
+from rxtemporal.run.pushed_stream import find_time
 from rxtemporal.run.reader import Reader
-from rxtemporal.run.row_keeper import CLOCK_ROWS, RowKeeper
 
+# of so many rows of an input that come one by one, one is compared with the wall clock
+CLOCK_ROWS = 16
 _READING = StreamState.READING
-_COMPLETE = frozenset({PointEvent, IntervalEvent})
 
 
 class Numbered(NamedTuple):
@@ -86,16 +86,15 @@ class PushEntry:
     """Entry of one source into a run, for those who push.
 
     ``judge_one`` and ``judge`` accept rows under the stream's lock, after waiting for room in a
-    hand-off, and return the verdict; ``settle`` then makes durable what has been accepted. ``keep``
-    and ``keep_all`` do so at less cost for rows that only have to wait, see ``RowKeeper``. All
-    raise ``ProcessEndedError`` if no run takes the rows.
+    hand-off, and return the verdict; ``judge_each`` does so for rows of several pushes under one
+    lock. ``settle`` then makes durable what has been accepted. All raise ``ProcessEndedError`` if
+    no run takes the rows.
 
     Threads: any.
     """
 
-    def __init__(self, reader: Reader, pushed: PushedItems) -> None:
+    def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._pushed = pushed
         self._packer, self._door, self._run_end = reader.packer, reader.door, reader.run_end
         self.forks = FORKS.count
         queue = reader.queue
@@ -106,9 +105,10 @@ class PushEntry:
         self._guard = reader.guard
         self._refuses_ahead = reader.source.refuses_ahead
         self.is_logged = reader.event_log is not None
-        self._keeper = RowKeeper(reader, pushed.inputs, self._fail, self._check_failed)
-        self.keep = self._keeper.keep if self._keeper.is_plain else _keep_nothing
-        self.keep_all = self._keeper.keep_all
+        # True if a row of an open stream neither waits for room nor ends a silence, nor is held
+        self._is_free = self._queue is None and reader.source.lively is None and reader.held is None
+        # the verdict on one row in time, and the CTI that it tells
+        self._in_time, self._told = Verdict(1), NO_CTI
 
     @property
     def accepts(self) -> bool:
@@ -123,7 +123,7 @@ class PushEntry:
     @property
     def inputs(self) -> PushedInputs:
         """The inputs there have been, by name."""
-        return self._pushed.inputs
+        return self._reader.inputs
 
     @property
     def open_rows(self) -> list[tuple[str, EdgeEvent]]:
@@ -133,7 +133,10 @@ class PushEntry:
     @property
     def cti(self) -> Time | None:
         """The stream's CTI, in the form of the source's times; None before the first."""
-        return self._keeper.find_cti()
+        cti = self._door.cti
+        if cti <= MIN_TIME:
+            return None
+        return to_datetime(cti) if self._packer.time == "datetime" else cti
 
     def refuse(self) -> ProcessEndedError:
         """Return the error for those who push when the run takes nothing more."""
@@ -158,77 +161,72 @@ class PushEntry:
 
     def judge_one(self, event: RowEvent | Cti, name: str, seq: int | None) -> Verdict:
         """Accept one event of an input, unless its number has come before."""
-        reader = self._reader
+        reader, run_end = self._reader, self._run_end
         with reader.lock:
-            is_live = reader.state is _READING and self._run_end.accepts
-            is_plain = is_live and self._keeper.is_plain and type(event) in _COMPLETE
-            if not is_plain:
+            if not self._is_free or reader.state is not _READING or not run_end.accepts:
                 self._begin(1)
-            of = self._pushed.inputs[name]
-            if not of.accepted % CLOCK_ROWS:
-                self._compare(find_time(event), of)
-            verdict = (self._judge_plain if is_plain else self._judge_one)(event, of, seq)
-            reader.let_others_follow()
-            if self._run_end.ended:
+            verdict = self._judge_one(event, reader.inputs[name], seq)
+            if run_end.ended:
                 self._check_taken()
-        if not self._run_end.accepts:
+        if not run_end.accepts:
             self._check_failed()
         return verdict
 
-    def _judge_plain(self, event: Any, of: PushedInput, seq: int | None) -> Verdict:
-        """Accept a complete row of which nobody wants to know more, as ``_judge_one`` does."""
-        # this runs once for each row that is pushed
-        found = NEW if seq is None else of.judge_number(seq, event, ahead=False)
-        if not found:
-            return Verdict(duplicates=1, cti=self.cti)
-        reader, door, start = self._reader, self._door, event.start
-        high = door.high
-        reader.sender = of.name
-        late = self._take_plain(event)
-        # a late row shows its time as any other
-        if start > of.reached:
-            of.reached = start
-        if late is not None:
-            of.count(late.reason, high - start)
-            return self._tell_late(event, late, found)
-        of.accepted += 1
-        if high - start > of.largest_lateness:
-            of.largest_lateness = high - start
-        return self._tell_in_time(found)
+    def judge_each(self, rows: Iterable[tuple[PointEvent, str]]) -> list[Verdict]:
+        """Accept rows without numbers, each with the name of its input; return their verdicts.
+
+        They are as many as the run accepts. There are none behind a hand-off with a bound, where
+        each row waits for room.
+        """
+        if self._queue is not None:
+            return []
+        verdicts: list[Verdict] = []
+        with self._reader.lock:
+            self._begin(0)
+            for event, name in rows:
+                verdicts.append(self._judge_one(event, self._reader.inputs[name], None))
+                if not self.accepts:
+                    break
+            self._check_taken()
+        self._check_failed()
+        return verdicts
 
     def _tell_in_time(self, found: Seen) -> Verdict:
-        verdict = self._keeper.tell()
-        return verdict if found is NEW else dataclasses.replace(verdict, unsure=1)
+        """Return the verdict on a row in time that has just been accepted."""
+        if (cti := self._door.cti) != self._told:
+            self._told, self._in_time = cti, make_accepted(self.cti)
+        if found is NEW:
+            return self._in_time
+        return dataclasses.replace(self._in_time, unsure=1)
 
     def _tell_late(self, event: RowEvent | Cti, late: Lateness, found: Seen) -> Verdict:
         told = LateEvent(event, self._reader.name, *late)  # type: ignore[arg-type]
         return Verdict(late=(told,), cti=self.cti, unsure=int(found is UNSURE))
 
-    def _take_plain(self, event: Any) -> Lateness | None:
-        """Accept a row that may be late, or may complete a batch."""
-        reader, packer = self._reader, self._packer
-        try:
-            batch = packer.take(event)
-        except Exception as error:
-            raise self._fail(error) from error
-        late: Any = packer.late[0][1] if packer.late else None  # type: ignore[index]
-        reader.give(batch)
-        return late  # type: ignore[no-any-return]
-
     def _judge_one(self, event: RowEvent | Cti, of: PushedInput, seq: int | None) -> Verdict:
-        ahead = self._guard is not None and self._guard.is_ahead(event)
-        if ahead:
+        """Accept one event, and let other streams follow; the caller holds the lock."""
+        # this runs once for each row that is pushed
+        if not of.accepted % CLOCK_ROWS:
+            self._compare(find_time(event), of)
+        ahead, found = False, NEW
+        is_row = type(event) is not Cti
+        if self._guard is not None and self._guard.is_ahead(event):
+            ahead = True
             self._compare(event.start, of)
-        if isinstance(event, Cti):
-            self._take(event, of, None, ahead)
-            return Verdict(cti=self.cti)
-        if ahead and self._refuses_ahead:
-            return Verdict(rejected=(self._reject(0, event, of),), cti=self.cti)
-        found = NEW if seq is None else of.judge_number(seq, event, ahead=ahead)
-        if not found:
-            return Verdict(duplicates=1, cti=self.cti)
-        late = self._take(event, of, seq, ahead)
-        return self._tell_in_time(found) if late is None else self._tell_late(event, late, found)
+            if self._refuses_ahead and is_row:
+                return Verdict(rejected=(self._reject(0, event, of),), cti=self.cti)  # type: ignore[arg-type]
+        if seq is not None and is_row:
+            found = of.judge_number(seq, event, ahead=ahead)  # type: ignore[arg-type]
+            if not found:
+                return Verdict(duplicates=1, cti=self.cti)
+        try:
+            late = self._reader.take(event, of, seq if is_row else None, ahead)
+        except BaseException as error:
+            raise self._fail(error) from error
+        self._reader.let_others_follow()
+        if late is not None:
+            return self._tell_late(event, late, found)
+        return self._tell_in_time(found) if is_row else Verdict(cti=self.cti)
 
     def judge(self, rows: ReadRows, name: str) -> Verdict:
         """Accept rows of an input, but those whose numbers have come before."""
@@ -238,7 +236,7 @@ class PushEntry:
             with reader.lock:
                 self._begin(len(part.items))
                 if of is None:
-                    of = self._pushed.inputs[name]
+                    of = self._reader.inputs[name]
                     of.rejected += len(rows.rejected)
                     reader.note_time(rows.time)
                 if isinstance(part.items, EventBatch):
@@ -319,7 +317,7 @@ class PushEntry:
         if not len(rows.batch):
             return
         try:
-            verdicts = self._pushed.take_rows(rows.batch, of, rows.seq, ahead)
+            verdicts = self._reader.take_rows(rows.batch, of, rows.seq, ahead)
         except BaseException as error:
             raise self._fail(error) from error
         count.accepted += len(rows.batch) - len(verdicts.late)
@@ -360,14 +358,6 @@ class PushEntry:
         self._reader.note_activity()
         if self._reader.held is not None:
             self._reader.held.hold()
-
-    def _take(
-        self, event: RowEvent | Cti, of: PushedInput, seq: int | None, ahead: bool
-    ) -> Lateness | None:
-        try:
-            return self._pushed.take(event, of, seq, ahead)
-        except BaseException as error:
-            raise self._fail(error) from error
 
     def _fail(self, error: BaseException) -> ProcessEndedError:
         """End the run with an error of the stream; return the error for those who push."""
@@ -445,11 +435,6 @@ class _PushedRows(NamedTuple):
 
     def list_events(self, time: TimeForm | None) -> Iterator[tuple[RowEvent, int]]:
         return zip(list_events(self.batch, time or "ticks"), self.places.tolist(), strict=True)
-
-
-def _keep_nothing(event: PointEvent, name: str) -> Verdict | None:
-    """Leave each row to ``judge_one``."""
-    return None
 
 
 def _with_index(late: LateEvent, index: int) -> LateEvent:

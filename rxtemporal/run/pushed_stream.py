@@ -6,13 +6,25 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from rxtemporal.core.batch import EventBatch, TimeForm
-from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
-from rxtemporal.ingress.batch_verdicts import LateRows, Verdicts
+import numpy as np
+
+from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
+from rxtemporal.core.events import (
+    Cti,
+    EdgeEvent,
+    EdgeType,
+    Event,
+    IntervalEvent,
+    PointEvent,
+    RowEvent,
+)
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.ingress.batch_verdicts import Verdicts
 from rxtemporal.ingress.event_run import EventRun
 from rxtemporal.ingress.lateness import Lateness
 from rxtemporal.ingress.packer import Packer
-from rxtemporal.ingress.source import Sent, SentRows, StreamSource
+from rxtemporal.ingress.pushed_inputs import OWN, PushedInput, PushedInputs
+from rxtemporal.ingress.source import OutsideCti, Sent, SentRows, StreamSource
 from rxtemporal.reactive.inbox import Inbox
 from rxtemporal.reactive.subscriber import HandOffObserver
 from rxtemporal.run.hand_off import BoundedQueue, StreamLock
@@ -46,6 +58,8 @@ class PushedStream(InputStream, HandOffObserver):
         self.run_end = run_end
         # of a lock inside of which no batch is made
         self._acquire, self._release = lock.acquire, lock.release
+        # the inputs that push into a source that gives verdicts
+        self.inputs = PushedInputs()
         # accepts a pushed item, waiting for room if necessary
         self._accept_later: Callable[[Any], None] = self.accept_pushed
         self._watched = source.lively is not None
@@ -207,33 +221,45 @@ class PushedStream(InputStream, HandOffObserver):
 
     # With verdicts --------------------------------------------------------------------------------
 
-    def accept_event(self, item: Event | Sent) -> Lateness | None:
-        """Accept a pushed event; return how late it is, None if it came in time.
+    def take(
+        self, event: RowEvent | Cti, of: PushedInput, seq: int | None, ahead: bool
+    ) -> Lateness | None:
+        """Accept an event of an input; return how late it is, None if it is in time.
 
-        Raises the error of an event that the stream cannot have, and is unchanged then.
+        Its number is new. Raises the error of an event that the stream cannot have.
         """
-        packer = self.packer
-        batch = self._judge_event(item)
-        late = packer.late
+        # this runs once for each row that is pushed
+        packer, kind, sender = self.packer, type(event), of.sender
+        time = find_time(event) if kind is EdgeEvent else event.start
+        if ahead:
+            of.ahead += 1
+        elif of.reached < time < MAX_TIME:  # the end of time is no place that an input has reached
+            of.reached = time
+        behind = 0 if ahead else self.door.high - time
+        # a log tells the input and the number of an item; an edge is closed by its own input alone
+        asked = self.guard is not None or self.tape is not None or self._log is not None
+        if asked or ahead or kind is EdgeEvent:
+            batch = self._judge_event(Sent(event, sender, seq, ahead))  # type: ignore[arg-type]
+        else:
+            self.sender = sender
+            batch = None if packer.keep(event) else packer.judge(event)  # type: ignore[arg-type]
+        late: Any = packer.late
+        fate = late[-1][1] if late else None
         if batch is not None or late:
             self.give(batch)
-        if not late:
-            return None
-        assert not isinstance(late[-1], LateRows)
-        return late[-1][1]
+        if kind is not Cti:
+            of.count(None if fate is None else fate.reason, behind)
+        return fate
 
-    def note_time(self, form: TimeForm | None) -> None:
-        """Note the form of the times of rows that come as columns, unless it is known."""
-        self.packer.note_time(form)
-        for tape in (self.tape, self._log):
-            if tape is not None and tape.facts.time is None:
-                tape.facts.time = form
-
-    def accept_rows(self, item: EventBatch | SentRows) -> Verdicts:
-        """Accept pushed complete rows that fit the stream; return the verdicts on them."""
+    def take_rows(
+        self, rows: EventBatch, of: PushedInput, seq: Int64s | None, ahead: Bools | None
+    ) -> Verdicts:
+        """Accept complete rows of an input, whose numbers are new; return the verdicts on them."""
         packer = self.packer
         if (waiting := packer.pack()) is not None:
             self.give(waiting)
+        is_plain = ahead is None and of.sender is None and seq is None
+        item = rows if is_plain else SentRows(rows, of.sender, seq, ahead)
         sent = self._note_sender(item)
         noted = to_note(item, sent)
         if self.tape is not None:
@@ -244,4 +270,46 @@ class PushedStream(InputStream, HandOffObserver):
         if self._log is not None:
             self._log.batch(noted)
         self.give(accepted)
+        of.count_rows(rows, verdicts, ahead)
         return verdicts
+
+    def replay_pushed(self, item: Any) -> None:
+        """Accept an item of a log again; its error ends the stream."""
+        if isinstance(item, OutsideCti):
+            self.accept(item)
+            return
+        try:
+            if isinstance(item, EventBatch | SentRows):
+                self._replay_rows(item if isinstance(item, SentRows) else SentRows(item))
+            else:
+                self._replay_event(item if isinstance(item, Sent) else Sent(item))
+        except Exception as error:
+            self.fail(error)
+
+    def _replay_event(self, sent: Sent) -> None:
+        of = self.inputs[sent.input or OWN]
+        if sent.seq is not None and not isinstance(sent.event, Cti):
+            of.judge_number(sent.seq, sent.event, ahead=sent.ahead)
+        self.take(sent.event, of, sent.seq, sent.ahead)
+
+    def _replay_rows(self, sent: SentRows) -> None:
+        of, batch = self.inputs[sent.input or OWN], sent.batch
+        if not len(batch):
+            return
+        if sent.seq is not None:
+            of.judge_numbers(np.asarray(sent.seq, np.int64), batch.start, sent.ahead)
+        self.take_rows(batch.replace(cti=MIN_TIME), of, sent.seq, sent.ahead)
+
+    def note_time(self, form: TimeForm | None) -> None:
+        """Note the form of the times of rows that come as columns, unless it is known."""
+        self.packer.note_time(form)
+        for tape in (self.tape, self._log):
+            if tape is not None and tape.facts.time is None:
+                tape.facts.time = form
+
+
+def find_time(event: RowEvent | Cti) -> int:
+    """Return the time that an event shows of its input: of an end edge its end, else its start."""
+    if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
+        return event.end
+    return event.start

@@ -18,7 +18,6 @@ from rxtemporal.run.hand_off import BoundedQueue, Producer, StreamLock
 from rxtemporal.run.held_rows import Acknowledger, HeldRows
 from rxtemporal.run.input_stream import Followers, StreamState
 from rxtemporal.run.late import LateEvents
-from rxtemporal.run.pushed_items import PushedItems
 from rxtemporal.run.pushed_stream import PushedStream
 from rxtemporal.run.run_end import RunEnd
 from rxtemporal.storage.event_log.cursors import RecordedCursor
@@ -49,8 +48,6 @@ class Reader(PushedStream):
         self.meter = meter
         # the position of a source that pushes numbered pieces
         self.position = Position()
-        # what is pushed into a source that gives verdicts
-        self.pushed = PushedItems(self) if source.has_verdicts else None
         # how many records of the source earlier runs have accepted
         self.replayed = 0
         self.cursor: Cursor | None = None
@@ -84,7 +81,7 @@ class Reader(PushedStream):
         """
         self._log = tape
         self.replayed += records
-        if self.pushed is not None and self.queue is None:
+        if self.source.has_verdicts and self.queue is None:
             self._entry = self.held = HeldRows(self._entry, self.packer, tape)
         # such a source takes the request for the next event as the acknowledgement of this one
         tape.prompt = self.pulls and not self.source.bounded
@@ -153,7 +150,7 @@ class Reader(PushedStream):
         if self.state is StreamState.IDLE:
             self.state = StreamState.READING  # the log ends here, but the stream may continue
         self._use(cursor)
-        if self.pushed is not None:
+        if self.source.has_verdicts:
             self.packer.note_time(cursor.time)
         while records and not self.ended:
             records = self.read_records(records)
@@ -182,12 +179,12 @@ class Reader(PushedStream):
 
     def accept_all(self, items: Sequence[Any]) -> None:
         """Accept a run of items, many events at once, or each with its sender in a replay."""
-        if self.pushed is None:
+        if not self.source.has_verdicts:
             super().accept_all(items)
             return
         for item in items:
             if not self.ended:
-                self.pushed.replay(item)
+                self.replay_pushed(item)
 
     def answer_promptly(self) -> None:
         """Answer every CTI at once, however many events are already available."""
@@ -237,7 +234,7 @@ class Reader(PushedStream):
                 return
             if (form := cursor.time_form) is not None:
                 self.packer.note_time(form)
-            if len(items) == 1 and self.pushed is None:
+            if len(items) == 1 and not self.source.has_verdicts:
                 self.accept(items[0])
             else:
                 self.accept_all(items)
@@ -269,7 +266,7 @@ class Reader(PushedStream):
             "late": self._late.save(),
             "meter": [self.meter.rows, self.meter.cti],
             "ahead": self.ahead,
-            "inputs": [] if self.pushed is None else self.pushed.inputs.save(),
+            "inputs": self.inputs.save(),
             "front": None if self.front is None else self.front.save(),
         }
 
@@ -279,8 +276,8 @@ class Reader(PushedStream):
         self._late.load(state["late"])
         self.meter.rows, self.meter.cti = state["meter"]
         self.ahead = state["ahead"]
-        if self.pushed is not None:
-            self.pushed.inputs.load(state["inputs"])
+        if self.source.has_verdicts:
+            self.inputs.load(state["inputs"])
         self.place, self.state = state["place"], StreamState(state["state"])
         self._saved_position = state["position"]
         self.position.reached = state["position"] if self.source.positioned else None

@@ -19,7 +19,7 @@ from rxtemporal import serve
 from rxtemporal.cli.main import main as run_command
 from rxtemporal.query.push_source import PushSource
 from rxtemporal.run import checkpoint
-from rxtemporal.run.row_keeper import RowKeeper
+from rxtemporal.run.push_entry import PushEntry
 from rxtemporal.serve import ingest
 from rxtemporal.serve.dead_letters import DeadLetters
 from rxtemporal.serve.ingest_routes import IngestSocket
@@ -29,7 +29,7 @@ STEPS: Steps = {
     "read a body": (ingest, "read_body"),
     "parse the rows": (ingest, "read_rows"),
     "push the rows": (PushSource, "push_async"),
-    "keep rows that wait": (RowKeeper, "keep_all"),
+    "judge single rows": (PushEntry, "judge_each"),
     **PUSH_STEPS,
     "write dead letters": (DeadLetters, "write"),
     "make a receipt": (ingest, "make_receipt"),
