@@ -103,7 +103,7 @@ def test_a_token_for_a_stream_that_there_is_not_is_refused(
         config.write_text(f'[tokens.a]\nhash = "{hash_token("x")}"\nwrite = [{streams}]\n')
         assert main(["serve", f"{house}:app", "--config", str(config), "--check"]) == status
     error = capsys.readouterr().err
-    assert "[tokens.a] write has the stream 'readngs'" in error
+    assert "[tokens.a] write names stream 'readngs'" in error
     assert "the streams are 'readings'" in error
 
 
