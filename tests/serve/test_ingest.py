@@ -305,7 +305,7 @@ def test_first_mistakes_are_answered_with_what_to_do():
         (post(b" \n"), 400, "it is empty"),
         (post(reading(1), path=ROWS + "/"), 404, "without the slash at its end"),
         (post(reading(1), path="/"), 404, "Hint: one of these paths"),
-        (post(reading(1), path="/streams/none"), 404, "there is no stream 'none'"),
+        (post(reading(1), path="/streams/none"), 404, "no stream 'none' accepts rows"),
     ):
         assert answer.status_code == status
         assert words in answer.json()["error"]
