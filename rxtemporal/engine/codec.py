@@ -106,7 +106,9 @@ def loads(
 def dump_frame(frame: pl.DataFrame, *, compress: bool = False) -> bytes:
     """Return a frame as an Arrow IPC stream; ``compress``: by LZ4, which costs less than a sync."""
     buffer = io.BytesIO()
-    frame.write_ipc_stream(buffer, compression="lz4" if compress else "uncompressed")
+    # polars locks a frame while it writes, for which it needs the interpreter, and others wait for
+    # the frame with the interpreter in hand: so nobody else may have the one that is written
+    frame.clone().write_ipc_stream(buffer, compression="lz4" if compress else "uncompressed")
     return buffer.getvalue()
 
 

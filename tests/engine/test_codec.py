@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import math
 import struct
+import subprocess
+import sys
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -13,6 +15,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 import pytest
+from child_process import environment
 
 from rxtemporal import CheckpointError, EventBatch
 from rxtemporal.core.columns import Columns
@@ -163,3 +166,31 @@ def test_a_state_has_a_kind_and_a_version() -> None:
     older = saved[:4] + struct.pack("<H", VERSION - 1) + saved[6:]
     with pytest.raises(CheckpointError, match=rf"FILE was not saved in version {VERSION} .*or X"):
         loads("run", older, "FILE", "or X")
+
+
+SHARED_FRAME = """
+import os, threading, time
+import polars as pl
+from rxtemporal.engine.codec import dump_frame
+frame = pl.DataFrame({f"c{n}": range(50) for n in range(5)})
+end = time.monotonic() + 1.5
+def repeat(use):
+    while time.monotonic() < end:
+        use()
+uses = (lambda: dump_frame(frame), frame.get_columns, frame.get_columns)
+threads = [threading.Thread(target=repeat, args=(use,), daemon=True) for use in uses]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+print("done")
+"""
+
+
+def test_a_frame_may_be_read_while_it_is_encoded() -> None:
+    """A checkpoint encodes frames that the run still uses; polars lets two threads lock up."""
+    done = subprocess.run(
+        [sys.executable, "-c", SHARED_FRAME],
+        env=environment(), capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.stdout == "done\n", done.stderr
