@@ -32,7 +32,7 @@ from rxtemporal.brokers import kafka_cursor
 ROUNDS = int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "1"))
 TOPIC = "rows"
 # a machine that is busy takes long, and so does Spark
-PATIENCE, SPARK_PATIENCE = 120, 300
+PATIENCE, SPARK_PATIENCE = 400, 400
 
 
 class Sender(threading.Thread):
