@@ -1,4 +1,4 @@
-"""Measurement of a query on the command line: rates, shares of time, latency."""
+"""The command ``bench``: rates, shares of time and latency of a query."""
 
 from __future__ import annotations
 

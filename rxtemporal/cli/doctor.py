@@ -1,4 +1,4 @@
-"""Checks of a machine and of a spool: findings, each with advice."""
+"""The command ``doctor``: checks of a machine and of a spool, each with advice."""
 
 from __future__ import annotations
 

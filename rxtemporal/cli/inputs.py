@@ -1,4 +1,4 @@
-"""Replay on the command line: recordings and files as streams, and a query by name."""
+"""Inputs of commands: recordings and files as streams, and a query from a module."""
 
 from __future__ import annotations
 

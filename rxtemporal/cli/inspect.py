@@ -1,4 +1,4 @@
-"""Text of ``rxtemporal inspect``."""
+"""The command ``inspect``: the content and the damage of a folder."""
 
 from __future__ import annotations
 

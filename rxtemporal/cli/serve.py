@@ -1,4 +1,4 @@
-"""``rxtemporal serve``: an application behind HTTP, and the demonstration of one."""
+"""The command ``serve``: an application behind HTTP, and the demonstration of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event batches as lanes of a timeline."""
+"""Event batches as lanes of a timeline, and as HTML for notebooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Store of keys by their codes: columns that grow by appending."""
+"""Store of keys by their codes, and new codes for those that are kept when others are forgotten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans as text: operators, their CTI rules, and the source of their CTIs."""
+"""Plans as text and as a picture: operators, their CTI rules, and the source of their CTIs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handle of one input of a source that programs push into."""
+"""Inputs of a source that programs push into, and the feed of its rejected rows."""
 
 from __future__ import annotations
 

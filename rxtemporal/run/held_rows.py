@@ -1,4 +1,4 @@
-"""Accepted rows that are held in front of the query until they are durable."""
+"""Rows and events that wait until they are durable: in front of the query, or unacknowledged."""
 
 from __future__ import annotations
 

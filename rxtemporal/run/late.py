@@ -1,4 +1,4 @@
-"""Late events as data: an observable of a run, and streams of a plan."""
+"""Late events as data, and rejected rows: an observable of a run, and streams of a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""End of a run, as those who push see it."""
+"""End of a run: those who push see it, those who wait are told, later pushes are refused."""
 
 from __future__ import annotations
 

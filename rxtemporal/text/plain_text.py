@@ -1,4 +1,4 @@
-"""Text of unknown origin, made safe to show: nothing in it acts on the reader's screen."""
+"""Text of unknown origin made safe to show, and tables of such texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timelines as values: lanes of bars over application time, which SVG, text and charts draw.
+"""Timelines as values, and axes of time: what SVG, text and charts draw.
 
 All times are ints of one unit, ticks or microseconds.
 """

@@ -1,4 +1,4 @@
-"""Comparisons as polars does them: NaN equals NaN and is above all; -0.0 equals 0.0."""
+"""Comparisons as polars does them: NaN is equal to NaN and above all; -0.0 is equal to 0.0."""
 
 from __future__ import annotations
 

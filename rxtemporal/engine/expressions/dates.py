@@ -1,4 +1,4 @@
-"""Parts of dates and times, in UTC or without a zone."""
+"""Parts of dates and times, times in whole units, and spans as numbers of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluation of one expression over the rows of a batch."""
+"""Evaluation of expressions over the rows of a batch: one value, a predicate, a projection."""
 
 from __future__ import annotations
 

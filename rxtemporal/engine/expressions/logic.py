@@ -1,4 +1,4 @@
-"""Boolean logic of three values, and bits of integers."""
+"""Boolean logic of three values, bits of integers, nulls, and choices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic as polars does it: integers wrap, a division by zero is null or infinite.
+"""Arithmetic and casts as polars does them: integers wrap, a division by zero is null or infinite.
 
 By a constant polars divides floats as a multiplication with its inverse. In a batch of one row it
 does not, and so gives another last bit than in a batch of two; here every batch is as of two.

@@ -1,4 +1,4 @@
-"""Causes of the results of session windows: the rows that start in the session."""
+"""Causes of the rows of session operators: the rows of the session, and those that limit it."""
 
 from __future__ import annotations
 

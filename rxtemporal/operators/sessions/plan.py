@@ -1,4 +1,4 @@
-"""session_window: a window for each session of a key."""
+"""Sessions: a window for each session of a key, and rows that live until theirs ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions: rows of a key whose starts follow each other by less than the timeout.
+"""Windows of rows by their starts: sessions, and counts of consecutive distinct starts.
 
 State arrays are ``int64[keys]`` (``queued`` ``bool[keys]``), updated in place. They describe each
 key's last session: its ``first`` and ``last`` start, ``cap`` and ``end``, and its rows as a list
