@@ -170,7 +170,9 @@ def test_why_departures_were_late_on_average() -> None:
 def test_why_a_busy_hour_was_late(tmp_path: Path) -> None:
     """From the recording of three feeds, with its late events: 36 departures, 14.2 minutes late."""
     subject = rxt.CtiSynchronizingSubjectAlternate.create_point(delay=timedelta(hours=4))
-    merged = rxt.from_observable(subject, schema=feeds.DEPARTURE_SCHEMA, name="departures")
+    merged = rxt.from_observable(
+        subject, schema=feeds.DEPARTURE_SCHEMA, unit="us", name="departures"
+    )
     hourly = (
         merged.group_by("origin")
         .hopping_window2(timedelta(hours=1), timedelta(minutes=15))
