@@ -84,7 +84,8 @@ def probe(folder: Path, *arguments: str, submit: list[str] | None = None, **chan
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    warned = "spark.settings_ignored" in done.stderr
+    return {**json.loads(done.stdout.splitlines()[-1]), "warned": warned}
 
 
 def all_on(master: str) -> dict[str, list[str]]:
@@ -124,6 +125,7 @@ def test_spark_defaults_and_submit_args_hold_where_nothing_stronger_is_given(
     )
     arguments = "--master local[1] " + " ".join(f"--conf spark.x.{n}=2" for n in (2, 12, 23, 123))
     code = [word for n in (3, 13, 23, 123) for word in ("--set", f"spark.x.{n}=3")]
+    code += ["--set", "spark.driver.extraJavaOptions=-Dthree=3"]  # Spark puts its own before these
     found = probe(
         tmp_path,
         "--no-sinks",
@@ -136,6 +138,8 @@ def test_spark_defaults_and_submit_args_hold_where_nothing_stronger_is_given(
     assert strongest == {f"spark.x.{n}": n[-1] for n in ("1", "2", "3", "12", "13", "23", "123")}
     assert given["spark.master"] == "local[1]"
     assert given["spark.driver.memory"] == "1100m"
+    assert "-Dthree=3" in found["java"]
+    assert not found["warned"]
     assert "-Xmx1100m" in found["java"]
     assert not [each for each in found["java"] if each.startswith(QUICK)], "Spark at half speed"
 
@@ -178,6 +182,7 @@ def test_a_running_session_is_used_and_settings_it_cannot_take_are_named(tmp_pat
     assert found["sinks"] == all_on("local[1]")
     assert found["split"].startswith("7 buckets")
     assert found["settings"].get("spark.driver.memory") != "5g"
+    assert found["warned"]
 
 
 @pytest.mark.java

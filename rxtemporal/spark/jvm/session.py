@@ -173,6 +173,9 @@ _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _starting = threading.RLock()
 # the contexts that sinks have started for themselves
 _of_sinks: weakref.WeakSet[SparkContext] = weakref.WeakSet()
+# the settings that contexts were started with; Spark rewrites some: Java options, paths of jars
+_given_at_start: weakref.WeakKeyDictionary[SparkContext, Mapping[str, str]]
+_given_at_start = weakref.WeakKeyDictionary()
 
 
 def session(**settings: Any) -> SparkSession:
@@ -202,6 +205,7 @@ def session(**settings: Any) -> SparkSession:
         _reset_dead_gateway()
         if SparkContext._active_spark_context is None:
             _start(given)
+            _given_at_start[SparkContext._active_spark_context] = given
         running = SparkSession.builder.getOrCreate()
         _change_settings(running, given)
     return running
@@ -327,12 +331,14 @@ def _change_settings(running: SparkSession, given: Mapping[str, str]) -> None:
     from pyspark.errors import AnalysisException
 
     fixed = []
+    at_start = _given_at_start.get(running.sparkContext, {})
     for name, value in given.items():
         if running.conf.get(name, None) != value:
             try:
                 running.conf.set(name, value)
             except AnalysisException:
-                fixed.append(name)
+                if at_start.get(name) != value:
+                    fixed.append(name)
     if fixed:
         log.warning(
             "spark.settings_ignored",
