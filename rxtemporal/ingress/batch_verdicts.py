@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import repeat
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.core.batch import Bools, EventBatch, Int64s
+from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
+from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.door_rules import (
     AHEAD,
     CTI,
+    DROP_AHEAD,
     DROPPED,
     END_EDGE,
+    KEEP_AHEAD,
     NO_OPEN_ROW,
     NOWHERE,
     ROW,
@@ -25,7 +29,8 @@ from rxtemporal.engine.kernels.door_rules import (
     make_cti,
 )
 from rxtemporal.errors import EventError
-from rxtemporal.ingress.lateness import LateReason
+from rxtemporal.ingress.lateness import REASONS, LateEvent, LateReason
+from rxtemporal.ingress.unpacker import Unpacker, list_events
 
 if TYPE_CHECKING:
     from rxtemporal.engine.kernels.hash_table import IntTable
@@ -33,10 +38,8 @@ if TYPE_CHECKING:
 Bytes = npt.NDArray[np.int8]
 # how CTIs are generated: N or 0, T, the delay; True if late rows are adjusted; the delay of CTIs
 Rules = tuple[int, int, int, bool, int]
-# the state from which the kernels continue, as ``admit`` describes it
+# the state from which the kernels continue, as they describe it
 State = tuple[int, int, int, int, int, int, int]
-# by the kernel's number; 0 is in time
-REASONS = (None, *LateReason)
 # True for the verdicts on items that are not accepted
 _GONE: Bools = np.isin(np.arange(len(REASONS)), (DROPPED, NO_OPEN_ROW, AHEAD))
 NO_KINDS: Bytes = np.empty(0, np.int8)
@@ -51,6 +54,34 @@ class LateRows:
     reason: Bytes
     cti: Int64s
     by: Int64s
+
+    @property
+    def reasons(self) -> list[LateReason]:
+        """The reason of each row."""
+        return _name_reasons(self.reason)
+
+    def list_events(
+        self,
+        source: str,
+        time: TimeForm,
+        shape: EventShape | None = None,
+        places: Iterable[int] = repeat(0),
+    ) -> Iterator[LateEvent]:
+        """Yield the rows as late events of a source, of one shape or each in its original one.
+
+        ``places`` are their numbers in a push.
+        """
+        if shape is None:
+            events: Sequence[Any] = list_events(self.rows, time)
+        else:
+            events = Unpacker(shape, ctis=False, time=lambda: time).list_events(self.rows)
+        columns = self.reasons, self.cti.tolist(), self.by.tolist()
+        for event, reason, cti, by, place in zip(events, *columns, places, strict=False):
+            yield LateEvent(event, source, reason, cti, by, place)
+
+
+def _name_reasons(numbers: Bytes) -> list[LateReason]:
+    return [reason for number in numbers.tolist() if (reason := REASONS[number]) is not None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +125,16 @@ class Verdicts:
         return self.state[6]
 
     @property
+    def reasons(self) -> list[LateReason]:
+        """The reason of each late item."""
+        return _name_reasons(self.reason)
+
+    def count_reasons(self) -> dict[LateReason, int]:
+        """Return how many items are late, by reason."""
+        counts = np.bincount(self.reason, minlength=len(REASONS)).tolist()
+        return {r: n for r, n in zip(REASONS, counts, strict=True) if r and n}
+
+    @property
     def kept(self) -> Bools:
         """Mask of the accepted items, CTIs among them."""
         kept: Bools = np.ones(len(self.start), np.bool_)
@@ -107,7 +148,7 @@ class Verdicts:
         broken = np.maximum(self.before, MIN_TIME)
         return LateRows(batch.take(self.late), self.reason, broken, self.by)
 
-    def apply(self, batch: EventBatch, kind: Bytes) -> EventBatch:
+    def apply(self, batch: EventBatch, kind: Bytes = NO_KINDS) -> EventBatch:
         """Return the accepted rows of the judged batch."""
         if not len(kind):
             if not len(self.late):
@@ -142,37 +183,28 @@ def judge_rows(
     kind: Bytes = NO_KINDS,
     row: Int64s = NO_ROWS,
     moved: Int64s = NO_ROWS,
+    *,
+    ahead: Bools | None = None,
+    drops_ahead: bool = False,
 ) -> Verdicts:
-    """Return the verdicts on a run of items; the kernel defines the columns."""
-    if (passed := pass_items(start, kind, rules, state)) is not None:
+    """Return the verdicts on a run of items; the kernel defines the columns.
+
+    ``ahead`` is the mask of those that are ahead of the wall clock, if any are.
+    """
+    if ahead is not None:
+        mark = DROP_AHEAD if drops_ahead else KEEP_AHEAD
+        kinds = kind if len(kind) else np.zeros(len(start), np.int8)
+        kind = np.where(ahead, kinds + mark, kinds).astype(np.int8)
+    if not len(kind) and (passed := pass_rows(start, rules, state)) is not None:
         return Verdicts(start, end, passed, NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, False)
-    reached = np.array(state, np.int64)
-    starts, ends, reason, before = _load_kernels().admit(
-        start, end, kind, row, moved, *rules, reached
+    starts, ends, reason, before, after = _load_kernels().admit(
+        start, end, kind, row, moved, *rules, state
     )
-    after: Any = tuple(reached.tolist())
     times, backwards = start, False
     if len(kind):
         times = np.where(kind == END_EDGE, end, start)
         backwards = bool(((kind == CTI) & (start < before)).any())
     return Verdicts.from_kernel(times, starts, ends, reason, before, after, backwards=backwards)
-
-
-def pass_items(start: Int64s, kind: Bytes, rules: Rules, state: State) -> State | None:
-    """Return the state after complete rows and CTIs that come in time; None for others.
-
-    Where rows make CTIs, the rows have to come in order, and without CTIs.
-    """
-    if not len(kind):
-        return pass_rows(start, rules, state)
-    every, span, _, _, cti_delay = rules
-    cti, own, count, last, _, high, behind = state
-    if every or span or cti_delay:
-        return None
-    passed, cti, own, count, high, behind = _load_kernels().advance_sent(
-        start, kind, cti, own, count, high, behind
-    )
-    return (cti, own, count, last, 0, high, behind) if passed else None
 
 
 def pass_rows(start: Int64s, rules: Rules, state: State, in_order: bool = False) -> State | None:

@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.events import (
     Cti,
@@ -28,8 +26,6 @@ from rxtemporal.core.events import (
 from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.door_rules import (
-    DROP_AHEAD,
-    KEEP_AHEAD,
     NEVER,
     is_due,
     make_cti,
@@ -38,7 +34,6 @@ from rxtemporal.engine.kernels.door_rules import (
 from rxtemporal.ingress.batch_verdicts import (
     NO_KINDS,
     NO_ROWS,
-    REASONS,
     BatchEdges,
     Bytes,
     LateRows,
@@ -367,11 +362,10 @@ class Door:
         ahead: Bools | None = None,
     ) -> Verdicts:
         """Return the verdicts on items, with the door unchanged; the kernel defines the columns."""
-        if ahead is not None:
-            mark = DROP_AHEAD if self._drops_ahead else KEEP_AHEAD
-            rows = kind if len(kind) else np.zeros(len(start), np.int8)
-            kind = np.where(ahead, rows + mark, rows).astype(np.int8)
-        return judge_rows(start, end, self.rules, self.state, kind, row, moved)
+        return judge_rows(
+            start, end, self.rules, self.state, kind, row, moved,
+            ahead=ahead, drops_ahead=self._drops_ahead,
+        )  # fmt: skip
 
     def accept_judged(
         self, batch: EventBatch, verdicts: Verdicts, kind: Bytes = NO_KINDS
@@ -388,8 +382,7 @@ class Door:
         if not len(verdicts.late):
             return
         self.lateness.add_all(verdicts.by)
-        counts = np.bincount(verdicts.reason, minlength=len(REASONS)).tolist()
-        self.late.update({r: n for r, n in zip(REASONS, counts, strict=True) if r and n})
+        self.late.update(verdicts.count_reasons())
 
     def _continue(self, state: State, rows: int) -> None:
         """Take over the state that a kernel has reached after so many rows."""

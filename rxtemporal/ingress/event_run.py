@@ -14,7 +14,7 @@ from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import Cti, IntervalEvent, PointEvent, RowEvent
 from rxtemporal.core.ticks import MIN_TIME, TICK, match_form
 from rxtemporal.engine.kernels.door_rules import CTI, ROW
-from rxtemporal.ingress.batch_verdicts import NO_KINDS, REASONS, Bytes, Verdicts
+from rxtemporal.ingress.batch_verdicts import NO_KINDS, Bytes, Verdicts
 from rxtemporal.ingress.lateness import Lateness
 
 # an interval, until its end has been read
@@ -93,12 +93,8 @@ class JudgedRun:
         if not len(verdicts.late):
             return []
         broken = np.maximum(verdicts.before, MIN_TIME)
-        columns = (verdicts.late, verdicts.reason, broken, verdicts.by)
-        return [
-            (self.run.items[n], Lateness(reason, cti, by))
-            for n, number, cti, by in zip(*(each.tolist() for each in columns), strict=True)
-            if (reason := REASONS[number]) is not None
-        ]
+        columns = verdicts.late.tolist(), verdicts.reasons, broken.tolist(), verdicts.by.tolist()
+        return [(self.run.items[n], Lateness(*late)) for n, *late in zip(*columns, strict=True)]
 
 
 def kept_payloads(run: EventRun, kept: Bools) -> list[Any]:

@@ -49,6 +49,10 @@ class LateReason(Enum):
     AHEAD = "ahead"
 
 
+# the verdicts by the numbers that kernels give them; 0 is in time
+REASONS = (None, *LateReason)
+
+
 class Lateness(NamedTuple):
     """A late event's fate, the CTI that it broke, and by how many ticks."""
 

@@ -16,7 +16,7 @@ from rxtemporal.core.events import RowEvent
 from rxtemporal.core.safe_text import brief, encodable
 from rxtemporal.core.ticks import Time
 from rxtemporal.errors import ArgumentError
-from rxtemporal.ingress.batch_verdicts import REASONS, Verdicts
+from rxtemporal.ingress.batch_verdicts import Verdicts
 from rxtemporal.ingress.clock_guard import ClockOffset
 from rxtemporal.ingress.lateness import NO_CTI, LateReason
 
@@ -364,8 +364,7 @@ class PushedInput:
     def count_rows(self, batch: EventBatch, verdicts: Verdicts, ahead: Bools | None) -> None:
         """Count complete rows with the verdicts on them."""
         self.accepted += len(batch) - len(verdicts.late)
-        counts = np.bincount(verdicts.reason, minlength=len(REASONS)).tolist()
-        self.late.update({r: n for r, n in zip(REASONS, counts, strict=True) if r and n})
+        self.late.update(verdicts.count_reasons())
         self.largest_lateness = max(self.largest_lateness, verdicts.behind)
         start = batch.start
         if ahead is not None:

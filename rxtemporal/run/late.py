@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import polars as pl
 from reactivex import Observable, abc
 from reactivex.disposable import CompositeDisposable, Disposable
@@ -16,12 +15,11 @@ from rxtemporal.core.events import RowEvent
 from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.driver import Entry
-from rxtemporal.ingress.batch_verdicts import REASONS, LateRows
+from rxtemporal.ingress.batch_verdicts import LateRows
 from rxtemporal.ingress.lateness import LateEvent, Lateness
 from rxtemporal.ingress.packer import Late, Packer
 from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.side_source import LATE_FIELDS, LateSource, RejectSource
-from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.reactive.subjects import TransformSubject
 from rxtemporal.reactive.synchronize import synchronize
 
@@ -122,12 +120,8 @@ class LateEvents:
                 self._rows.append(late)
         if not self._feed.has_listeners:
             return
-        events = list_events(late.rows, self._packer.time or "ticks")
-        columns = late.reason.tolist(), late.cti.tolist(), late.by.tolist()
-        for event, number, cti, by in zip(events, *columns, strict=True):
-            reason = REASONS[number]
-            assert reason is not None
-            self._feed.push(LateEvent(event, self._name, reason, cti, by))
+        for each in late.list_events(self._name, self._packer.time or "ticks"):
+            self._feed.push(each)
 
     @property
     def _name(self) -> str:
@@ -165,9 +159,8 @@ class LateEvents:
         return self._fields(reason, by, start, end, cti)
 
     def _to_fields_rows(self, late: LateRows) -> pl.DataFrame:
-        names = np.array([None if each is None else each.value for each in REASONS], object)
-        rows = late.rows
-        return self._fields(names[late.reason].tolist(), late.by, rows.start, rows.end, late.cti)
+        rows, names = late.rows, [each.value for each in late.reasons]
+        return self._fields(names, late.by, rows.start, rows.end, late.cti)
 
     def _fields(self, reason: Any, by: Any, start: Any, end: Any, cti: Any) -> pl.DataFrame:
         times = pl.DataFrame(

@@ -38,7 +38,6 @@ from rxtemporal.core.forks import FORKED, FORKS
 from rxtemporal.core.spans import describe_span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.errors import ProcessEndedError
-from rxtemporal.ingress.batch_verdicts import REASONS, Verdicts
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent, Lateness
 from rxtemporal.ingress.pushed_inputs import (
     NEW,
@@ -321,19 +320,9 @@ class PushEntry:
         except BaseException as error:
             raise self._fail(error) from error
         count.accepted += len(rows.batch) - len(verdicts.late)
-        count.late += self._late_rows(rows, verdicts)
-
-    def _late_rows(self, rows: _PushedRows, verdicts: Verdicts) -> Iterator[LateEvent]:
-        late = verdicts.late_rows(rows.batch)
-        if late is None:
-            return
-        events = list_events(late.rows, self._reader.packer.time or "ticks")
-        columns = late.reason.tolist(), late.cti.tolist(), late.by.tolist()
-        places = rows.places[verdicts.late].tolist()
-        for event, number, cti, by, place in zip(events, *columns, places, strict=True):
-            reason = REASONS[number]
-            assert reason is not None
-            yield LateEvent(event, self._reader.name, reason, cti, by, place)
+        if (late := verdicts.late_rows(rows.batch)) is not None:
+            time, places = self._reader.packer.time or "ticks", rows.places[verdicts.late].tolist()
+            count.late += late.list_events(self._reader.name, time, places=places)
 
     def _compare(self, time: int, of: PushedInput) -> None:
         """Compare a time of an input with the wall clock; the end of time shows nothing of it."""

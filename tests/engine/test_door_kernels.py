@@ -6,21 +6,25 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rxtemporal.core.events import Cti, IntervalEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.kernels.door import admit_rows, admit_run, measure_rows
+from rxtemporal.engine.kernels.door import admit, measure_rows
 from rxtemporal.engine.kernels.door_rules import (
     ADJUSTED,
     AHEAD,
-    CTI,
+    DROP_AHEAD,
     DROPPED,
+    NEVER,
     NOWHERE,
     ROW,
     admit_start,
 )
+from rxtemporal.ingress.event_run import EventRun
+from rxtemporal.reactive.subjects.batches import judge_run
 
 TIMES = st.integers(0, 20)
 ROWS = st.lists(st.tuples(TIMES, st.integers(1, 9), st.booleans()), max_size=9)
-ITEMS = st.lists(st.tuples(TIMES, st.sampled_from([ROW, ROW, CTI])), max_size=12)
+ITEMS = st.lists(st.tuples(TIMES, st.sampled_from([False, False, True])), min_size=1, max_size=12)
 
 
 @given(ROWS.filter(bool))
@@ -32,66 +36,82 @@ def test_rows_are_measured(rows: list[tuple[int, int, bool]]) -> None:
     assert measured == (min(starts), max(starts), min(lengths), max(lengths))
 
 
-@given(ROWS, TIMES, st.booleans(), st.booleans(), st.booleans())
+@given(ROWS, TIMES, st.booleans(), st.booleans())
 def test_rows_at_one_cti_get_the_verdict_of_the_rule(
-    rows: list[tuple[int, int, bool]], cti: int, adjust: bool, named: bool, guarded: bool
+    rows: list[tuple[int, int, bool]], cti: int, adjust: bool, guarded: bool
 ) -> None:
     """A row ahead of the wall clock is dropped; another one has the start that the rule gives."""
-    verdicts, kept = [], []
-    for number, (start, length, is_ahead) in enumerate(rows):
-        passed = admit_start(start, start + length, cti, adjust)
-        if guarded and is_ahead:
-            verdicts.append(AHEAD)
-            continue
-        verdicts.append(0 if passed == start else DROPPED if passed == NOWHERE else ADJUSTED)
-        if passed != NOWHERE:
-            kept.append((number, passed, start + length))
-    starts = np.array([row[0] for row in rows], np.int64)
-    ends = starts + np.array([row[1] for row in rows], np.int64)
-    ahead = np.array([row[2] for row in rows] if guarded else [], np.bool_)
-    *accepted, reason, dropped, adjusted = admit_rows(starts, ends, ahead, cti, adjust, named)
-    assert list(zip(*(column.tolist() for column in accepted), strict=True)) == kept
-    assert reason.tolist() == (verdicts if named else [])
-    assert (dropped, adjusted) == (verdicts.count(DROPPED), verdicts.count(ADJUSTED))
+    verdicts, starts, kinds = list[int](), list[int](), list[int]()
+    for start, length, is_ahead in rows:
+        passed = start if guarded and is_ahead else admit_start(start, start + length, cti, adjust)
+        starts.append(passed)
+        kinds.append(ROW + DROP_AHEAD * (guarded and is_ahead))
+        late = DROPPED if passed == NOWHERE else ADJUSTED
+        verdicts.append(AHEAD if kinds[-1] else 0 if passed == start else late)
+    start = np.array([row[0] for row in rows], np.int64)
+    end = start + np.array([row[1] for row in rows], np.int64)
+    kind = np.array(kinds if guarded else [], np.int8)
+    none = np.empty(0, np.int64)
+    state = cti, cti, 0, NEVER, 0, cti, 0
+    given_starts, ends, reason, before, after = admit(
+        start, end, kind, none, none, 0, 0, 0, adjust, 0, state
+    )
+    assert given_starts.tolist() == starts
+    assert ends.tolist() == end.tolist()
+    assert reason.tolist() == verdicts
+    assert set(before.tolist()) <= {cti}
+    assert after[0] == cti
+    assert after[2] == len(rows) - verdicts.count(AHEAD)
 
 
-def take(items: list[tuple[int, int]], cti: int, high: int, delay: int) -> tuple[list[int], ...]:
-    """Return what passes of rows and CTIs that are taken one by one, and the counters."""
-    passed, counts, reached, behind = list[int](), [0, 0], MIN_TIME, 0
-    for time, kind in items:
-        reached, made = max(reached, time), NOWHERE
-        if kind == CTI:
+def take(
+    items: list[tuple[int, bool]], cti: int, high: int, delay: int
+) -> tuple[list[tuple[int, bool]], list[int]]:
+    """Return what passes of points and CTIs that are taken one by one, and the counters."""
+    passed, late, behind = list[tuple[int, bool]](), 0, 0
+    for time, is_cti in items:
+        if is_cti:
             high = max(high, time)
             if time - delay > cti:
-                made = cti = time - delay
-            counts[1] += made == NOWHERE
+                cti = time - delay
+                passed.append((cti, True))
         else:
             behind = max(behind, high - time)
-            made = time if time >= cti else NOWHERE
-            counts[0] += made == NOWHERE
-        passed.append(made)
-    return passed, [cti, high, reached, behind, *counts]
+            if time >= cti:
+                passed.append((time, False))
+            else:
+                late += 1
+    return passed, [cti, high, behind, late]
 
 
-@given(ITEMS, TIMES, TIMES, st.integers(0, 5))
+def make_run(items: list[tuple[int, bool]], length: int = 1) -> EventRun:
+    """Return points or intervals, and CTIs, as a run."""
+    run = EventRun.from_items(
+        [Cti(at) if is_cti else IntervalEvent(at, at + length, "a") for at, is_cti in items]
+    )
+    assert run is not None
+    return run
+
+
+@given(ITEMS, TIMES, TIMES, st.integers(0, 5), st.booleans())
 def test_a_run_passes_what_its_items_pass_one_by_one(
-    items: list[tuple[int, int]], cti: int, high: int, delay: int
+    items: list[tuple[int, bool]], cti: int, high: int, delay: int, adjusts: bool
 ) -> None:
-    """Late rows and CTIs that do not advance are marked, and counted."""
-    start = np.array([time for time, _ in items], np.int64)
-    kinds = [kind for _, kind in items]
-    kind = np.array(kinds if CTI in kinds else [], np.int8)
+    """Late rows and CTIs that do not advance are left out, and late rows are counted."""
     expected, counters = take(items, cti, high, delay)
-    passes, *reached = admit_run(start, kind, cti, high, delay, True)
-    assert passes
-    assert start.tolist() == expected
-    assert reached == counters
-    has_late = counters[4] > 0
-    again = np.array([time for time, _ in items], np.int64)
-    assert admit_run(again, kind, cti, high, delay, False)[0] is not has_late
+    judged = judge_run(make_run(items), (0, 0, 0, adjusts, delay), (cti, cti, 0, NEVER, 0, high, 0))
+    assert judged is not None
+    passed, verdicts = judged
+    found = [(event.start, isinstance(event, Cti)) for event in passed.list_events()]
+    assert found == expected
+    state = verdicts.state
+    assert [state[0], state[5], verdicts.behind, len(verdicts.late)] == counters
 
 
-def test_a_run_with_an_end_of_time_is_taken_one_by_one() -> None:
-    """A CTI at either end of time is no time that a delay could be taken from."""
+def test_a_run_with_an_end_of_time_or_an_adjusted_start_is_taken_one_by_one() -> None:
+    """A delay cannot be taken from an end of time, and a start is moved in a new event."""
+    rules, state = (0, 0, 0, True, 0), (5, 5, 0, NEVER, 0, 5, 0)
     for time in (MIN_TIME, MAX_TIME):
-        assert not admit_run(np.array([time]), np.array([CTI], np.int8), 0, 0, 0, True)[0]
+        assert judge_run(make_run([(time, True)]), rules, state) is None
+    assert judge_run(make_run([(4, False)], length=3), rules, state) is None
+    assert judge_run(make_run([(4, False)], length=1), rules, state) is not None

@@ -17,8 +17,8 @@ from rxtemporal.reactive.subjects.transform import TransformSubject
 
 if TYPE_CHECKING:
     from rxtemporal.core.batch import Bools, EventBatch
+    from rxtemporal.ingress.batch_verdicts import Rules, State, Verdicts
     from rxtemporal.ingress.event_run import EventRun
-    from rxtemporal.reactive.subjects.batches import JudgedRows
     from rxtemporal.reactive.subjects.rows import SubjectRows
 
 
@@ -159,11 +159,8 @@ class Accumulator:
     def _report_late(self, event: RowEvent, reason: LateReason, source: SourceState) -> None:
         broken = max(self.cti, MIN_TIME)
         by = measure_lateness(event, broken)
-        self._report(LateEvent(event, source.name, reason, broken, by), source)
-
-    def _report(self, late: LateEvent, source: SourceState) -> None:
-        source.late[late.reason] += 1
-        self.late.on_next(late)
+        source.late[reason] += 1
+        self.late.on_next(LateEvent(event, source.name, reason, broken, by))
 
     def resume(self, cti: int, high: int) -> None:
         """Go on from a time that was reached earlier, unless it is further already."""
@@ -176,30 +173,30 @@ class Accumulator:
         None, with nothing changed, if they have to be taken one by one: the start of an interval
         has to be adjusted, a CTI is an end of time, or an item is none of these.
         """
-        # single events load no compiled code
-        from rxtemporal.engine.kernels.door import admit_run
-        from rxtemporal.ingress.event_run import EventRun
-
-        run = EventRun.from_items(events)
-        if run is None:
+        rules = load_batch_rules()
+        run = rules.EventRun.from_items(events)
+        judged = None if run is None else rules.judge_run(run, self._rules, self._state)
+        if judged is None:
             return None
-        drops = self.policy is AdvanceTimePolicy.DROP or self.shape is EventShape.POINT
-        passes, cti, high, reached, behind, late, stays = admit_run(
-            run.start, run.kind, self.cti, self.high, self.delay, drops
-        )
-        if not passes:
-            return None
-        self.cti, self.high, self.source = cti, high, source
+        passed, verdicts = judged
+        self.cti, self.high, self.source = verdicts.state[0], verdicts.state[5], source
         self.ahead, self.named_start = False, None
         self._set_floor()
-        rows = run.rows
-        source.events += rows
-        source.reached = max(source.reached, reached)
-        source.largest_lateness = max(source.largest_lateness, behind)
-        if late:
-            source.late[LateReason.DROPPED] += late
-        self._note_ctis(len(events) - rows, source)
-        return run.select(run.start < MAX_TIME) if late or stays else run
+        source.events += run.rows
+        source.reached = max(source.reached, int(run.start.max()))
+        source.largest_lateness = max(source.largest_lateness, verdicts.behind)
+        source.late.update(verdicts.count_reasons())
+        self._note_ctis(len(events) - run.rows, source)
+        return passed  # type: ignore[no-any-return]
+
+    @property
+    def _rules(self) -> Rules:
+        """The rules of a door that takes its time from CTIs alone."""
+        return 0, 0, 0, self.policy is AdvanceTimePolicy.ADJUST, self.delay
+
+    @property
+    def _state(self) -> State:
+        return self.cti, self.cti, 0, NO_CTI, 0, self.high, 0
 
     def _note_ctis(self, count: int, source: SourceState) -> None:
         """Count CTIs that a source has sent, and compare the time reached with the clock."""
@@ -247,16 +244,17 @@ class Accumulator:
     def _judge_batch(
         self, batch: EventBatch, ahead: Bools | None, source: SourceState
     ) -> EventBatch:
-        rules, named = load_batch_rules(), self.late.has_subscribers
-        dropped = ahead if self.drops_ahead else None
-        judged: JudgedRows = rules.judge_batch(batch, self.cti, self.policy, dropped, named=named)
-        self.rows_ahead = None if ahead is None or self.drops_ahead else ahead[judged.kept]
-        if not named:
-            judged.count_late(source.late)
-            return judged.accepted
-        for late in rules.list_late(batch, judged, self.cti, self.shape, source.name):
-            self._report(late, source)
-        return judged.accepted
+        verdicts: Verdicts = load_batch_rules().judge_rows(
+            batch.start, batch.end, self._rules, self._state,
+            ahead=ahead, drops_ahead=self.drops_ahead,
+        )  # fmt: skip
+        self.rows_ahead = None if ahead is None or self.drops_ahead else ahead[verdicts.kept]
+        source.late.update(verdicts.count_reasons())
+        late = verdicts.late_rows(batch) if self.late.has_subscribers else None
+        if late is not None:
+            for each in late.list_events(source.name, "ticks", self.shape):
+                self.late.on_next(each)
+        return verdicts.apply(batch)
 
     def _set_floor(self) -> None:
         if not self._edges:

@@ -5,28 +5,22 @@ Importing this module loads compiled code; the first batch of a subject does.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+import dataclasses
+from typing import Any
 
 import numpy as np
 
-from rxtemporal.core.batch import Bools, EventBatch, Int64s
-from rxtemporal.core.event_columns import make_events
-from rxtemporal.core.events import Cti, EventShape, IntervalEvent, PointEvent, RowEvent
-from rxtemporal.core.payload_rows import list_payloads
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import Cti, EventShape, RowEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
-from rxtemporal.engine.kernels.door import admit_rows, measure_rows
+from rxtemporal.engine.kernels.door import measure_rows
+from rxtemporal.engine.kernels.door_rules import CTI
 from rxtemporal.errors import EventError
-from rxtemporal.ingress.batch_verdicts import Bytes
-from rxtemporal.ingress.lateness import NO_CTI, LateEvent, LateReason
-from rxtemporal.ingress.settings import AdvanceTimePolicy
+from rxtemporal.ingress.batch_verdicts import Rules, State, Verdicts, judge_rows
+from rxtemporal.ingress.event_run import EventRun
+from rxtemporal.ingress.lateness import NO_CTI, LateReason
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.reactive.subjects.rows import SubjectRows
-
-_NONE: Bools = np.empty(0, np.bool_)
-# by the kernel's number
-_REASONS = dict(enumerate(LateReason, 1))
 
 
 def read_batch(batch: EventBatch, shape: EventShape) -> list[Any]:
@@ -76,63 +70,25 @@ def _split_edges(batch: EventBatch) -> list[RowEvent | Cti]:
     return [*list_events(batch, "ticks"), *ctis]
 
 
-class JudgedRows(NamedTuple):
-    """The accepted rows of a batch and their numbers, and how many are late or ahead of the clock.
+def judge_run(run: EventRun, rules: Rules, state: State) -> tuple[EventRun, Verdicts] | None:
+    """Return what passes of points or intervals and CTIs, and the verdicts on all.
 
-    ``reason`` has the verdict on each row of the batch, if they are named.
+    None if they have to be taken one by one: the start of an interval has to be adjusted, or a CTI
+    is an end of time.
     """
-
-    accepted: EventBatch
-    kept: Int64s
-    reason: Bytes
-    dropped: int
-    adjusted: int
-    ahead: int
-
-    def count_late(self, late: Counter[LateReason]) -> None:
-        """Add the rows that are not accepted as they came."""
-        if self.dropped:
-            late[LateReason.DROPPED] += self.dropped
-        if self.adjusted:
-            late[LateReason.ADJUSTED] += self.adjusted
-        if self.ahead:
-            late[LateReason.AHEAD] += self.ahead
-
-
-def judge_batch(
-    batch: EventBatch,
-    cti: int,
-    policy: AdvanceTimePolicy,
-    dropped: Bools | None,
-    *,
-    named: bool,
-) -> JudgedRows:
-    """Judge a batch of complete rows at a CTI; with ``named``, note the verdict on each.
-
-    ``dropped`` is the mask of rows that are dropped since they are ahead of the wall clock.
-    """
-    kept, starts, ends, reason, late, adjusted = admit_rows(
-        batch.start,
-        batch.end,
-        _NONE if dropped is None else dropped,
-        cti,
-        policy is AdvanceTimePolicy.ADJUST,
-        named,
-    )
-    # complete rows, so all edges are 0
-    rows = len(kept)
-    accepted = EventBatch(starts, ends, batch.edge[:rows], batch.columns.take(kept), batch.cti)
-    return JudgedRows(accepted, kept, reason, late, adjusted, len(batch.start) - rows - late)
-
-
-def list_late(
-    batch: EventBatch, judged: JudgedRows, cti: int, shape: EventShape, source: str
-) -> Iterator[LateEvent]:
-    """Yield the late rows of a batch of complete rows, with their verdicts, as events."""
-    late = judged.reason.nonzero()[0]
-    rows, broken = batch.take(late), max(cti, MIN_TIME)
-    starts = rows.start.tolist()
-    kind = PointEvent if shape is EventShape.POINT else IntervalEvent
-    events = make_events(kind, starts, starts, rows.end.tolist(), list_payloads(rows.columns))
-    for event, number in zip(events, judged.reason[late].tolist(), strict=True):
-        yield LateEvent(event, source, _REASONS[number], broken, max(broken - event.start, 0))
+    is_cti = run.kind == CTI
+    sent = run.start[is_cti] if len(run.kind) else run.start[:0]
+    if ((sent <= MIN_TIME) | (sent >= MAX_TIME)).any():
+        return None
+    verdicts = judge_rows(run.start, run.end, rules, state, run.kind)
+    if LateReason.ADJUSTED in verdicts.reasons:
+        return None
+    passes, start = verdicts.kept, run.start
+    if len(sent):
+        made = np.maximum(sent - rules[-1], MIN_TIME)
+        before = np.maximum.accumulate(np.append(state[0], made))[:-1]
+        passes[is_cti] = made > before
+        start = start.copy()
+        start[is_cti] = made
+    passed = dataclasses.replace(run, start=start)
+    return (passed if passes.all() else passed.select(passes)), verdicts

@@ -15,7 +15,7 @@ from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, PointEvent, 
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.stage import RowHolder
-from rxtemporal.ingress.batch_verdicts import REASONS, classify_rows
+from rxtemporal.ingress.batch_verdicts import Verdicts, classify_rows
 from rxtemporal.ingress.event_run import EventRun
 from rxtemporal.ingress.lateness import LateEvent, LateReason
 from rxtemporal.ingress.source import Sent, SentRows
@@ -161,8 +161,7 @@ class ArrivalTape(Tape):
         run = EventRun.from_items(events)
         if run is not None:
             verdicts = self._reader.door.judge_columns(run.start, run.end, run.kind)
-            reasons = [REASONS[number] for number in verdicts.reason.tolist()]
-            self._mark_late((verdicts.late + first).tolist(), reasons, verdicts.by.tolist())
+            self._mark_all(verdicts, first)
 
     def batch(self, batch: EventBatch | SentRows) -> None:
         """Note the rows of a batch, and its CTI if it has a new one."""
@@ -175,8 +174,7 @@ class ArrivalTape(Tape):
             self._open = list(range(first, first + len(rows)))
         elif self._reader.door.settings is not None:
             verdicts = self._reader.door.judge_columns(rows.start, rows.end, ahead=sent.ahead)
-            reasons = [REASONS[number] for number in verdicts.reason.tolist()]
-            self._mark_late((verdicts.late + first).tolist(), reasons, verdicts.by.tolist())
+            self._mark_all(verdicts, first)
         if rows.cti > self._cti:
             self._cti = rows.cti
             self._note_time(rows.cti, sent.input)
@@ -218,7 +216,7 @@ class ArrivalTape(Tape):
                 number = self._open.pop()
                 start, end, kind = (column[number] for column in columns)
                 if (start, end, kind >= EDGE_START) == wanted:
-                    self._mark_late([number], [late.reason], [late.by])
+                    self._mark_late(number, late.reason, late.by)
                     break
         self._open, self._told = [], []
 
@@ -288,14 +286,15 @@ class ArrivalTape(Tape):
             place=-1,
         )
 
-    def _mark_late(
-        self, numbers: Sequence[int], reasons: Sequence[LateReason | None], by: Sequence[int]
-    ) -> None:
-        for number, reason, ticks in zip(numbers, reasons, by, strict=True):
-            if reason is not None:
-                self._columns["verdict"][number] = ADJUSTED if reason in _IN else LATE
-                self._columns["reason"][number] = reason.value
-                self._columns["by"][number] = ticks
+    def _mark_all(self, verdicts: Verdicts, first: int) -> None:
+        numbers = (verdicts.late + first).tolist()
+        for late in zip(numbers, verdicts.reasons, verdicts.by.tolist(), strict=True):
+            self._mark_late(*late)
+
+    def _mark_late(self, number: int, reason: LateReason, by: int) -> None:
+        self._columns["verdict"][number] = ADJUSTED if reason in _IN else LATE
+        self._columns["reason"][number] = reason.value
+        self._columns["by"][number] = by
 
     # The end ---------------------------------------------------------------------------------
 
