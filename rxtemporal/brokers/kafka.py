@@ -16,7 +16,8 @@ from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import parse_time
 from rxtemporal.core.time_forms import TimeForm, Unit
 from rxtemporal.errors import ArgumentError, EventError, explain_calls
-from rxtemporal.ingress.pushed_inputs import SourceStats, check_name
+from rxtemporal.ingress.input_state import SourceStats
+from rxtemporal.ingress.pushed_inputs import check_name
 from rxtemporal.ingress.rejected import Extra, Rejected, Rejects, choose
 from rxtemporal.ingress.row_reader import RowReader
 from rxtemporal.ingress.settings import (

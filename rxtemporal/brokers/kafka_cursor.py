@@ -18,7 +18,7 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import CheckpointError, SourceError
-from rxtemporal.ingress.pushed_inputs import SourceStats
+from rxtemporal.ingress.input_state import SourceStats
 from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.source import Cursor
 from rxtemporal.ingress.stream_time import StreamTime

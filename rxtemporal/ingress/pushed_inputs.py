@@ -17,45 +17,8 @@ from rxtemporal.core.safe_text import brief, encodable
 from rxtemporal.core.ticks import Time
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.batch_verdicts import Verdicts
-from rxtemporal.ingress.clock_guard import ClockOffset
+from rxtemporal.ingress.input_state import InputState, SourceStats
 from rxtemporal.ingress.lateness import NO_CTI, LateReason
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SourceStats:
-    """Counters of one input. Times and spans are ticks.
-
-    ``largest_lateness`` is the smallest delay with which none of its events would have been late.
-    ``lag`` is how far the highest time seen from it (of an event or a CTI, those ahead of the wall
-    clock excepted) is behind the highest seen from any input; None before its first event.
-
-    ``ahead`` counts the events and CTIs that the clock guard found ahead of the wall clock.
-    ``clock_offset`` estimates how far the input's clock is ahead of this machine's; negative, it is
-    behind, or its events are slow to come: the maximum over the last five to ten minutes of a time
-    that it sent, less the wall clock when that came. It tells which device has a wrong clock; it
-    makes no CTI and no verdict. Compared with the clock is each time that the guard finds ahead;
-    besides, of a subject some CTIs of the source, and of a ``PushSource`` the latest row of a push
-    of many and some of the rows that are pushed one by one. None if nothing has been compared since
-    the start. ``skipped`` counts messages without a value, which are no rows (Kafka's tombstones).
-    ``unsure`` counts the rows that were taken although their sequence numbers may have come before.
-    """
-
-    name: str
-    open: bool
-    events: int
-    late: int
-    late_by_reason: dict[LateReason, int]
-    largest_lateness: int
-    lag: int | None
-    open_rows: int
-    failed: str | None
-    duplicates: int = 0
-    rejected: int = 0
-    ahead: int = 0
-    skipped: int = 0
-    unsure: int = 0
-    # it depends on when the events came, and so it is not compared
-    clock_offset: int | None = dataclasses.field(default=None, compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -302,39 +265,17 @@ def check_input(name: Any) -> str:
     return name  # type: ignore[no-any-return]
 
 
-class PushedInput:
-    """State of one input of a source: its counters, and the sequence numbers that have come.
+class PushedInput(InputState):
+    """State of one input of a source, with the sequence numbers that have come."""
 
-    It outlives the handles that are opened on the input. Its owner serialises calls.
-    """
-
-    __slots__ = (
-        "accepted",
-        "ahead",
-        "clock",
-        "duplicates",
-        "largest_lateness",
-        "late",
-        "name",
-        "reached",
-        "rejected",
-        "seen",
-        "sender",
-        "unsure",
-    )
+    __slots__ = ("accepted", "duplicates", "rejected", "seen", "sender", "unsure")
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        super().__init__(name)
         # as a log tells it; None for what is pushed without an input
         self.sender = None if name == OWN else name
-        self.accepted = self.duplicates = self.unsure = self.rejected = self.ahead = 0
-        self.late: Counter[LateReason] = Counter()
-        # the smallest delay with which none of its rows would have been late
-        self.largest_lateness = 0
-        # the highest time that has come from it, of an event or a CTI, unless its clock was ahead
-        self.reached = NO_CTI
+        self.accepted = self.duplicates = self.unsure = self.rejected = 0
         self.seen = SeenNumbers()
-        self.clock = ClockOffset()
 
     def judge_number(self, seq: int, event: RowEvent, *, ahead: bool) -> Seen:
         """Note the number of a row; return and count the answer if it has come before."""
@@ -375,22 +316,11 @@ class PushedInput:
 
     def stats(self, most_advanced: int, open_rows: int, is_open: bool) -> SourceStats:
         """Return the current counters; ``most_advanced`` is the highest time of any input."""
-        return SourceStats(
-            name=self.name,
-            open=is_open,
-            events=self.accepted + self.late.total(),
-            late=self.late.total(),
-            late_by_reason={reason: count for reason, count in self.late.items() if count},
-            largest_lateness=self.largest_lateness,
-            lag=None if self.reached == NO_CTI else most_advanced - self.reached,
-            open_rows=open_rows,
-            failed=None,
-            duplicates=self.duplicates,
-            unsure=self.unsure,
-            rejected=self.rejected,
-            ahead=self.ahead,
-            clock_offset=self.clock.ticks,
-        )
+        return self.make_stats(
+            self.accepted + self.late.total(), most_advanced,
+            is_open=is_open, open_rows=open_rows,
+            duplicates=self.duplicates, unsure=self.unsure, rejected=self.rejected,
+        )  # fmt: skip
 
     def save(self) -> list[Any]:
         """Return the state as plain values."""

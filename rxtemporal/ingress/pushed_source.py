@@ -12,7 +12,7 @@ from reactivex import abc
 from rxtemporal.core.spans import SECOND, Span, span
 from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import ArgumentError
-from rxtemporal.ingress.pushed_inputs import SourceStats
+from rxtemporal.ingress.input_state import SourceStats
 from rxtemporal.ingress.rejected import Rejects
 from rxtemporal.ingress.settings import (
     AdvanceTimeGenerationSettings,

@@ -29,7 +29,7 @@ from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
 from rxtemporal.ingress.stream_time import StreamTime
 
 if TYPE_CHECKING:
-    from rxtemporal.ingress.pushed_inputs import SourceStats
+    from rxtemporal.ingress.input_state import SourceStats
 
 
 def read_units(items: Iterable[Any], unit: Unit | None) -> Iterable[Any]:

@@ -30,7 +30,7 @@ from rxtemporal.ingress.source import (
 )
 
 if TYPE_CHECKING:
-    from rxtemporal.ingress.pushed_inputs import SourceStats
+    from rxtemporal.ingress.input_state import SourceStats
     from rxtemporal.ingress.row_reader import RowReader
 
 # batches of a bounded stream have at least so many rows

@@ -24,12 +24,12 @@ from rxtemporal.errors import (
     SchemaError,
     explain_calls,
 )
+from rxtemporal.ingress.input_state import SourceStats
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.ingress.pushed_inputs import (
     MOST_INPUTS,
     OWN,
     PushStats,
-    SourceStats,
     check_input,
     check_name,
 )

@@ -13,8 +13,8 @@ from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.safe_text import show
 from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND, to_datetime
 from rxtemporal.engine.stage import Stage
+from rxtemporal.ingress.input_state import SourceStats
 from rxtemporal.ingress.lateness import LateReason
-from rxtemporal.ingress.pushed_inputs import SourceStats
 from rxtemporal.ingress.settings import HandOffDiagnostics
 from rxtemporal.operators.plan import Node
 from rxtemporal.run.execution import Execution

@@ -327,7 +327,7 @@ class PushEntry:
     def _compare(self, time: int, of: PushedInput) -> None:
         """Compare a time of an input with the wall clock; the end of time shows nothing of it."""
         if time < MAX_TIME:
-            of.clock.note(time, self._reader.clock.now())
+            of.offset.note(time, self._reader.clock.now())
 
     def _reject(self, place: int, event: RowEvent, of: PushedInput) -> Rejected:
         assert self._guard is not None

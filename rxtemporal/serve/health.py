@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rxtemporal.core.safe_text import show
-from rxtemporal.ingress.pushed_inputs import SourceStats
+from rxtemporal.ingress.input_state import SourceStats
 from rxtemporal.run.diagnostics import StreamDiagnostics, to_plain
 from rxtemporal.serve.responses import Receive, Scope, Send, dumps, send_json
 from rxtemporal.serve.routes import Need, Route

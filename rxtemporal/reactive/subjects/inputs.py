@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from types import TracebackType
@@ -14,10 +13,9 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TimeLike, time_ticks
 from rxtemporal.errors import BindingError
-from rxtemporal.ingress.clock_guard import ClockOffset
-from rxtemporal.ingress.lateness import NO_CTI, LateReason, Opened
+from rxtemporal.ingress.input_state import InputState, SourceStats
+from rxtemporal.ingress.lateness import Opened
 from rxtemporal.ingress.open_rows import OpenRows
-from rxtemporal.ingress.pushed_inputs import SourceStats
 
 _log = get_logger(__name__)
 
@@ -31,35 +29,20 @@ _ROWS = frozenset({PointEvent, IntervalEvent, EdgeEvent})
 CLOCK_CTIS = 16
 
 
-class SourceState:
-    """State of one source of a subject. It outlives the handles that are opened on it."""
+class SourceState(InputState):
+    """State of one source of a subject, with its open rows.
 
-    __slots__ = (
-        "_handles",
-        "ahead",
-        "ctis",
-        "events",
-        "failed",
-        "largest_lateness",
-        "late",
-        "name",
-        "offset",
-        "reached",
-        "rows",
-    )
+    ``largest_lateness`` is the largest distance of its events behind the highest CTI of all
+    sources.
+    """
+
+    __slots__ = ("_handles", "ctis", "events", "failed", "rows")
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        super().__init__(name)
         self.events = 0
-        self.late: Counter[LateReason] = Counter()
-        # the largest distance of its events behind the highest CTI of all sources, in ticks
-        self.largest_lateness = 0
-        # how many of its events and CTIs were ahead of the wall clock
-        self.ahead = 0
         # how many CTIs have come in time
         self.ctis = 0
-        self.offset = ClockOffset()
-        self.reached = NO_CTI
         self.rows: OpenRows[Opened] = OpenRows()
         self.failed: str | None = None
         # handles come and go on any thread
@@ -73,26 +56,12 @@ class SourceState:
         """Remove a handle that has been closed."""
         self._handles.discard(id(handle))
 
-    def note_ahead(self, time: int, now: int) -> None:
-        """Count an event or a CTI that is ahead of the wall clock."""
-        self.ahead += 1
-        self.offset.note(time, now)
-
     def stats(self, most_advanced: int) -> SourceStats:
         """Return the current counters."""
-        return SourceStats(
-            name=self.name,
-            open=bool(self._handles),
-            events=self.events,
-            late=self.late.total(),
-            late_by_reason=dict(self.late),
-            largest_lateness=self.largest_lateness,
-            lag=None if self.reached == NO_CTI else most_advanced - self.reached,
-            open_rows=len(self.rows),
-            failed=self.failed,
-            ahead=self.ahead,
-            clock_offset=self.offset.ticks,
-        )
+        return self.make_stats(
+            self.events, most_advanced,
+            is_open=bool(self._handles), open_rows=len(self.rows), failed=self.failed,
+        )  # fmt: skip
 
 
 Group: TypeAlias = tuple[SourceState, Sequence[Any]]
