@@ -234,12 +234,14 @@ def rows(table: Path) -> list[tuple[object, ...]]:
     return sorted(frame.select("start_time", "end_time", "k", "v").rows())
 
 
-def finished(run: Run, job: subprocess.Popen[str]) -> str:
-    """Wait for a run that ends well; return its output."""
+def finished(run: Run, job: subprocess.Popen[str], restarts: int) -> str:
+    """Wait for a run that ends well and tells of each restart; return its output."""
     said, error = job.communicate(timeout=PATIENCE)
     assert job.returncode == 0, error
+    assert error.count("event='spark.restarting'") == restarts
     # when the JVM dies alone, py4j prints the failed call
-    assert error == "" or "jvm" in run.who
+    others = [line for line in error.splitlines() if not line.startswith("event='spark.restart")]
+    assert others == [] or "jvm" in run.who
     return said
 
 
@@ -259,7 +261,7 @@ def crash(run: Run, seed: int, hits: list[tuple[str, str]]) -> None:
                 assert job.wait(PATIENCE) == -9
                 job = jobs.enter_context(running(run, shift=(index + seed) % 4))
                 restarts = 0
-        said = finished(run, job)
+        said = finished(run, job, restarts)
     assert f"restarts={restarts}," in said
     table = rows(run.moments.folder / "table")
     assert len(table) == len(expected_rows(run.hours))
