@@ -240,9 +240,9 @@ class PushEntry:
                     reader.note_time(rows.time)
                 if isinstance(part.items, EventBatch):
                     self._judge_rows(part.items, part, of, count)
+                    reader.let_others_follow()
                 else:
                     self._judge_events(part.items, part, of, count)
-                reader.let_others_follow()
                 cti = self.cti
                 self._check_taken()
             self._check_failed()
