@@ -57,7 +57,7 @@ class Field:
 
     def __init__(self, name: str, dtype: pl.DataType) -> None:
         self.name, self.dtype = name, dtype
-        # types of JSON of which no value fits
+        # types of JSON that have no fitting value
         self._unfit = {kind for kind, each in _JSON_VALUES.items() if not can_hold(dtype, [each])}
 
     def check(self, value: Any) -> Any:

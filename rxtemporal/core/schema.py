@@ -175,7 +175,7 @@ def refuse_lists(schema: pl.Schema) -> None:
 def can_hold(dtype: pl.DataType, values: Sequence[Any]) -> bool:
     """Return True if a field of this type can hold all these values unchanged; null always fits.
 
-    An integer is a float too; a bool is no number, and a naive datetime is not an aware one.
+    An integer is a float too; a bool is not a number, and a naive datetime is not an aware one.
     """
     kinds = set(map(type, values)) - {NoneType}
     if isinstance(dtype, pl.List):

@@ -92,7 +92,7 @@ def find_unit_form(unit: Unit | None) -> TimeForm | None:
 def read_number(number: Any, unit: Unit) -> int:
     """Return a number of a unit as ticks: an integer of ``ns`` floored, a float rounded.
 
-    ``EventError`` if it is no time in this unit.
+    ``EventError`` if it is not a time in this unit.
 
     >>> read_number(1.5, "s"), read_number(1_999, "ns")
     (1500000, 1)
@@ -163,7 +163,7 @@ def _show(ticks: int) -> str:
 def read_number_column(column: pl.Series, unit: Unit) -> pl.Series:
     """Return a column of numbers of a unit as instants, or as ticks, by ``read_number``'s rules.
 
-    ``EventError`` if one is no time in this unit.
+    ``EventError`` if one is not a time in this unit.
     """
     if unit == "ticks":
         return column.cast(pl.Int64)

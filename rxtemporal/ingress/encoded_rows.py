@@ -132,7 +132,7 @@ class JsonMessages:
         return f"JsonMessages({len(self.payloads)} messages)"
 
     def read(self, read: Callable[[list[Any]], ReadRows], schema: pl.Schema) -> ReadRows:
-        """Return what ``read`` makes of the objects, and what is none."""
+        """Return what ``read`` makes of the objects, together with the rejected rows."""
         rows, places, bad = _decode_messages(self.payloads)
         convert_texts(rows, schema)
         found = read(rows)
@@ -165,7 +165,7 @@ class MessageReader:
 def _decode_messages(
     payloads: Sequence[bytes],
 ) -> tuple[list[Any], Sequence[int], list[Rejected]]:
-    """Return the objects of all messages, their places among all rows, and what is none."""
+    """Return the objects of all messages, their places among all rows, and the rejected rows."""
     json = _load_msgspec().json
     decode = json.Decoder(dict).decode
     with suppress(Exception):  # found one by one
@@ -185,7 +185,7 @@ def _decode_messages(
 
 
 def _list_objects(payload: bytes, decode: Callable[[bytes], Any]) -> list[Any]:
-    """Return the objects of one message; what is none as a rejected row."""
+    """Return the objects of one message, each of its other values as a rejected row."""
     if not payload.strip(_SPACE):
         return []
     try:
@@ -263,7 +263,7 @@ def has_texts(schema: pl.Schema) -> bool:
 
 
 def convert_texts(rows: Sequence[dict[str, Any]], schema: pl.Schema) -> None:
-    """Replace texts by values of the types for which JSON has no value; keep what is none."""
+    """Replace texts by values of types that JSON lacks; leave texts that do not fit."""
     for name, dtype in schema.items():
         convert = _TEXTS.get(type(dtype))
         if convert is None:

@@ -116,7 +116,7 @@ class Packer:
         self.door = door
         self._omits_ctis = omits_ctis
         self.times = times or StreamTime()
-        # the type of times of which another one needs no look
+        # the type of the last time; another time of this type needs no check
         self._kind: type | None = None
         self.payloads = payloads
         self.late: list[Late] = []

@@ -40,7 +40,7 @@ _HINT = (
 def plain_time(value: Any, name: str, unit: Unit | None = None) -> Time:
     """Return a time as ticks or as an aware datetime whose code is Python's own.
 
-    A number of a ``unit`` is a datetime. ``UnfitError`` if it is no time or names no instant; it
+    A number of a ``unit`` is a datetime. ``UnfitError`` if it is no valid time, or no instant; it
     may still lie outside of time.
     """
     kind = type(value)
@@ -103,7 +103,7 @@ def check_seq(value: Any, name: str) -> int | None:
 
 
 def read_times(values: Sequence[Any], unit: Unit | None = None) -> tuple[Int64s, TimeForm]:
-    """Return times of one kind as ticks, and their form; raise if one is no time."""
+    """Return times of one kind as ticks, and their form; raise if one is not a valid time."""
     kinds = set(map(type, values))
     if unit not in (None, "ticks") and (kinds == {int} or kinds == {float}):
         instants = read_number_column(pl.Series(values, strict=True), unit)

@@ -340,7 +340,7 @@ class RowReader:
     def read(self, items: Any) -> ReadRows:
         """Return a list of rows, a batch or a frame as what goes on to the door, and the rest.
 
-        Any other iterable of rows is read to its end first; what is none is one row.
+        Any other iterable of rows is read to its end first. Anything else is one row.
         """
         return finish(self.read_in_slices(items))
 

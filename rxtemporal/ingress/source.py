@@ -277,7 +277,7 @@ class Cursor:
             self._see(item)
 
     def _see(self, item: Any) -> None:
-        # a batch, and an item that is no event, has no single start
+        # a batch has no single start, nor has an item that is not an event
         start = getattr(item, "start", MIN_TIME)
         if isinstance(start, int) and start > self._reached:
             self._reached = start

@@ -17,7 +17,7 @@ class Verdict:
     ``accepted`` and ``duplicates`` are numbers of rows. ``late`` has each late row with its reason,
     its distance from the CTI and its ``index`` in the push, whether it was dropped, adjusted or its
     end was moved. ``rejected`` has each row that cannot be read, with its ``index``, the reason and
-    the row itself. The four add up to the rows that were pushed; a CTI is no row. ``cti`` is the
+    the row itself. The four add up to the rows that were pushed; a CTI is not a row. ``cti`` is the
     stream's CTI afterwards, in the form of the source's times; None before the first.
 
     ``unsure`` is the number of accepted and late rows that may be repeats: their sender has begun

@@ -186,7 +186,7 @@ class _TextColumn:
     options: TimeOptions
 
     def read(self) -> pl.Series:
-        """Return the instants; raise for a text that is no time, or has no offset and no zone."""
+        """Return the instants; raise for a text without a time, or without offset and zone."""
         times = _parse(self.column)
         rest = times.is_null() & self.column.is_not_null()
         return times.zip_with(~rest, self._read_others(rest)) if rest.any() else times

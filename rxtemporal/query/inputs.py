@@ -232,7 +232,7 @@ def from_observable(
     other streams of the process instead of holding them back, until its next event. Both need a
     policy, since that event may be late.
 
-    Threads: results are delivered on the thread that pushes, only one of which may push at a time;
+    Threads: results are delivered on the thread that pushes; only one thread may push at a time;
     results due to a heartbeat or to idleness, on a timer thread. With ``hand_off``, a ``HandOff``,
     these threads only pass the door, and the query runs on a thread of the run, in larger batches
     when it is behind. The hand-off limits how many rows wait, and beyond that either blocks the

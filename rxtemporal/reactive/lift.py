@@ -21,7 +21,7 @@ def lift(
     """Return the output of a stage that reads these sources; each subscription has its own.
 
     An exception that the stage raises goes to ``on_error`` with the place where the operator was
-    composed, as does an item that is no batch.
+    composed, as does an item that is not a batch.
     """
 
     def subscribe(

@@ -56,7 +56,7 @@ class PushedStream(InputStream, HandOffObserver):
         super().__init__(source, packer, late, flow, queue)
         self.lock = lock
         self.run_end = run_end
-        # of a lock inside of which no batch is made
+        # bound once, for the lock under which no batch is made
         self._acquire, self._release = lock.acquire, lock.release
         # the inputs that push into a source that gives verdicts
         self.inputs = PushedInputs()

@@ -338,7 +338,7 @@ class Service:
     def stop(self) -> None:
         """Stop and save the run of an application, not a given process. Idempotent.
 
-        ``error`` is then the error of the run, of which nobody else is told.
+        ``error`` is then the error of the run, which nothing else reports.
         """
         self._wake.set()
         with self._lock:

@@ -129,7 +129,7 @@ def _one_by_name(expression: pl.Expr, name: str) -> None:
 
 
 def _times_form(expression: pl.Expr, name: str) -> pl.DataType:
-    """Return the type of times in an expression for the start; raise if its result is no time."""
+    """Return the type of times of an expression for the start; raise if it is not of times."""
     _one_by_name(expression, name)
     if others := set(expression.meta.root_names()) - {START}:
         raise ArgumentError(

@@ -190,7 +190,7 @@ def _push_where(predicate: pl.Expr, given: DataFrameInput) -> DataFrameInput:
     if wanted.kind != "bool":
         raise _UnsupportedError
     keep = wanted.column
-    if given.cti is not None:  # a CTI is no row
+    if given.cti is not None:  # a CTI is not a row
         keep = sf.col(quote_name(given.cti)).isNotNull() | keep
     return dataclasses.replace(given, frame=given.frame.where(keep))
 

@@ -164,7 +164,7 @@ class PlainRecords:
     def __init__(self, schema: pl.Schema) -> None:
         names = {field: _find_name(dtype) for field, dtype in schema.items()}
         self._encoders = {field: _make_encoder(name) for field, name in names.items() if name}
-        # and the type of which each value is written as it is
+        # and the type whose values are written unchanged
         self._fields = [
             (field, _EXACT.get(names[field] or ""), encode)
             for field, encode in self._encoders.items()

@@ -47,7 +47,7 @@ class ExplainedStep:
     """An operator or an input stream on the way to the result: the rows on which the row stands.
 
     ``number`` is that of the step, and ``inputs`` those of the steps that it reads. ``rows`` is the
-    number of its rows on the way, of which ``shown`` are the first. ``line`` is the line that
+    number of its rows on the way; ``shown`` has the first of them. ``line`` is the line that
     composed the operator; None for an input stream.
     """
 
