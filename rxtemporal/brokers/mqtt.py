@@ -78,8 +78,8 @@ def from_mqtt(
     ...     "mqtt://localhost", "sensors/+/temp", schema={"temp": float}, start="ts", seq="n",
     ...     input="sensors/{input}/temp", client_id="house 7",
     ... )
-    >>> readings.where(lambda row: row["temp"] > 20).schema
-    Schema([('temp', Float64)])
+    >>> dict(readings.where(lambda row: row["temp"] > 20).schema)
+    {'temp': Float64}
     """
     if unknown := sorted(options.keys() - signature(PushSource).parameters.keys()):
         raise TypeError(
