@@ -160,10 +160,10 @@ def explain_calls(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     >>> @explain_calls("open_door('hall')")
     ... def open_door(name: str) -> str:
     ...     return name
-    >>> open_door(nam="hall")
+    >>> open_door(colour="red")
     Traceback (most recent call last):
     ...
-    TypeError: open_door() got an unexpected keyword argument 'nam'. Hint: open_door('hall').
+    TypeError: open_door() got an unexpected keyword argument 'colour'. Hint: open_door('hall').
     """
     return functools.partial(_explain, example)
 
@@ -180,7 +180,9 @@ def _explain(example: str, function: Callable[P, R]) -> Callable[P, R]:
                 inspect.signature(function).bind(*args, **kwargs)
             except TypeError:
                 reason = str(error).replace(".__init__", "")
-                raise TypeError(f"{reason}. Hint: {example}.") from None
+                # from Python 3.13 on it may end with "Did you mean …?"
+                stop = "" if reason.endswith("?") else "."
+                raise TypeError(f"{reason}{stop} Hint: {example}.") from None
             raise  # an error of the function itself
 
     return call

@@ -233,3 +233,13 @@ def test_a_record_of_pydantic_is_one_row_and_not_its_pairs() -> None:
     assert rejected.reason.endswith("(Record). Hint: push(item.model_dump()).")
     assert source.push(Record().model_dump()).accepted == 1
     process.stop()
+
+
+def test_a_hint_follows_the_end_of_a_sentence() -> None:
+    """Python itself may ask "Did you mean …?", which ends a sentence, too."""
+    with pytest.raises(TypeError) as raised:
+        rxt.PushSource("readings", schem={"temp": float})  # type: ignore[call-arg]
+    text = str(raised.value)
+    assert "'schem'" in text
+    assert text.count(". Hint: ") + text.count("? Hint: ") == 1
+    assert "?." not in text
