@@ -5,7 +5,6 @@ Importing this module loads compiled code; the first batch of a subject does.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -76,11 +75,15 @@ def judge_run(run: EventRun, rules: Rules, state: State) -> tuple[EventRun, Verd
     None if they have to be taken one by one: the start of an interval has to be adjusted, or a CTI
     is an end of time.
     """
-    is_cti = run.kind == CTI
-    sent = run.start[is_cti] if len(run.kind) else run.start[:0]
-    if ((sent <= MIN_TIME) | (sent >= MAX_TIME)).any():
-        return None
+    sent = run.start[:0]
+    if len(run.kind):
+        is_cti = run.kind == CTI
+        sent = run.start[is_cti]
+        if sent.min() <= MIN_TIME or sent.max() >= MAX_TIME:
+            return None
     verdicts = judge_rows(run.start, run.end, rules, state, run.kind)
+    if not len(verdicts.late) and not len(sent):
+        return run, verdicts
     if LateReason.ADJUSTED in verdicts.reasons:
         return None
     passes, start = verdicts.kept, run.start
@@ -90,5 +93,5 @@ def judge_run(run: EventRun, rules: Rules, state: State) -> tuple[EventRun, Verd
         passes[is_cti] = made > before
         start = start.copy()
         start[is_cti] = made
-    passed = dataclasses.replace(run, start=start)
+    passed = EventRun(run.items, start, run.end, run.kind)
     return (passed if passes.all() else passed.select(passes)), verdicts
