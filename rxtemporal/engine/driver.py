@@ -6,12 +6,12 @@ in a pipe of Rx.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.engine.stage import BatchReader, Meter, Run, Stage
+from rxtemporal.engine.stage import Make, Meter, Run, Stage, Take
+from rxtemporal.engine.step import Step
 
 OnNext: TypeAlias = Callable[[EventBatch], object]
 
@@ -24,28 +24,39 @@ def _do_nothing() -> None:
     """Tell nobody of the end."""
 
 
-class Leaf:
-    """One output of a run: gives results to ``receive``, and reports the end once."""
+class Leaf(Stage):
+    """Stage of one output of a run: gives results their shape, and hands them to ``receive``.
 
-    __slots__ = ("complete_run", "pending", "receive")
+    Reports the end once. Without ``shape`` results leave as they are.
+    """
+
+    __slots__ = ("complete_run", "receive")
 
     def __init__(
-        self, receive: OnNext = _ignore, complete_run: Callable[[], object] = _do_nothing
+        self,
+        output: Meter,
+        shape: Make | None = None,
+        receive: OnNext = _ignore,
+        complete_run: Callable[[], object] = _do_nothing,
+        clock: Callable[[], float] = float,
     ) -> None:
+        super().__init__(shape or _pass, "on the way out", [output], clock=clock)
         self.receive, self.complete_run = receive, complete_run
-        self.pending: deque[tuple[int, EventBatch | None]] = deque()
+        self.then = self._hand_over
 
-    def work(self, run: Run) -> None:
-        """Give away the results that wait."""
-        while self.pending and not run.ended:
-            self.take(*self.pending.popleft(), run)
-
-    def take(self, side: int, batch: EventBatch | None, run: Run) -> None:
-        """Give a batch of results away, or report the end."""
+    def _hand_over(self, side: int, batch: EventBatch | None, run: Run) -> None:
+        """Hand a batch of results over, or report the end."""
         if batch is not None:
             self.receive(batch)
         elif not run.ended:
             self.complete_run()
+
+
+def _pass(first: EventBatch) -> Step:
+    """Return a step that leaves results as they are."""
+    from rxtemporal.engine.shape import EdgeStep
+
+    return EdgeStep()
 
 
 class Entry(Meter):
@@ -56,11 +67,11 @@ class Entry(Meter):
     def __init__(self, driver: Driver, clock: Callable[[], float] = float) -> None:
         super().__init__(clock)
         self._driver = driver
-        self.readers: list[tuple[BatchReader, int]] = []
-        # the only reader, if it reads nothing else: it takes batches at once
-        self.then: BatchReader | None = None
+        self.readers: list[tuple[Stage, int]] = []
+        # takes batches at once: the only reader, if it reads nothing else
+        self.then: Take | None = None
         # the others that batches of this source reach, in the order of the plan
-        self.below: tuple[Stage | Leaf, ...] = ()
+        self.below: tuple[Stage, ...] = ()
 
     def on_next(self, batch: EventBatch) -> None:
         """Count a batch, and take it through the plan."""
@@ -72,7 +83,7 @@ class Entry(Meter):
         """Take a batch through the plan, or the end of the source."""
         driver = self._driver
         if self.then is not None:
-            self.then.take(0, batch, driver)
+            self.then(0, batch, driver)
         else:
             for reader, side in self.readers:
                 reader.pending.append((side, batch))
@@ -90,11 +101,6 @@ class Entry(Meter):
             self._push(None)
 
 
-def _reads_one(reader: BatchReader) -> bool:
-    """Return True if it reads one entry or stage alone."""
-    return not isinstance(reader, Stage) or len(reader.inputs) == 1
-
-
 class Driver:
     """Run of a plan's stages, inputs before those that read them.
 
@@ -108,27 +114,26 @@ class Driver:
         self.on_error = on_error
         self.ended = False
         # inputs first
-        self._stages: list[Stage | Leaf] = []
+        self._stages: list[Stage] = []
 
-    def add(self, reader: Stage | Leaf, *given: Entry | Stage) -> None:
-        """Add a stage or a leaf behind the entries and stages that it reads."""
+    def add(self, reader: Stage, *given: Entry | Stage) -> None:
+        """Add a stage behind the entries and stages that it reads."""
         for side, each in enumerate(given):
             each.readers.append((reader, side))
         self._stages.append(reader)
 
     def connect(self, entries: Sequence[Entry]) -> None:
-        """Find what is below each entry; call when all stages and leaves have been added."""
+        """Find what is below each entry; call when all stages have been added."""
         direct: set[int] = set()
-        givers: list[Entry | Stage] = [*entries]
-        givers += [stage for stage in self._stages if isinstance(stage, Stage)]
+        givers: list[Entry | Stage] = [*entries, *self._stages]
         for each in givers:
-            if len(each.readers) == 1 and _reads_one(reader := each.readers[0][0]):
-                each.then = reader
+            if len(each.readers) == 1 and len((reader := each.readers[0][0]).inputs) == 1:
+                each.then = reader.take
                 direct.add(id(reader))
         for entry in entries:
             reached = {id(reader) for reader, _ in entry.readers}
             for stage in self._stages:
-                if id(stage) in reached and isinstance(stage, Stage):
+                if id(stage) in reached:
                     reached.update(id(reader) for reader, _ in stage.readers)
             queued = reached - direct
             entry.below = tuple(stage for stage in self._stages if id(stage) in queued)

@@ -41,13 +41,8 @@ class Run(Protocol):
         """End the run with an error."""
 
 
-class BatchReader(Protocol):
-    """Stage or leaf that reads the results of a stage."""
-
-    pending: deque[tuple[int, EventBatch | None]]
-
-    def take(self, side: int, batch: EventBatch | None, run: Run) -> None:
-        """Take a batch of an input, or its end."""
+# takes a batch of an input (0 or 1), or its end, in a run
+Take: TypeAlias = Callable[[int, EventBatch | None, Run], None]
 
 
 class Meter:
@@ -56,18 +51,18 @@ class Meter:
     ``clock`` returns seconds. A batch costs some 0.2 µs, whatever its rows.
     """
 
-    __slots__ = ("_clock", "_tap", "cti", "moved", "rows")
+    __slots__ = ("_clock", "_tap", "cti", "moved", "rows_out")
 
     def __init__(self, clock: Callable[[], float] = float) -> None:
         self._clock = clock
         self._tap: Tap | None = None
-        self.rows = 0
+        self.rows_out = 0
         self.cti = MIN_TIME
         self.moved = clock()
 
     def tally(self, batch: EventBatch) -> None:
         """Count a batch."""
-        self.rows += len(batch.start)  # without a call of the batch
+        self.rows_out += len(batch.start)  # without a call of the batch
         if batch.cti > self.cti:
             self.cti = batch.cti
             self.moved = self._clock()
@@ -85,8 +80,8 @@ def _order(item: tuple[int, EventBatch | None]) -> tuple[bool, int]:
     return batch is None, side
 
 
-class Stage:
-    """One operator in one run: what waits for it, its step, and who reads its results.
+class Stage(Meter):
+    """One operator in one run: its step, the batches that wait for it, the meter of its results.
 
     The step is made at the first batch that has fields, of an operator with two inputs at the first
     of both. Before that time passes alone, unless the operator alters it (``passes_time``); batches
@@ -96,7 +91,7 @@ class Stage:
 
     __slots__ = (
         "_absent", "_make", "_on", "_open", "_passes_time", "_seen", "_waiting", "inputs",
-        "output", "pending", "place", "readers", "step", "then",
+        "pending", "place", "readers", "step", "then",
     )  # fmt: skip
 
     def __init__(
@@ -109,15 +104,15 @@ class Stage:
         absent: Absent | None = None,
         clock: Callable[[], float] = float,
     ) -> None:
+        super().__init__(clock)
         self._make, self._absent, self._passes_time = make, absent, passes_time
         self.place = place
         # each input is metered where it leaves the preceding stage or the source
         self.inputs = tuple(inputs)
-        self.output = Meter(clock)
-        # the stages and leaves that read the results, each with the number of the input
-        self.readers: list[tuple[BatchReader, int]] = []
-        # the only reader, if it reads nothing else: it takes results at once
-        self.then: BatchReader | None = None
+        # the stages that read the results, each with the number of the input
+        self.readers: list[tuple[Stage, int]] = []
+        # takes results at once: the only reader, if it reads nothing else
+        self.then: Take | None = None
         # batches of inputs in order of arrival, and None where one has ended
         self.pending: deque[tuple[int, EventBatch | None]] = deque()
         self.step: AnyStep | None = None
@@ -144,7 +139,7 @@ class Stage:
 
         A batch that brings neither rows nor time does not leave.
         """
-        on, output = self._on, self.output
+        on = self._on
         result: EventBatch | None = None
         try:
             if batch is None:
@@ -154,15 +149,15 @@ class Stage:
                 goes_on = result is not None
             else:
                 result = on[side](batch)
-                goes_on = len(result.start) > 0 or result.cti > output.cti
+                goes_on = len(result.start) > 0 or result.cti > self.cti
         except Exception as error:
             run.fail(blame(error, self.place))
             return
         if goes_on:
             if result is not None:
-                output.tally(result)
+                self.tally(result)
             if self.then is not None:
-                self.then.take(0, result, run)
+                self.then(0, result, run)
             else:
                 for reader, at in self.readers:
                     reader.pending.append((at, result))
@@ -175,7 +170,7 @@ class Stage:
                 self._seen[side] = batch
         elif self._absent is None:  # time alone, of the only input
             passes = self._passes_time or batch.cti == MAX_TIME
-            return batch if passes and batch.cti > self.output.cti else None
+            return batch if passes and batch.cti > self.cti else None
         self._waiting.append((side, batch))
         self._try_to_begin()
         return None

@@ -14,24 +14,25 @@ class StreamTime:
     """The form of the times of streams that meet, shared by their readers and doors.
 
     ``form`` is None until a declaration, a span or a row has shown it, and does not change after
-    that. ``because`` says what showed it, for messages. Threads: any.
+    that. ``because`` says what showed it, for messages. ``shown`` is the form in which the times
+    are shown: numbers that belong to both forms are ticks. Threads: any.
 
     >>> times = StreamTime()
     >>> times.takes("ticks"), times.takes("datetime"), times.form
     (True, False, 'ticks')
     """
 
-    __slots__ = ("_has_numbers", "_lock", "because", "form")
+    __slots__ = ("_lock", "because", "form", "shown")
 
     def __init__(self, form: TimeForm | None = None, because: str = "") -> None:
-        self.form, self.because = form, because
         self._lock = threading.Lock()
-        self._has_numbers = False
+        self.shown: TimeForm | None = None
+        self.declare(form, because)
 
-    @property
-    def shown(self) -> TimeForm | None:
-        """The form in which the times are shown; numbers that belong to both forms are ticks."""
-        return self.form or ("ticks" if self._has_numbers else None)
+    def declare(self, form: TimeForm | None, because: str) -> None:
+        """Set the form, and what showed it."""
+        self.form, self.because = form, because
+        self.shown = form or self.shown
 
     def takes(self, form: TimeForm | None) -> bool:
         """Return True if times of this form may come; the first form that comes is that of all.
@@ -39,12 +40,13 @@ class StreamTime:
         None stands for numbers that belong to both forms.
         """
         if form is None:
-            self._has_numbers = True
+            with self._lock:
+                self.shown = self.shown or "ticks"
             return True
         if self.form is None:
             with self._lock:
                 if self.form is None:
-                    self.form, self.because = form, f"an earlier row has {ONE[form]}"
+                    self.declare(form, f"an earlier row has {ONE[form]}")
         return self.form == form
 
     def see(self, time: Any, name: str, what: Any) -> None:

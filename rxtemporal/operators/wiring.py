@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.engine.driver import Driver, Entry, Leaf
-from rxtemporal.engine.stage import Meter, Stage
+from rxtemporal.engine.stage import Stage
 from rxtemporal.engine.step import Step
 from rxtemporal.operators.plan import AnySource, Node, list_nodes
 
@@ -34,9 +34,8 @@ class Wiring:
         # by their nodes, inputs first
         self.sources: dict[Node, Entry] = {}
         self.stages: dict[Node, Stage] = {}
-        # the last place of each output, and what gets its results
-        self.leaving: list[tuple[Node, Stage]] = []
-        self.leaves: list[Leaf] = []
+        # the stream of each output, and the stage that its results leave
+        self.leaves: list[tuple[Node, Leaf]] = []
         shaped = list(zip(outputs, shapes or [None] * len(outputs), strict=True))
         for node in nodes:
             if node.source is not None:
@@ -50,18 +49,15 @@ class Wiring:
     def _add_stage(self, node: Node, clock: Callable[[], float]) -> None:
         assert node.operator is not None
         inputs = [self._find(each) for each in node.inputs]
-        meters = [_get_meter(each) for each in inputs]
         known = tuple(each.schema for each in node.inputs)
-        stage = self.stages[node] = node.operator.make_stage(meters, known, clock)
+        stage = self.stages[node] = node.operator.make_stage(inputs, known, clock)
         self.driver.add(stage, *inputs)
 
     def _add_leaf(self, node: Node, shape: Shape | None, clock: Callable[[], float]) -> None:
-        last, leaf = self._find(node), Leaf()
-        stage = Stage(shape or _pass, "on the way out", [_get_meter(last)], clock=clock)
-        self.driver.add(stage, last)
-        self.driver.add(leaf, stage)
-        self.leaving.append((node, stage))
-        self.leaves.append(leaf)
+        last = self._find(node)
+        leaf = Leaf(last, shape, clock=clock)
+        self.driver.add(leaf, last)
+        self.leaves.append((node, leaf))
 
     def _find(self, node: Node) -> Entry | Stage:
         return self.sources[node] if node.source is not None else self.stages[node]
@@ -70,15 +66,3 @@ class Wiring:
     def entries(self) -> list[tuple[AnySource, Entry]]:
         """The sources with their entries."""
         return [(node.source, entry) for node, entry in self.sources.items() if node.source]
-
-
-def _get_meter(place: Entry | Stage) -> Meter:
-    """Return the meter of the batches that enter from a source, or leave a stage."""
-    return place if isinstance(place, Entry) else place.output
-
-
-def _pass(first: EventBatch) -> Step:
-    """Return a step that leaves results as they are."""
-    from rxtemporal.engine.shape import EdgeStep
-
-    return EdgeStep()

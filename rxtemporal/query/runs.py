@@ -75,7 +75,7 @@ def _tell(run: Execution, call: str) -> None:
     if run.ended or not waited:
         return
     names = ", ".join(repr(reader.name) for reader in waited)
-    rows = sum(reader.meter.rows for reader in run.readers)
+    rows = sum(reader.meter.rows_out for reader in run.readers)
     ended = "has" if len(waited) == 1 else "have"
     _log.warning(
         f"{call} is still waiting: {names} {ended} not ended, after {rows:,} rows in. "
@@ -89,7 +89,7 @@ class _Results:
     name = "query"
 
     def __init__(self, run: Execution) -> None:
-        self._run, self._meter = run, run.wiring.leaving[0][1].output
+        self._run, self._meter = run, run.wiring.leaves[0][1]
         self._seen, self._wrote = (0, 0), run.clock.elapsed()
 
     @property
@@ -100,7 +100,7 @@ class _Results:
     @property
     def wrote(self) -> float:
         """Seconds of the wall clock when a row or a CTI was last seen to come out."""
-        if (seen := (self._meter.rows, self._meter.cti)) != self._seen:
+        if (seen := (self._meter.rows_out, self._meter.cti)) != self._seen:
             self._seen, self._wrote = seen, self._run.clock.elapsed()
         return self._wrote
 

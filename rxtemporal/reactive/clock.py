@@ -108,12 +108,10 @@ class Clock:
                 "Hint: leave it out; tests give a reactivex.testing.TestScheduler()."
             )
         self._scheduler = scheduler
-
-    def elapsed(self) -> float:
-        """Return the seconds since a fixed moment; on the machine's clock this is monotonic."""
-        if self._scheduler is None:
-            return time.monotonic()
-        return _with_zone(self._scheduler.now).timestamp()
+        # returns the seconds since a fixed moment; a run asks for them with each batch
+        self.elapsed: Callable[[], float] = (
+            time.monotonic if scheduler is None else lambda: _with_zone(scheduler.now).timestamp()
+        )
 
     def now(self) -> int:
         """Return the time in ticks."""

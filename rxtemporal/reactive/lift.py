@@ -31,7 +31,8 @@ def lift(
         entries = [_PipeEntry(driver) for _ in sources]
         stage = make_stage([*entries])
         driver.add(stage, *entries)
-        driver.add(Leaf(observer.on_next, observer.on_completed), stage)
+        leaf = Leaf(stage, receive=observer.on_next, complete_run=observer.on_completed)
+        driver.add(leaf, stage)
         driver.connect(entries)
         for entry in entries:
             entry.place = stage.place

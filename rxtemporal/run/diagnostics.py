@@ -361,7 +361,7 @@ def diagnose(
     late: Counter[LateReason] = Counter()
     for stream in streams:
         late.update(stream.late)
-    leaving = [stage for _, stage in execution.wiring.leaving]
+    leaves = [leaf for _, leaf in execution.wiring.leaves]
     stages = execution.wiring.stages.items()
     return Diagnostics(
         name=name,
@@ -374,7 +374,7 @@ def diagnose(
         cti=min(outlet.cti for outlet in outlets),
         operators=tuple(_describe_operator(node, stage, now) for node, stage in stages),
         streams=streams,
-        queries=tuple(_describe_query(*each, now) for each in zip(outlets, leaving, strict=True)),
+        queries=tuple(_describe_query(*each, now) for each in zip(outlets, leaves, strict=True)),
         stalls=find_stalls(execution, [outlet.name for outlet in outlets]),
         time=execution.time,
         ended=ended,
@@ -394,7 +394,7 @@ def _describe_stream(reader: Reader, now: float) -> StreamDiagnostics:
         ),
         cti=max(door.cti, MIN_TIME),
         late_by_import=door.late_by_import,
-        rows_out=reader.meter.rows,
+        rows_out=reader.meter.rows_out,
         rows=reader.packer.rows,
         next_due=reader.packer.next_due,
         open_rows=len(door.rows),
@@ -413,29 +413,29 @@ def _describe_operator(node: Node, stage: Stage, now: float) -> OperatorDiagnost
     assert node.operator is not None
     names = SIDES if len(stage.inputs) > 1 else ("input",)
     inputs = tuple(
-        InputDiagnostics(name, meter.rows, meter.cti, max(now - meter.moved, 0.0))
+        InputDiagnostics(name, meter.rows_out, meter.cti, max(now - meter.moved, 0.0))
         for name, meter in zip(names, stage.inputs, strict=True)
     )
     return OperatorDiagnostics(
         name=node.operator.name,
         line=node.operator.line,
         rows=stage.rows,
-        rows_out=stage.output.rows,
-        cti=stage.output.cti,
-        cti_age=max(now - stage.output.moved, 0.0),
+        rows_out=stage.rows_out,
+        cti=stage.cti,
+        cti_age=max(now - stage.moved, 0.0),
         next_due=stage.next_due,
         inputs=inputs,
     )
 
 
-def _describe_query(outlet: Outlet, leaving: Stage, now: float) -> QueryDiagnostics:
+def _describe_query(outlet: Outlet, leaf: Stage, now: float) -> QueryDiagnostics:
     return QueryDiagnostics(
         name=outlet.name,
         rows_out=outlet.rows,
         batches_out=outlet.batches,
         cti=outlet.cti,
-        rows=leaving.rows,
-        next_due=leaving.next_due,
-        cti_age=max(now - leaving.output.moved, 0.0),
+        rows=leaf.rows,
+        next_due=leaf.next_due,
+        cti_age=max(now - leaf.moved, 0.0),
         sink_restarts=outlet.sink.restarts,
     )

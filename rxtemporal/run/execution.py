@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -96,7 +95,7 @@ class StreamTimes:
             if form is None:
                 continue
             if times.form is None:
-                times.form, times.because = form, node.describe_own_time()
+                times.declare(form, node.describe_own_time())
                 witnesses[group] = node
             elif times.form != form:
                 refuse_two_forms(witnesses[group], node)
@@ -151,8 +150,7 @@ class Execution:
         clock: Clock | None = None,
     ) -> None:
         self.clock = clock or Clock()
-        # the machine's clock is called directly, since it is read for each batch
-        elapsed = time.monotonic if clock is None else clock.elapsed
+        elapsed = self.clock.elapsed
         streams, shapes = zip(*outputs, strict=True)
         self.wiring = Wiring(streams, shapes, others, elapsed)
         self._unfinished = len(outputs)
@@ -360,7 +358,7 @@ class Execution:
 
         self.wiring.driver.on_error = fail
         each = zip(self.wiring.leaves, self._shown, on_next, strict=True)
-        for leaf, times, receive in each:
+        for (_, leaf), times, receive in each:
             leaf.receive, leaf.complete_run = partial(_deliver, times, receive), complete
         if self._saved is not None:
             self._go_on(*self._saved)

@@ -264,7 +264,7 @@ class Reader(PushedStream):
             "state": (StreamState.READING if goes_on else self.state).value,
             "packer": self.packer.save(),
             "late": self._late.save(),
-            "meter": [self.meter.rows, self.meter.cti],
+            "meter": [self.meter.rows_out, self.meter.cti],
             "ahead": self.ahead,
             "inputs": self.inputs.save(),
             "front": None if self.front is None else self.front.save(),
@@ -274,7 +274,7 @@ class Reader(PushedStream):
         """Resume from the result of ``save`` of a reader of the same source, before ``open``."""
         self.packer.load(state["packer"])
         self._late.load(state["late"])
-        self.meter.rows, self.meter.cti = state["meter"]
+        self.meter.rows_out, self.meter.cti = state["meter"]
         self.ahead = state["ahead"]
         if self.source.has_verdicts:
             self.inputs.load(state["inputs"])

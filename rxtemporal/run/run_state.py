@@ -27,11 +27,11 @@ class RunState:
         wiring: Wiring,
         readers: Sequence[Reader],
     ) -> None:
-        self._stages = [*wiring.stages.values(), *(stage for _, stage in wiring.leaving)]
+        self._stages = [*wiring.stages.values(), *(leaf for _, leaf in wiring.leaves)]
         self._readers = readers
         found = Fingerprints(wiring.stages, {id(each.source): each.name for each in readers})
         self._steps = found.lines
-        self._outputs = [f"an output of {found.place(node)}" for node, _ in wiring.leaving]
+        self._outputs = [f"an output of {found.place(node)}" for node, _ in wiring.leaves]
 
     def capture(self) -> Captured:
         """Return the state. The caller holds the run's lock, and nothing is on its way."""
@@ -59,13 +59,13 @@ class RunState:
         for reader in self._readers:
             reader.load(saved["readers"][reader.name])
         for stage, meters, held in zip(self._stages, saved["meters"], saved["held"], strict=True):
-            for meter, (rows, cti) in zip([*stage.inputs, stage.output], meters, strict=True):
-                meter.rows, meter.cti = rows, cti
+            for meter, (rows, cti) in zip([*stage.inputs, stage], meters, strict=True):
+                meter.rows_out, meter.cti = rows, cti
             stage.load(held)
 
 
 def _meters(stage: Stage) -> list[tuple[int, int]]:
-    return [(meter.rows, meter.cti) for meter in (*stage.inputs, stage.output)]
+    return [(meter.rows_out, meter.cti) for meter in (*stage.inputs, stage)]
 
 
 def _description(reader: Reader) -> str:

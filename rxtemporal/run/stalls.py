@@ -127,9 +127,9 @@ SIDES = ("left", "right")
 def find_stalls(execution: Execution, queries: Sequence[str]) -> tuple[Stall, ...]:
     """Return the stalls of all queries that have not reached the end of time."""
     found: list[Stall] = []
-    for name, (node, stage) in zip(queries, execution.wiring.leaving, strict=True):
-        if stage.output.cti < MAX_TIME:
-            found += _Search(execution, name, node, stage).find()
+    for name, (node, leaf) in zip(queries, execution.wiring.leaves, strict=True):
+        if leaf.cti < MAX_TIME:
+            found += _Search(execution, name, node, leaf).find()
     return tuple(found)
 
 
@@ -155,10 +155,10 @@ class _Input:
 class _Search:
     """Search of one query, upstream from its output."""
 
-    def __init__(self, execution: Execution, query: str, output: Node, leaving: Stage) -> None:
+    def __init__(self, execution: Execution, query: str, output: Node, leaf: Stage) -> None:
         self._query = query
         self._output = output
-        self._leaving = leaving
+        self._leaf = leaf
         self._stages = execution.wiring.stages
         self._now = execution.clock.elapsed()
         self._time = execution.time
@@ -168,7 +168,7 @@ class _Search:
         stages = [self._stages[each] for each in nodes if each.operator is not None]
         readers = [self._reader(each) for each in nodes if each.source is not None]
         self._names = [each.name for each in readers]
-        holders: list[RowHolder] = [*stages, *readers, leaving]
+        holders: list[RowHolder] = [*stages, *readers, leaf]
         self._rows = sum(each.rows for each in holders)
         due = [each.next_due for each in holders]
         self._due = min((each for each in due if each is not None), default=None)
@@ -180,9 +180,9 @@ class _Search:
 
     def find(self) -> list[Stall]:
         """Return the stalls of the query."""
-        shaped = self._leaving.output
-        if shaped.cti < self._leaving.inputs[0].cti and self._leaving.rows:
-            return [self._stall(None, shaped, due=self._leaving.next_due)]
+        leaf = self._leaf
+        if leaf.cti < leaf.inputs[0].cti and leaf.rows:
+            return [self._stall(None, leaf, due=leaf.next_due)]
         return self._trace(self._output, None)
 
     def _trace(self, node: Node, behind: _Input | None) -> list[Stall]:

@@ -26,7 +26,7 @@ class Stepwise:
         self._steps = [_make_step(*each) for each in self._wiring.stages.items()]
         self._results: list[EventBatch] = []
         self._errors: list[Exception] = []
-        (leaf,) = self._wiring.leaves
+        ((_, leaf),) = self._wiring.leaves
         leaf.receive = self._results.append
         self._wiring.driver.on_error = self._errors.append
 

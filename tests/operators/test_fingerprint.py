@@ -259,7 +259,7 @@ def begun(run: Execution, outputs: int) -> None:
 def saved(query: Query) -> tuple[bytes, int]:
     """Return the state of a run that has taken an event of each stream, and its outputs' number."""
     run, subjects = execution(query)
-    outputs = len(run.wiring.leaving)
+    outputs = len(run.wiring.leaves)
     begun(run, outputs)
     for time, name in enumerate(subjects):
         subjects[name].on_next(rxt.IntervalEvent(time, time + 5, {"x": 2}))
@@ -277,7 +277,7 @@ def test_another_query_cannot_load_a_runs_state(change: str) -> None:
     run, _ = execution(other)
     run.load(state, "the folder 'kept' was begun")
     with pytest.raises(CheckpointError, match=f"(?s)since the folder.*{says}.*Hint"):
-        begun(run, len(run.wiring.leaving))
+        begun(run, len(run.wiring.leaves))
 
 
 def test_another_query_cannot_resume_from_a_folder(tmp_path: Path) -> None:

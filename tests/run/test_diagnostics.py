@@ -232,7 +232,7 @@ def test_diagnostics_print_as_tables() -> None:
 class Rising:
     """Meter of a run that goes on: its CTI is higher each time it is read."""
 
-    rows, moved = 0, 0.0
+    rows_out, moved = 0, 0.0
 
     def __init__(self) -> None:
         self.looked = 0

@@ -104,8 +104,8 @@ class Broken:
     def meters(self) -> list[Any]:
         """What has passed by the operators."""
         wiring = self.run.wiring
-        stages = [*wiring.stages.values(), *(stage for _, stage in wiring.leaving)]
-        return [[(m.rows, m.cti) for m in (*each.inputs, each.output)] for each in stages]
+        stages = [*wiring.stages.values(), *(leaf for _, leaf in wiring.leaves)]
+        return [[(m.rows_out, m.cti) for m in (*each.inputs, each)] for each in stages]
 
 
 def assert_same(whole: Broken, broken: Broken) -> None:

@@ -24,7 +24,7 @@ from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.driver import Entry
-from rxtemporal.engine.stage import Meter, Stage
+from rxtemporal.engine.stage import Stage
 from rxtemporal.ingress.lateness import LateEvent, LateReason
 from rxtemporal.operators.causes.history import (
     ADJUSTED,
@@ -242,12 +242,12 @@ class LiveNode:
 
     def begin(self) -> None:
         """Keep the CTI that the node has reached."""
-        if self._output.cti > MIN_TIME:
-            self.newest.reach(0, self._output.cti)
+        if self._place.cti > MIN_TIME:
+            self.newest.reach(0, self._place.cti)
 
     def watch(self, tap: Any) -> None:
         """Call a function with each batch that leaves the node; None: with none any more."""
-        self._output.watch(tap)
+        self._place.watch(tap)
 
     def describe(self, inputs: Sequence[int]) -> dict[str, Any]:
         """Return what does not change while it runs."""
@@ -262,18 +262,14 @@ class LiveNode:
         return {
             "id": self.number,
             "rowsIn": self._count_in(),
-            "rowsOut": self._output.rows,
-            "cti": format_time(self._output.cti, time),
+            "rowsOut": self._place.rows_out,
+            "cti": format_time(self._place.cti, time),
             "held": self._held,
             "seconds": None,
             "rows": encode_rows(news.rows, schema, self.lanes),
             "ctis": encode_ctis(steps, ctis),
             "heldCurve": encode_held([max(step, 0)], [self._held]),
         }
-
-    @property
-    def _output(self) -> Meter:
-        return self._place.output if isinstance(self._place, Stage) else self._place
 
     @property
     def _held(self) -> int:
@@ -283,8 +279,8 @@ class LiveNode:
 
     def _count_in(self) -> int:
         if isinstance(self._place, Stage):
-            return sum(each.rows for each in self._place.inputs)
-        return self._place.rows if self.reader is None else self.reader.door.events
+            return sum(each.rows_out for each in self._place.inputs)
+        return self._place.rows_out if self.reader is None else self.reader.door.events
 
 
 def list_nodes(execution: Execution) -> list[LiveNode]:
@@ -378,7 +374,7 @@ class LiveFlow:
     def _describe(self, title: str) -> dict[str, Any]:
         """Return the plan, without rows and counters."""
         numbers = {id(each.node): each.number for each in self.nodes}
-        outputs = [numbers[id(node)] for node, _ in self._execution.wiring.leaving]
+        outputs = [numbers[id(node)] for node, _ in self._execution.wiring.leaves]
         nodes = [
             {
                 **each.describe([numbers[id(below)] for below in each.node.inputs]),

@@ -217,7 +217,7 @@ class _Capture:
             return probe
         stage = wiring.stages[node]
         probe = Probe(self._steps, stage)
-        stage.output.watch(probe.note)
+        stage.watch(probe.note)
         self._steps.watch(probe)
         return probe
 
