@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import repeat
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
 from rxtemporal.core.events import EventShape
+from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.door_rules import (
     AHEAD,
@@ -30,14 +31,47 @@ from rxtemporal.engine.kernels.door_rules import (
 )
 from rxtemporal.errors import EventError
 from rxtemporal.ingress.lateness import REASONS, LateEvent, LateReason
+from rxtemporal.ingress.settings import AdvanceTimePolicy, AdvanceTimeSettings
 from rxtemporal.ingress.unpacker import Unpacker, list_events
 
 if TYPE_CHECKING:
     from rxtemporal.engine.kernels.hash_table import IntTable
 
 Bytes = npt.NDArray[np.int8]
-# how CTIs are generated: N or 0, T, the delay; True if late rows are adjusted; the delay of CTIs
-Rules = tuple[int, int, int, bool, int]
+_REACH = MAX_TIME - MIN_TIME
+
+
+class Rules(NamedTuple):
+    """Settings of a stream's time as integers, in the form that the kernels take.
+
+    A CTI is due after each ``every``-th event or, if that is 0, at a start ``span`` ticks or more
+    after the last one, and is ``delay`` ticks lower. ``adjusts``: late rows are adjusted if
+    possible. CTIs that the source sends count ``cti_delay`` ticks less.
+    """
+
+    every: int
+    span: int
+    delay: int
+    adjusts: bool
+    cti_delay: int
+
+    @classmethod
+    def of(cls, settings: AdvanceTimeSettings | None, *, delays_ctis: bool = False) -> Rules:
+        """Return the rules of settings; with ``delays_ctis`` their delay holds for sent CTIs."""
+        if settings is None:
+            return cls(0, 0, 0, False, 0)
+        adjusts = settings.policy is AdvanceTimePolicy.ADJUST
+        if (generation := settings.generation) is None:
+            return cls(0, 0, 0, adjusts, 0)
+        frequency = generation.frequency
+        # larger values make no difference, for time is bounded; these fit 64 bits
+        delay = min(max(generation.delay_ticks, -_REACH), _REACH)
+        is_count = isinstance(frequency, int)
+        every = min(frequency, _REACH) if isinstance(frequency, int) else 0
+        length = 0 if is_count else min(span(frequency, "frequency"), _REACH)
+        return cls(every, length, delay, adjusts, delay if delays_ctis else 0)
+
+
 # the state from which the kernels continue, as they describe it
 State = tuple[int, int, int, int, int, int, int]
 # True for the verdicts on items that are not accepted

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
@@ -23,7 +22,6 @@ from rxtemporal.core.events import (
     PointEvent,
     RowEvent,
 )
-from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.door_rules import (
     NEVER,
@@ -59,47 +57,12 @@ from rxtemporal.ingress.lateness import (
 )
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.settings import (
-    AdvanceTimeGenerationSettings,
-    AdvanceTimePolicy,
     AdvanceTimeSettings,
     WhenAhead,
 )
 
 if TYPE_CHECKING:
     from rxtemporal.engine.kernels.hash_table import IntTable
-
-
-_REACH = MAX_TIME - MIN_TIME
-
-
-class CtiGenerator:
-    """The next CTI to generate: after every N-th event, or at a start T or more after the last."""
-
-    __slots__ = ("count", "delay", "every", "last", "span")
-
-    def __init__(self, generation: AdvanceTimeGenerationSettings | None) -> None:
-        frequency = 0 if generation is None else generation.frequency
-        by_span = isinstance(frequency, timedelta)
-        # larger values make no difference, for time is bounded; these fit 64 bits
-        self.every = min(frequency, _REACH) if isinstance(frequency, int) else 0
-        self.span = min(span(frequency, "frequency"), _REACH) if by_span else 0
-        delay = 0 if generation is None else generation.delay_ticks
-        self.delay = min(max(delay, -_REACH), _REACH)
-        self.count = 0
-        self.last = NEVER
-
-    @property
-    def follows_rows(self) -> bool:
-        """True if each row makes a CTI, at its start or earlier."""
-        return self.every == 1 and self.delay >= 0
-
-    def after(self, start: int) -> bool:
-        """Return True if the event with this start makes a CTI due."""
-        self.count += 1
-        due = is_due(start, self.count, self.every, self.span, self.last)
-        if due:
-            self.last = start
-        return due
 
 
 # the accepted event or None, the id of its row if it is an edge, and its lateness if it is late
@@ -147,14 +110,14 @@ class Door:
         self.rows: OpenRows[Opened] = OpenRows()
         # the accepted starts of open rows of batches, by edge id, counted from MIN_TIME
         self._batch_rows: IntTable | None = None
-        self._policy = None if settings is None else settings.policy
-        self._generation = None if settings is None else settings.generation
-        self.due = CtiGenerator(self._generation)
-        self._cti_delay = self.due.delay if delays_ctis else 0
         self._drops_ahead = settings is not None and settings.when_ahead is WhenAhead.LATE
-        due, adjusts = self.due, self._policy is AdvanceTimePolicy.ADJUST
-        # the settings in the form that the kernels take
-        self.rules: Rules = due.every, due.span, due.delay, adjusts, self._cti_delay
+        # True if events generate CTIs
+        self.generates = settings is not None and settings.generation is not None
+        self.rules = Rules.of(settings, delays_ctis=delays_ctis)
+        # True if each row makes a CTI, at its start or earlier
+        self.follows_rows = self.rules.every == 1 and self.rules.delay >= 0
+        # the number of events so far that count for the next CTI, and the start that made the last
+        self._count, self._last = 0, NEVER
 
     def match_rows_by(self, fields: Callable[[Any], Any]) -> None:
         """Match edges by the part of the payload that ``fields`` returns; call before any event."""
@@ -169,16 +132,8 @@ class Door:
         is ``ahead`` does not advance it.
         """
         kind = type(event)
-        if (
-            (kind is PointEvent or kind is IntervalEvent)
-            and (start := event.start) >= self.cti
-            and not ahead
-        ):
-            self.events += 1
-            if start < self.high:
-                self.largest_lateness = max(self.largest_lateness, self.high - start)
-            if self._generation is not None:
-                self._generate(start)
+        is_complete = kind is PointEvent or kind is IntervalEvent
+        if is_complete and not ahead and self.pass_row(event.start):
             return event, 0, None  # type: ignore[return-value]
         if isinstance(event, Cti):
             if not ahead:
@@ -194,10 +149,11 @@ class Door:
     def _judge(self, event: RowEvent, ahead: bool) -> Verdict:
         self.events += 1
         self.largest_lateness = max(self.largest_lateness, measure_lateness(event, self.high))
-        kept, reason, row = judge(event, self.cti, self._policy, self.rows)
+        policy = None if self.settings is None else self.settings.policy
+        kept, reason, row = judge(event, self.cti, policy, self.rows)
         late = None if reason is None else self._count_late(event, reason)
         ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
-        if self._generation is not None and not ends and not ahead:
+        if self.generates and not ends and not ahead:
             self._generate(event.start)
         if row is None:
             return kept, 0, late
@@ -207,35 +163,37 @@ class Door:
         return kept, row.id, late
 
     def _generate(self, start: int) -> None:
-        if self.due.after(start):
-            self.high = max(self.high, start)
-            self._reach(make_cti(start, self.due.delay))
+        """Make the CTI that the event with this start makes due, if any."""
+        every, span, delay, _, _ = self.rules
+        self._count += 1
+        if is_due(start, self._count, every, span, self._last):
+            self._last, self.high = start, max(self.high, start)
+            self._reach(make_cti(start, delay))
 
     def pass_row(self, start: int) -> bool:
-        """Accept a complete row in time, if CTIs follow rows; a late one changes nothing."""
+        """Accept a complete row in time, and make the CTI that is due; a late one changes nothing.
+
+        The row is not ahead of the wall clock.
+        """
         # this runs once for each row that is pushed
         if start < self.cti:
             return False
         self.events += 1
-        due, high = self.due, self.high
-        due.count += 1
-        due.last = start
-        if start > high:
-            self.high = start
-            if (cti := start - due.delay) < MIN_TIME:
-                cti = MIN_TIME
-            if cti > self.own:
-                self.own = cti
-                if cti > self.cti:
-                    self.cti = cti
-        elif high - start > self.largest_lateness:  # the CTI has followed the highest start
-            self.largest_lateness = high - start
+        if start < self.high:
+            if self.high - start > self.largest_lateness:
+                self.largest_lateness = self.high - start
+            if self.follows_rows:  # the CTI has followed the highest start
+                self._count += 1
+                self._last = start
+                return True
+        if self.generates:
+            self._generate(start)
         return True
 
     def pass_cti(self, time: int) -> bool:
         """Advance to a plain CTI of the source; return False, with nothing changed, for another."""
         # this runs once for each CTI that is pushed
-        if not self.cti < time < MAX_TIME or self._cti_delay:
+        if not self.cti < time < MAX_TIME or self.rules.cti_delay:
             return False
         self.cti = self.own = time
         if time > self.high:
@@ -266,14 +224,10 @@ class Door:
 
         Returns the CTI.
         """
-        if self._generation is None or self._generation.advance_to_infinity_on_shutdown:
+        generation = None if self.settings is None else self.settings.generation
+        if generation is None or generation.advance_to_infinity_on_shutdown:
             self.cti = MAX_TIME
         return max(self.cti, MIN_TIME)
-
-    @property
-    def generates(self) -> bool:
-        """True if events generate CTIs."""
-        return self._generation is not None
 
     @property
     def importable_cti(self) -> int:
@@ -298,7 +252,7 @@ class Door:
     def _reach_sent(self, time: int) -> None:
         if self.high < time < MAX_TIME:
             self.high = time
-        self._reach(make_sent_cti(time, self._cti_delay))
+        self._reach(make_sent_cti(time, self.rules.cti_delay))
 
     def _reach(self, cti: int) -> None:
         if self.cti < MAX_TIME <= cti:
@@ -316,8 +270,7 @@ class Door:
     @property
     def state(self) -> State:
         """The state from which the kernels continue."""
-        due = self.due
-        return self.cti, self.own, due.count, due.last, 0, self.high, 0
+        return self.cti, self.own, self._count, self._last, 0, self.high, 0
 
     def accept_batch(self, batch: EventBatch, ahead: Bools | None = None) -> Accepted:
         """Judge a batch; return its accepted rows with the CTI after them, and the late rows.
@@ -387,8 +340,7 @@ class Door:
     def _continue(self, state: State, rows: int) -> None:
         """Take over the state that a kernel has reached after so many rows."""
         self.events += rows
-        due = self.due
-        self.cti, self.own, due.count, due.last, by_import, self.high, behind = state
+        self.cti, self.own, self._count, self._last, by_import, self.high, behind = state
         self.late_by_import += by_import
         if behind > self.largest_lateness:
             self.largest_lateness = behind
@@ -414,14 +366,14 @@ class Door:
         ]
         late = {reason.value: count for reason, count in self.late.items()}
         counts = [self.events, self.late_by_import, late, self.largest_lateness]
-        reached = [self.cti, self._before_end, self.own, self.high, self.due.count, self.due.last]
+        reached = [self.cti, self._before_end, self.own, self.high, self._count, self._last]
         table = None if self._batch_rows is None else [*self._batch_rows.state()]
         return [reached, counts, self.rows.opened, rows, table]
 
     def load(self, state: Sequence[Any]) -> None:
         """Resume from the result of ``save`` of a door with the same settings, before any event."""
         reached, counts, opened, rows, table = state
-        self.cti, self._before_end, self.own, self.high, self.due.count, self.due.last = reached
+        self.cti, self._before_end, self.own, self.high, self._count, self._last = reached
         self.events, self.late_by_import, late, self.largest_lateness = counts
         self.late = Counter({LateReason(value): count for value, count in late.items()})
         for start_time, payload, start, number, self.rows.owner in rows:

@@ -126,7 +126,6 @@ class Packer:
         self._judged = False
         # True if points and intervals in time only have to be kept: they cause no CTI
         self._keeps = not door.generates
-        self._follows = door.due.follows_rows
         self._clear()
 
     def _clear(self) -> None:
@@ -140,9 +139,8 @@ class Packer:
     def _set_limit(self) -> None:
         """Set the number of waiting rows that make a batch."""
         self._limit = self._least if self.door.cti > self.sent else self._most
-        # while fewer rows wait, another one only has to be kept; the latter where rows make CTIs
-        self._free = self._limit - 1 if self._keeps else 0
-        self._behind = min(self._least, self._most) - 1 if self._follows else 0
+        # while fewer rows wait, another one in time only has to be kept, whatever CTI it makes
+        self._free = (self._limit if self._keeps else min(self._least, self._most)) - 1
 
     @property
     def least(self) -> int:
@@ -216,23 +214,18 @@ class Packer:
         # this runs once for each event that is pushed
         kind, waiting, door = type(event), self._waiting, self.door
         if kind in _COMPLETE:
-            if type(event.start_time) is not self._kind:
+            if type(event.start_time) is not self._kind or len(waiting) >= self._free:
                 return False
-            count = len(waiting)
-            if count < self._free and (event.start >= door.cti or self._judged):
+            before = door.cti
+            if self._judged and self._keeps:
                 door.events += 1
-                waiting.append(event)  # type: ignore[arg-type]
-                return True
-            if count < self._behind:
-                before = door.cti
-                if door.pass_row(event.start):
-                    waiting.append(event)  # type: ignore[arg-type]
-                    if (cti := door.cti) > before:
-                        self._ctis.append((count + 1, cti))
-                        if self._limit != self._least or cti <= self.sent:
-                            self._set_limit()
-                    return True
-        elif (
+            elif not door.pass_row(event.start):
+                return False
+            waiting.append(event)  # type: ignore[arg-type]
+            if door.cti > before:
+                self._note_cti()
+            return True
+        if (
             kind is Cti
             and type(event.start_time) is self._kind
             and 0 < len(waiting) < self._least

@@ -192,7 +192,8 @@ class Accumulator:
     @property
     def _rules(self) -> Rules:
         """The rules of a door that takes its time from CTIs alone."""
-        return 0, 0, 0, self.policy is AdvanceTimePolicy.ADJUST, self.delay
+        adjusts = self.policy is AdvanceTimePolicy.ADJUST
+        return load_batch_rules().Rules(0, 0, 0, adjusts, self.delay)  # type: ignore[no-any-return]
 
     @property
     def _state(self) -> State:

@@ -88,7 +88,7 @@ def judge_run(run: EventRun, rules: Rules, state: State) -> tuple[EventRun, Verd
         return None
     passes, start = verdicts.kept, run.start
     if len(sent):
-        made = np.maximum(sent - rules[-1], MIN_TIME)
+        made = np.maximum(sent - rules.cti_delay, MIN_TIME)
         before = np.maximum.accumulate(np.append(state[0], made))[:-1]
         passes[is_cti] = made > before
         start = start.copy()

@@ -17,7 +17,7 @@ from rxtemporal.core.spans import Span, describe_span, span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels.door_rules import NEVER, is_due
 from rxtemporal.errors import ArgumentError
-from rxtemporal.ingress.door import CtiGenerator
+from rxtemporal.ingress.batch_verdicts import Rules
 from rxtemporal.ingress.settings import (
     AdvanceTimePolicy,
     AdvanceTimeSettings,
@@ -125,17 +125,16 @@ def _reach(times: Int64s) -> Int64s:
 
 def _find_due(start: Int64s, rows: Flags, settings: AdvanceTimeSettings | None) -> Flags:
     """Return the mask of the rows that make a CTI due; all of them without settings for that."""
-    generation = None if settings is None else settings.generation
-    due = CtiGenerator(generation)
-    if generation is None or due.every == 1:
+    every, span, _, _, _ = Rules.of(settings)
+    if every == 1 or (not every and not span):
         return rows
-    if due.every:
-        each: Flags = rows & (np.cumsum(rows) % due.every == 0)
+    if every:
+        each: Flags = rows & (np.cumsum(rows) % every == 0)
         return each
     found, last = np.zeros(len(rows), np.bool_), NEVER
     for place in np.flatnonzero(rows).tolist():
         time = int(start[place])
-        if is_due(time, 0, 0, due.span, last):
+        if is_due(time, 0, 0, span, last):
             found[place], last = True, time
     return found
 
