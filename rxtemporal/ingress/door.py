@@ -107,7 +107,7 @@ class Door:
         self.late: Counter[LateReason] = Counter()
         self.lateness = LatenessCounts()
         self.largest_lateness = 0
-        self.rows: OpenRows[Opened] = OpenRows()
+        self.open_rows: OpenRows[Opened] = OpenRows()
         # the accepted starts of open rows of batches, by edge id, counted from MIN_TIME
         self._batch_rows: IntTable | None = None
         self._drops_ahead = settings is not None and settings.when_ahead is WhenAhead.LATE
@@ -121,7 +121,7 @@ class Door:
 
     def match_rows_by(self, fields: Callable[[Any], Any]) -> None:
         """Match edges by the part of the payload that ``fields`` returns; call before any event."""
-        self.rows = OpenRows(fields)
+        self.open_rows = OpenRows(fields)
 
     # Events one by one ----------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class Door:
         self.events += 1
         self.largest_lateness = max(self.largest_lateness, measure_lateness(event, self.high))
         policy = None if self.settings is None else self.settings.policy
-        kept, reason, row = judge(event, self.cti, policy, self.rows)
+        kept, reason, row = judge(event, self.cti, policy, self.open_rows)
         late = None if reason is None else self._count_late(event, reason)
         ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
         if self.generates and not ends and not ahead:
@@ -359,16 +359,16 @@ class Door:
 
         Of an open row's payload, the part that ``rows`` saves is returned, usually all of it.
         """
-        fields = self.rows.saved_payload
+        fields = self.open_rows.saved_payload
         rows = [
             [each.edge.start_time, fields(each.edge.payload), each.start, each.id, each.owner]
-            for each in self.rows
+            for each in self.open_rows
         ]
         late = {reason.value: count for reason, count in self.late.items()}
         counts = [self.events, self.late_by_import, late, self.largest_lateness]
         reached = [self.cti, self._before_end, self.own, self.high, self._count, self._last]
         table = None if self._batch_rows is None else [*self._batch_rows.state()]
-        return [reached, counts, self.rows.opened, rows, table]
+        return [reached, counts, self.open_rows.opened, rows, table]
 
     def load(self, state: Sequence[Any]) -> None:
         """Resume from the result of ``save`` of a door with the same settings, before any event."""
@@ -376,10 +376,12 @@ class Door:
         self.cti, self._before_end, self.own, self.high, self._count, self._last = reached
         self.events, self.late_by_import, late, self.largest_lateness = counts
         self.late = Counter({LateReason(value): count for value, count in late.items()})
-        for start_time, payload, start, number, self.rows.owner in rows:
+        for start_time, payload, start, number, self.open_rows.owner in rows:
             edge = EdgeEvent.create_start(start_time, payload)
-            self.rows.open(edge.start, payload, Opened(edge, start, number, self.rows.owner))
-        self.rows.opened, self.rows.owner = opened, ""
+            self.open_rows.open(
+                edge.start, payload, Opened(edge, start, number, self.open_rows.owner)
+            )
+        self.open_rows.opened, self.open_rows.owner = opened, ""
         if table is not None:
             from rxtemporal.engine.kernels.hash_table import IntTable
 

@@ -1,4 +1,4 @@
-"""Packer of events into event batches: the door judges each event; a CTI completes a batch."""
+"""Packer: a door whose accepted events wait until a CTI completes a batch of them."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from rxtemporal.ingress.clock_guard import ClockGuard
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.event_run import EventRun, JudgedRun, kept_payloads
 from rxtemporal.ingress.lateness import Lateness
+from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.ingress.source import StreamSource
 from rxtemporal.ingress.stream_time import StreamTime
 
@@ -95,37 +96,40 @@ _COMPLETE = frozenset({PointEvent, IntervalEvent})
 _get_time = attrgetter("start_time")
 
 
-class Packer:
-    """Collector of one stream's row events, which a CTI turns into a batch.
+class Packer(Door):
+    """Door of a stream whose accepted row events wait until a CTI turns them into a batch.
 
     ``min_rows``: the number of waiting rows from which a CTI sends them on; 1 answers every CTI
     at once, more makes larger batches out of many CTIs. ``time`` is the form in which the source
     gives times, if known. ``omits_ctis``: a batch without a CTI keeps the previous one instead of
-    going back. Holds the waiting rows, and in ``late`` the late events until they are reported.
+    going back. Holds the waiting rows, and in ``unreported`` the late events until they are
+    reported.
     """
 
     def __init__(
         self,
-        door: Door,
+        settings: AdvanceTimeSettings | None,
+        source: str,
         payloads: PayloadReader,
         min_rows: int = 1,
         times: StreamTime | None = None,
         *,
+        delays_ctis: bool = False,
         omits_ctis: bool = False,
     ) -> None:
-        self.door = door
+        super().__init__(settings, source, delays_ctis=delays_ctis)
         self._omits_ctis = omits_ctis
         self.times = times or StreamTime()
         # the type of the last time; another time of this type needs no check
         self._kind: type | None = None
         self.payloads = payloads
-        self.late: list[Late] = []
+        self.unreported: list[Late] = []
         self._least, self._most = min_rows, MOST_ROWS
         # the last CTI that has been sent
         self.sent = MIN_TIME
         self._judged = False
         # True if points and intervals in time only have to be kept: they cause no CTI
-        self._keeps = not door.generates
+        self._keeps = not self.generates
         self._clear()
 
     def _clear(self) -> None:
@@ -133,12 +137,12 @@ class Packer:
         # the ids of those that are edges, by their numbers
         self._edges: dict[int, int] = {}
         # of CTIs in a row the last one counts, so there are never more of them than rows
-        self._ctis: Ctis = [(0, self.door.cti)]
+        self._ctis: Ctis = [(0, self.cti)]
         self._set_limit()
 
     def _set_limit(self) -> None:
         """Set the number of waiting rows that make a batch."""
-        self._limit = self._least if self.door.cti > self.sent else self._most
+        self._limit = self._least if self.cti > self.sent else self._most
         # while fewer rows wait, another one in time only has to be kept, whatever CTI it makes
         self._free = (self._limit if self._keeps else min(self._least, self._most)) - 1
 
@@ -166,7 +170,7 @@ class Packer:
         """Note the form of the times of rows that come as columns; raise for another one."""
         if form is not None and not self.times.takes(form):
             raise EventError(
-                f"stream {self.door.source!r} has times in ticks and datetimes: the start of a "
+                f"stream {self.source!r} has times in ticks and datetimes: the start of a "
                 f"batch is {self.times.explain(None)}"
             )
 
@@ -175,7 +179,7 @@ class Packer:
         if not isinstance(event, RowEvent | Cti):
             return  # the door refuses it
         time = event.start_time
-        self.times.see(time, self.door.source, event)
+        self.times.see(time, self.source, event)
         if time not in (0, MIN_TIME, MAX_TIME):
             self._kind = type(time)
 
@@ -212,24 +216,24 @@ class Packer:
         batch is due.
         """
         # this runs once for each event that is pushed
-        kind, waiting, door = type(event), self._waiting, self.door
+        kind, waiting = type(event), self._waiting
         if kind in _COMPLETE:
             if type(event.start_time) is not self._kind or len(waiting) >= self._free:
                 return False
-            before = door.cti
+            before = self.cti
             if self._judged and self._keeps:
-                door.events += 1
-            elif not door.pass_row(event.start):
+                self.events += 1
+            elif not self.pass_row(event.start):
                 return False
             waiting.append(event)  # type: ignore[arg-type]
-            if door.cti > before:
+            if self.cti > before:
                 self._note_cti()
             return True
         if (
             kind is Cti
             and type(event.start_time) is self._kind
             and 0 < len(waiting) < self._least
-            and door.pass_cti(event.start)
+            and self.pass_cti(event.start)
         ):
             self._note_cti()
             return True
@@ -245,30 +249,30 @@ class Packer:
 
     def judge(self, event: Event, *, ahead: bool = False) -> EventBatch | None:
         """Take one event that may be late, may bring a CTI or a batch, or is an edge."""
-        door, waiting = self.door, self._waiting
+        waiting = self._waiting
         if type(getattr(event, "start_time", None)) is not self._kind:
             self._see(event)
         if self._judged and self._keeps and type(event) in _COMPLETE and not ahead:
-            door.events += 1
+            self.events += 1
             waiting.append(event)  # type: ignore[arg-type]
             return None if len(waiting) < self._limit else self._pack_if_typed()
-        before = door.cti
-        kept, edge, late = door.accept(event, ahead)
+        before = self.cti
+        kept, edge, late = self.accept(event, ahead)
         if late is not None:
-            self.late.append((event, late))  # type: ignore[arg-type]
+            self.unreported.append((event, late))  # type: ignore[arg-type]
         if edge:
             kept = self._take_edge(kept, edge)
         if kept is not None:
             waiting.append(kept)
-        if door.cti > before:
+        if self.cti > before:
             self._note_cti()
-        if door.cti > self.sent:
+        if self.cti > self.sent:
             # without rows there is nothing to merge, and somebody may wait for the time
             return None if 0 < len(waiting) < self._least else self._pack_if_typed()
         return None if len(waiting) < self._most else self._pack_if_typed()
 
     def _note_cti(self) -> None:
-        number, cti, ctis = len(self._waiting), self.door.cti, self._ctis
+        number, cti, ctis = len(self._waiting), self.cti, self._ctis
         if ctis[-1][0] == number:
             ctis[-1] = (number, cti)
         else:
@@ -278,7 +282,7 @@ class Packer:
             self._set_limit()
 
     def _take_edge(self, kept: RowEvent | None, edge: int) -> RowEvent | None:
-        if self.door.has_batch_edges:
+        if self.has_batch_edges:
             raise EventError(BOTH)
         # an end edge at the end of time leaves its row as it is: one that never ends
         if kept is None or (kept.end == MAX_TIME and ends_row(kept)):
@@ -298,7 +302,7 @@ class Packer:
     def due(self) -> EventBatch | None:
         """Return a batch if one is due, after a CTI from outside or other bounds."""
         self._note_cti()
-        due = self.door.cti > self.sent and not self._waiting
+        due = self.cti > self.sent and not self._waiting
         return self._pack_if_typed() if due or len(self._waiting) >= self._limit else None
 
     # Batches and runs -----------------------------------------------------------------------------
@@ -307,12 +311,12 @@ class Packer:
         """Check a batch against the contract of batches; return it with the stream's fields."""
         if len(batch):  # rows whose form nobody knows fit both
             self.note_time(batch.time)
-        if self.door.rows.opened and batch.edge.any():
+        if self.open_rows.opened and batch.edge.any():
             raise EventError(BOTH)
         if self._omits_ctis and batch.cti == MIN_TIME:
             batch = batch.replace(cti=self.sent)
         # with settings the door judges the batch, and lets no CTI go back
-        batch.check(self.sent if self.door.settings is None else MIN_TIME)
+        batch.check(self.sent if self.settings is None else MIN_TIME)
         refuse_lists(batch.schema)
         return self.payloads.conform(batch)
 
@@ -323,15 +327,15 @@ class Packer:
         numbers them in its own way.
         ``ahead`` is the mask of the rows that are ahead of the wall clock, if any are.
         """
-        return self._put_batch(*self.door.accept_batch(batch, ahead))
+        return self._put_batch(*self.accept_batch(batch, ahead))
 
     def take_verdicts(self, batch: EventBatch, verdicts: Verdicts) -> EventBatch:
         """Take a batch of complete rows with the verdicts on it; return its accepted rows."""
-        return self._put_batch(*self.door.accept_judged(batch, verdicts))
+        return self._put_batch(*self.accept_judged(batch, verdicts))
 
     def _put_batch(self, batch: EventBatch, late: LateRows | None) -> EventBatch:
         if late is not None:
-            self.late.append(late)
+            self.unreported.append(late)
         if len(batch) and self.times.form is None:
             self.times.takes(batch.time)
         if batch.cti < self.sent:
@@ -350,8 +354,8 @@ class Packer:
             return None
         if not self._see_run(run.items):
             return None
-        verdicts = self.door.judge_columns(run.start, run.end, run.kind)
-        if self.door.settings is None and (len(verdicts.late) or verdicts.backwards):
+        verdicts = self.judge_columns(run.start, run.end, run.kind)
+        if self.settings is None and (len(verdicts.late) or verdicts.backwards):
             return None
         kept = verdicts.kept & run.row_mask if len(verdicts.late) else run.row_mask
         payload = self._convert_if_typed(kept_payloads(run, kept))
@@ -369,9 +373,9 @@ class Packer:
     def take_run(self, judged: JudgedRun) -> EventBatch | None:
         """Take a run with its verdicts; return its accepted rows, or None if nothing changes."""
         run, verdicts, kept = judged.run, judged.verdicts, judged.kept
-        self.door.apply(verdicts, run.rows)
-        self.late += judged.late()
-        cti = max(self.door.cti, self.sent)
+        self.apply(verdicts, run.rows)
+        self.unreported += judged.late()
+        cti = max(self.cti, self.sent)
         if not judged.payload.height and not kept.any() and cti == self.sent:
             return None
         self.sent = cti
@@ -380,9 +384,9 @@ class Packer:
 
     # The end --------------------------------------------------------------------------------------
 
-    def finish(self) -> EventBatch | None:
+    def pack_last(self) -> EventBatch | None:
         """Return the waiting rows as a batch when the source has completed."""
-        self.door.finish()
+        self.finish()
         return self.pack()
 
     def _pack_if_typed(self) -> EventBatch | None:
@@ -395,7 +399,7 @@ class Packer:
 
     def pack(self) -> EventBatch | None:
         """Return the waiting rows as a batch; None if there are neither rows nor a new CTI."""
-        cti = max(self.door.cti, self.sent)
+        cti = max(self.cti, self.sent)
         waiting = self._waiting
         if not waiting:
             if cti == self.sent:
@@ -425,7 +429,7 @@ class Packer:
                 error = earlier
 
     def _forget_from(self, row: int) -> None:
-        self.door.cti = find_cti(self._ctis, row)
+        self.cti = find_cti(self._ctis, row)
         del self._waiting[row:]
         self._edges = {number: edge for number, edge in self._edges.items() if number < row}
 
@@ -434,13 +438,13 @@ class Packer:
     def save(self) -> list[Any]:
         """Return the state of the door, the known fields and the waiting rows."""
         rows = save_events(self._waiting, self._edges, self._ctis)
-        return [self.door.save(), self.payloads.save(), self.sent, self.times.form, rows]
+        return [super().save(), self.payloads.save(), self.sent, self.times.form, rows]
 
     def load(self, state: Sequence[Any]) -> None:
         """Resume from the result of ``save`` of a packer of the same stream."""
         door, payloads, self.sent, form, waiting = state
         self.note_time(form)
-        self.door.load(door)
+        super().load(door)
         self.payloads.load(payloads)
         for number, (start, end, payload, edge, before) in enumerate(waiting):
             self._waiting.append(SavedRow(start, end, payload))
@@ -455,10 +459,12 @@ def make_packer(
 ) -> Packer:
     """Return a packer with a door for one run of a source; ``times`` are those of its streams."""
     return Packer(
-        Door(source.settings, name or source.name, delays_ctis=source.delays_ctis),
+        source.settings,
+        name or source.name,
         PayloadReader(source.schema),
         source.min_rows,
         times or StreamTime(source.declared_time, source.describe_time()),
+        delays_ctis=source.delays_ctis,
         omits_ctis=source.omits_ctis,
     )
 
@@ -474,6 +480,6 @@ def read_batches(source: StreamSource) -> Iterator[EventBatch]:
             batch = packer.take(item)
         if batch is not None:
             yield batch
-    last = packer.finish()
+    last = packer.pack_last()
     if last is not None:
         yield last

@@ -227,7 +227,7 @@ class Execution:
     def time(self) -> TimeForm:
         """The form of the first source's times; datetimes until it is known."""
         for reader in self.readers:
-            if (form := reader.packer.time) is not None:
+            if (form := reader.door.time) is not None:
                 return form
         return "datetime"
 

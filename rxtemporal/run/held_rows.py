@@ -47,7 +47,7 @@ class HeldRows:
         self._is_judging = False
         packer = self._packer
         packer.set_bounds(self._least)
-        if packer.door.cti > packer.sent and (batch := packer.due()) is not None:
+        if packer.cti > packer.sent and (batch := packer.due()) is not None:
             self._batches.append((self._tape.noted, batch))
 
     def release(self) -> None:

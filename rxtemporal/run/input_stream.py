@@ -1,4 +1,4 @@
-"""Input stream of a run: its items pass door and packer into the query."""
+"""Input stream of a run: its items pass the door into the query."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import annotate
 from rxtemporal.ingress.batch_verdicts import classify_rows
 from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
-from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.event_run import EventRun
 from rxtemporal.ingress.packer import RUN_LEAST, Packer
 from rxtemporal.ingress.source import Front, OutsideCti, Sent, SentRows, StreamSource
@@ -54,7 +53,7 @@ class InputStream:
     """Input stream of a run.
 
     Each item is noted on the tape, judged by the door and, if accepted, noted in the log; late
-    events are reported. The packer's batches are pushed into the query, or into a queue before it.
+    events are reported. The batches of the door are pushed into the query, or into a queue before it.
     Not thread-safe: callers hold the stream's lock.
     """
 
@@ -68,9 +67,8 @@ class InputStream:
     ) -> None:
         self.source = source
         self.pulls = not source.pushes
-        self.packer = packer
-        self.door: Door = packer.door
-        self.name = packer.door.source
+        self.door = packer
+        self.name = packer.source
         self.state = StreamState.READING
         self.queue = queue
         # the highest start read from a source that does not push, and the number of batches
@@ -130,12 +128,12 @@ class InputStream:
     @property
     def rows(self) -> int:
         """The number of accepted rows that wait for a CTI."""
-        return self.packer.rows
+        return self.door.rows
 
     @property
     def next_due(self) -> int | None:
         """The start of the oldest waiting row."""
-        return self.packer.next_due
+        return self.door.next_due
 
     def accept_all(self, items: Sequence[Any]) -> None:
         """Accept a run of items, many events at once."""
@@ -150,13 +148,13 @@ class InputStream:
 
     def judge_run(self, run: EventRun) -> bool:
         """Accept many events at once if possible; return True if done."""
-        packer = self.packer
+        door = self.door
         try:
-            waiting = packer.pack()
-            judged = packer.judge_run(run, self.guard)
+            waiting = door.pack()
+            judged = door.judge_run(run, self.guard)
             if judged is not None and self.tape is not None:
                 self.tape.events(run.items)
-            batch = None if judged is None else packer.take_run(judged)
+            batch = None if judged is None else door.take_run(judged)
             if judged is not None and self._log is not None:
                 self._log.events(run.items)
         except BaseException as error:
@@ -168,7 +166,7 @@ class InputStream:
 
     def accept(self, item: Any) -> None:
         """Note and judge an item, and push a batch into the query if one is due."""
-        packer, kind = self.packer, type(item)
+        door, kind = self.door, type(item)
         try:
             if kind is EventBatch or kind is SentRows:
                 batch: EventBatch | None = self._judge_batch(item)
@@ -181,7 +179,7 @@ class InputStream:
         except BaseException as error:
             self.fail(error)
             return
-        if batch is not None or packer.late:
+        if batch is not None or door.unreported:
             self.give(batch)
 
     def _judge_event(self, item: Event | Sent) -> EventBatch | None:
@@ -191,7 +189,7 @@ class InputStream:
         else:
             event, ahead, self.sender = item, False, None
         if type(event) is EdgeEvent:
-            self.door.rows.owner = self.sender or ""
+            self.door.open_rows.owner = self.sender or ""
         if self.guard is not None and not ahead and self.guard.is_ahead(event):
             ahead = True
             sent = item if isinstance(item, Sent) else Sent(event)
@@ -199,17 +197,17 @@ class InputStream:
         if self.tape is not None:
             self.tape.event(item)
         self.ahead += ahead
-        batch = self.packer.take_ahead(event) if ahead else self.packer.take(event)
+        batch = self.door.take_ahead(event) if ahead else self.door.take(event)
         if self._log is not None:
             self._log.event(item)
         return batch
 
     def _judge_batch(self, item: EventBatch | SentRows) -> EventBatch:
         """Note and judge a batch, row by row as single events."""
-        if self.packer.rows:  # events that came before
-            self.give(self.packer.pack())
+        if self.door.rows:  # events that came before
+            self.give(self.door.pack())
         if not self._checked:
-            batch = self.packer.check_batch(item if isinstance(item, EventBatch) else item.batch)
+            batch = self.door.check_batch(item if isinstance(item, EventBatch) else item.batch)
             item = batch if isinstance(item, EventBatch) else item._replace(batch=batch)
         noted, ahead = item, None
         if isinstance(item, EventBatch) and self.guard is None:
@@ -220,7 +218,7 @@ class InputStream:
             batch = sent.batch.replace(cti=MIN_TIME) if sent.cti_ahead else sent.batch
         if self.tape is not None:
             self.tape.batch(noted)
-        accepted = self.packer.take_batch(batch, ahead)
+        accepted = self.door.take_batch(batch, ahead)
         if self._log is not None:
             self._log.batch(noted)
         return accepted
@@ -236,9 +234,9 @@ class InputStream:
 
     def give(self, batch: EventBatch | None) -> None:
         """Report late events, and push a batch into the query."""
-        packer = self.packer
-        if packer.late:
-            late, packer.late = packer.late, []
+        door = self.door
+        if door.unreported:
+            late, door.unreported = door.unreported, []
             self._late.report(late)
         if batch is not None:
             self.batches += 1
@@ -257,7 +255,7 @@ class InputStream:
     def give_waiting(self) -> None:
         """Push the accepted rows that wait for more rows, with the CTI."""
         try:
-            batch = self.packer.pack()
+            batch = self.door.pack()
         except Exception as error:
             self.fail(error)
             return
@@ -271,7 +269,7 @@ class InputStream:
     def complete(self, *, finishes: bool = True) -> None:
         """End the stream; ``finishes`` also ends its time, unless it was only cut off."""
         try:
-            last = self._finish() if finishes else self.packer.pack()
+            last = self._finish() if finishes else self.door.pack()
         except BaseException as error:
             self.fail(error)
             return
@@ -288,7 +286,7 @@ class InputStream:
         for tape in (self.tape, self._log):
             if tape is not None:
                 tape.complete()
-        return self.packer.finish()
+        return self.door.pack_last()
 
     def fail(self, error: BaseException) -> None:
         """End the stream with an error, after delivering the events accepted before it.
@@ -300,7 +298,7 @@ class InputStream:
         try:
             if isinstance(error, Exception):
                 with suppress(Exception):  # the first error counts, and the run ends with it
-                    accepted, first = self.packer.rescue(error)
+                    accepted, first = self.door.rescue(error)
                     annotate(first, f"in stream {self.name!r}")
                     if self.tape is not None:
                         self.tape.fail(first)
@@ -336,7 +334,7 @@ class InputStream:
 
     def _give_due(self) -> bool:
         try:
-            batch = self.packer.due()
+            batch = self.door.due()
         except BaseException as error:  # a payload that waited for the CTI does not fit
             self.fail(error)
             return False
@@ -347,7 +345,7 @@ class InputStream:
         """Advance to a CTI that came from outside when the stream was recorded."""
         if self.door.import_cti(cti) and self.tape is not None:
             self.tape.advance(cti)
-        return self.packer.due()
+        return self.door.due()
 
 
 def _compare_with_clock(sent: SentRows, guard: ClockGuard) -> SentRows:

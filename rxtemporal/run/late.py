@@ -125,7 +125,7 @@ class LateEvents:
 
     @property
     def _name(self) -> str:
-        return self._packer.door.source
+        return self._packer.source
 
     def _take_all(self) -> tuple[pl.DataFrame, pl.DataFrame] | None:
         """Return fields and payloads collected since the last call; None if there are none."""

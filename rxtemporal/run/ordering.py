@@ -82,7 +82,7 @@ def _accept_at_once(waiting: Sequence[Readable], flow: TimeFlow) -> bool:
     )
     # all doors take over their verdicts before the first batch is pushed
     judged = list(zip(readers, cuts, verdicts, strict=True))
-    batches = [each.packer.take_verdicts(rows, verdict) for each, (rows, _), verdict in judged]
+    batches = [each.door.take_verdicts(rows, verdict) for each, (rows, _), verdict in judged]
     for reader, batch in zip(readers, batches, strict=True):
         reader.push(batch)
     return True

@@ -94,13 +94,13 @@ class PushEntry:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._packer, self._door, self._run_end = reader.packer, reader.door, reader.run_end
+        self._door, self._run_end = reader.door, reader.run_end
         self.forks = FORKS.count
         queue = reader.queue
         # None without a bound
         self._queue = queue if queue is not None and queue.settings is not None else None
         if self._queue is not None:
-            self._queue.connect(reader, reader.packer)
+            self._queue.connect(reader, reader.door)
         self._guard = reader.guard
         self._refuses_ahead = reader.source.refuses_ahead
         self.is_logged = reader.event_log is not None
@@ -117,7 +117,7 @@ class PushEntry:
     @property
     def times(self) -> StreamTime:
         """The form of the times of the stream, and of those that it meets."""
-        return self._packer.times
+        return self._door.times
 
     @property
     def inputs(self) -> PushedInputs:
@@ -127,7 +127,7 @@ class PushEntry:
     @property
     def open_rows(self) -> list[tuple[str, EdgeEvent]]:
         """The input and the start edge of each open row."""
-        return [(each.owner or OWN, each.edge) for each in self._reader.door.rows]
+        return [(each.owner or OWN, each.edge) for each in self._reader.door.open_rows]
 
     @property
     def cti(self) -> Time | None:
@@ -135,7 +135,7 @@ class PushEntry:
         cti = self._door.cti
         if cti <= MIN_TIME:
             return None
-        return to_datetime(cti) if self._packer.time == "datetime" else cti
+        return to_datetime(cti) if self._door.time == "datetime" else cti
 
     def refuse(self) -> ProcessEndedError:
         """Return the error for those who push when the run takes nothing more."""
@@ -256,7 +256,7 @@ class PushEntry:
         if not isinstance(items, EventBatch):
             yield from self._split(Numbered(items, rows.index, rows.seq))
             return
-        cti, time = items.cti, self._reader.packer.time or rows.time or "ticks"
+        cti, time = items.cti, self._reader.door.time or rows.time or "ticks"
         with_edges = list_events(items, time) if items.edge.any() else items
         yield from self._split(Numbered(with_edges, rows.index, rows.seq))
         if cti > MIN_TIME:
@@ -304,7 +304,7 @@ class PushEntry:
         rows = _PushedRows.of_part(batch, part)
         ahead = None if self._guard is None else self._guard.rows_ahead(batch.start)
         if ahead is not None and self._refuses_ahead:
-            for event, place in rows.select(ahead).list_events(self._reader.packer.time):
+            for event, place in rows.select(ahead).list_events(self._reader.door.time):
                 count.rejected.append(self._reject(place, event, of))
             rows, ahead = rows.select(~ahead), None
         if rows.seq is not None and len(rows.seq):
@@ -321,7 +321,7 @@ class PushEntry:
             raise self._fail(error) from error
         count.accepted += len(rows.batch) - len(verdicts.late)
         if (late := verdicts.late_rows(rows.batch)) is not None:
-            time, places = self._reader.packer.time or "ticks", rows.places[verdicts.late].tolist()
+            time, places = self._reader.door.time or "ticks", rows.places[verdicts.late].tolist()
             count.late += late.list_events(self._reader.name, time, places=places)
 
     def _compare(self, time: int, of: PushedInput) -> None:

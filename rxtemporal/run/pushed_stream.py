@@ -105,7 +105,7 @@ class PushedStream(InputStream, HandOffObserver):
         """
         if self.queue is None or self.source.schema is None or self.flow.may_follow:
             return None
-        waits = self._plain and self.packer.only_keeps and self.run_end.accepts
+        waits = self._plain and self.door.only_keeps and self.run_end.accepts
         return self.queue.inbox if waits else None
 
     def accept_waiting(self, item: EventRun | Event) -> None:
@@ -123,7 +123,7 @@ class PushedStream(InputStream, HandOffObserver):
 
     def _keep_waiting(self, event: Any) -> bool:
         try:
-            return self.packer.keep(event)
+            return self.door.keep(event)
         except BaseException as error:
             self.fail_unlogged(error)
             return True
@@ -152,7 +152,7 @@ class PushedStream(InputStream, HandOffObserver):
                 and self.state is _READING
                 and self.run_end.accepts
                 and not self.flow.active
-                and self.packer.keep(item)
+                and self.door.keep(item)
             ):
                 return
         except BaseException as error:
@@ -173,13 +173,13 @@ class PushedStream(InputStream, HandOffObserver):
                     return
                 self.state = _READING
             if self._plain and type(item) in _EVENTS:
-                packer = self.packer
+                door = self.door
                 try:
-                    batch = packer.judge(item)
+                    batch = door.judge(item)
                 except BaseException as error:
                     self.fail(error)
                     return
-                if batch is not None or packer.late:
+                if batch is not None or door.unreported:
                     self.give(batch)
             else:
                 self._accept_watched(item)
@@ -203,7 +203,7 @@ class PushedStream(InputStream, HandOffObserver):
         with self.lock:
             if self.state is StreamState.ENDED:
                 return False
-            nothing = EventBatch.empty(self.packer.payloads.frame([]).schema, self.packer.sent)
+            nothing = EventBatch.empty(self.door.payloads.frame([]).schema, self.door.sent)
             self._entry.on_next(nothing)
             return True
 
@@ -229,7 +229,7 @@ class PushedStream(InputStream, HandOffObserver):
         Its number is new. Raises the error of an event that the stream cannot have.
         """
         # this runs once for each row that is pushed
-        packer, kind, sender = self.packer, type(event), of.sender
+        door, kind, sender = self.door, type(event), of.sender
         time = find_time(event) if kind is EdgeEvent else event.start
         if ahead:
             of.ahead += 1
@@ -242,8 +242,8 @@ class PushedStream(InputStream, HandOffObserver):
             batch = self._judge_event(Sent(event, sender, seq, ahead))  # type: ignore[arg-type]
         else:
             self.sender = sender
-            batch = None if packer.keep(event) else packer.judge(event)  # type: ignore[arg-type]
-        late: Any = packer.late
+            batch = None if door.keep(event) else door.judge(event)  # type: ignore[arg-type]
+        late: Any = door.unreported
         fate = late[-1][1] if late else None
         if batch is not None or late:
             self.give(batch)
@@ -255,8 +255,8 @@ class PushedStream(InputStream, HandOffObserver):
         self, rows: EventBatch, of: PushedInput, seq: Int64s | None, ahead: Bools | None
     ) -> Verdicts:
         """Accept complete rows of an input, whose numbers are new; return the verdicts on them."""
-        packer = self.packer
-        if (waiting := packer.pack()) is not None:
+        door = self.door
+        if (waiting := door.pack()) is not None:
             self.give(waiting)
         is_plain = ahead is None and of.sender is None and seq is None
         item = rows if is_plain else SentRows(rows, of.sender, seq, ahead)
@@ -265,8 +265,8 @@ class PushedStream(InputStream, HandOffObserver):
         if self.tape is not None:
             self.tape.batch(noted)
         batch = sent.batch
-        verdicts = packer.door.judge_columns(batch.start, batch.end, ahead=sent.ahead)
-        accepted = packer.take_verdicts(batch, verdicts)
+        verdicts = door.judge_columns(batch.start, batch.end, ahead=sent.ahead)
+        accepted = door.take_verdicts(batch, verdicts)
         if self._log is not None:
             self._log.batch(noted)
         self.give(accepted)
@@ -302,7 +302,7 @@ class PushedStream(InputStream, HandOffObserver):
 
     def note_time(self, form: TimeForm | None) -> None:
         """Note the form of the times of rows that come as columns, unless it is known."""
-        self.packer.note_time(form)
+        self.door.note_time(form)
         for tape in (self.tape, self._log):
             if tape is not None and tape.facts.time is None:
                 tape.facts.time = form

@@ -1,4 +1,4 @@
-"""Reader of one source of a run: its items pass door and packer into the query."""
+"""Reader of one source of a run: its items pass the door into the query."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Reader(PushedStream):
         self._log = tape
         self.replayed += records
         if self.source.has_verdicts and self.queue is None:
-            self._entry = self.held = HeldRows(self._entry, self.packer, tape)
+            self._entry = self.held = HeldRows(self._entry, self.door, tape)
         # such a source takes the request for the next event as the acknowledgement of this one
         tape.prompt = self.pulls and not self.source.bounded
 
@@ -99,10 +99,10 @@ class Reader(PushedStream):
         self._plain = not self.is_recorded and not self._watched and self.guard is None
         # a new subject may have judged by a lower CTI than a saved one
         if source.judged and source.settings is None and self.door.cti == NO_CTI:
-            self.packer.trust_events()
+            self.door.trust_events()
 
     def _use(self, cursor: Cursor) -> None:
-        cursor.times = self.packer.times
+        cursor.times = self.door.times
         self.cursor, self._checked = cursor, cursor.checked
         self._items = iter(cursor) if cursor.item_by_item else iter(())
 
@@ -121,7 +121,7 @@ class Reader(PushedStream):
         if entry is not None:
             return self._cursor.connect(entry)
         if self.queue is not None and self.queue.settings is not None:
-            producer = Producer(self.queue, self, self.packer, self._refuse_unlogged)
+            producer = Producer(self.queue, self, self.door, self._refuse_unlogged)
             self._accept_later = producer.on_next
         if self._log is None:
             return self._cursor.connect(self)
@@ -151,7 +151,7 @@ class Reader(PushedStream):
             self.state = StreamState.READING  # the log ends here, but the stream may continue
         self._use(cursor)
         if self.source.has_verdicts:
-            self.packer.note_time(cursor.time)
+            self.door.note_time(cursor.time)
         while records and not self.ended:
             records = self.read_records(records)
         self.cursor, self._saved_position, self.guard = None, position, guard
@@ -188,7 +188,7 @@ class Reader(PushedStream):
 
     def answer_promptly(self) -> None:
         """Answer every CTI at once, however many events are already available."""
-        self.packer.set_bounds(1)
+        self.door.set_bounds(1)
 
     def read_batch(self) -> None:
         """Accept the next items until a batch is pushed."""
@@ -233,7 +233,7 @@ class Reader(PushedStream):
                 self.complete(finishes=cursor.completes)
                 return
             if (form := cursor.time_form) is not None:
-                self.packer.note_time(form)
+                self.door.note_time(form)
             if len(items) == 1 and not self.source.has_verdicts:
                 self.accept(items[0])
             else:
@@ -262,7 +262,7 @@ class Reader(PushedStream):
             "brought": self.replayed + brought,
             # a source that may have more later is read on after its end
             "state": (StreamState.READING if goes_on else self.state).value,
-            "packer": self.packer.save(),
+            "packer": self.door.save(),
             "late": self._late.save(),
             "meter": [self.meter.rows_out, self.meter.cti],
             "ahead": self.ahead,
@@ -272,7 +272,7 @@ class Reader(PushedStream):
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Resume from the result of ``save`` of a reader of the same source, before ``open``."""
-        self.packer.load(state["packer"])
+        self.door.load(state["packer"])
         self._late.load(state["late"])
         self.meter.rows_out, self.meter.cti = state["meter"]
         self.ahead = state["ahead"]

@@ -14,7 +14,6 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.packer import Packer
 
@@ -141,9 +140,7 @@ def cut_batches(
 
     Events pass through a door as in any query: breaking a CTI of its own stream is an error.
     """
-    packers = [
-        Packer(Door(None, each.name), PayloadReader(each.schema), sys.maxsize) for each in inputs
-    ]
+    packers = [Packer(None, each.name, PayloadReader(each.schema), sys.maxsize) for each in inputs]
     begin = 0
     for end in ends:
         made: dict[int, list[EventBatch | None]] = {}

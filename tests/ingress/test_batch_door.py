@@ -274,7 +274,7 @@ def test_a_run_of_events_is_taken_as_one_by_one(
         events.insert(wrong, rxt.PointEvent(data.draw(st.integers(0, 40)), {"n": "wrong"}))
     outcomes = []
     for at_once in (True, False):
-        packer = Packer(Door(made, "s"), PayloadReader(pl.Schema({"n": pl.Int64})), 3)
+        packer = Packer(made, "s", PayloadReader(pl.Schema({"n": pl.Int64})), 3)
         outcomes.append(_taken(packer, events, at_once))
     assert outcomes[0] == outcomes[1]
 
@@ -290,11 +290,11 @@ def _taken(packer: Packer, events: list[Any], at_once: bool) -> tuple[Any, ...]:
             out += map(packer.take, events)
         else:
             out.append(packer.take_run(judged))
-        out.append(packer.finish())
+        out.append(packer.pack_last())
     except Exception as error:
         accepted, first = packer.rescue(error)
         out.append(accepted)
         wrong = str(first)
     rows = [row for batch in out if batch is not None for row in batch.to_dicts()]
-    late = [late_event(*each) for each in packer.late if not isinstance(each, LateRows)]
-    return rows, wrong, packer.door.cti, late, packer.door.events
+    late = [late_event(*each) for each in packer.unreported if not isinstance(each, LateRows)]
+    return rows, wrong, packer.cti, late, packer.events

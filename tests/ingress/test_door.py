@@ -212,7 +212,7 @@ def test_a_dropped_start_takes_its_end_along() -> None:
     door = Door(settings(1_000), "s")
     assert through(door, [Cti(10), start(4, "a"), end(4, 20, "a")]) == [Cti(10)]
     assert dict(door.late) == {LateReason.DROPPED: 1, LateReason.NO_OPEN_ROW: 1}
-    assert len(door.rows) == 0
+    assert len(door.open_rows) == 0
 
 
 def test_edges_have_the_id_of_their_row_and_other_events_none() -> None:

@@ -17,7 +17,6 @@ from products import draw_product
 from rxtemporal import Cti, EdgeEvent, EventBatch, PointEvent
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.engine.codec import dumps
-from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.row_reader import COLUMN_ROWS, RowReader
@@ -222,7 +221,7 @@ def test_what_passes_fits_packer_state_and_query(rows):
 
 def check_further(reader: RowReader, items: Any) -> None:
     """Pack, save and unpack what a reader has returned."""
-    packer = Packer(Door(None, "readings"), PayloadReader(reader.schema))
+    packer = Packer(None, "readings", PayloadReader(reader.schema))
     for item in items:
         packer.take(item)
     dumps("packer", packer.save())
@@ -249,7 +248,7 @@ def test_columns_and_single_rows_have_one_meaning(values, name):
     if fitting:
         assert isinstance(batch, EventBatch)
         alone = [reader.read_one(row)[0] for row in fitting]
-        packer = Packer(Door(None, "readings"), PayloadReader(reader.schema))
+        packer = Packer(None, "readings", PayloadReader(reader.schema))
         for event in alone:
             packer.take(event)
         expected = packer.pack()

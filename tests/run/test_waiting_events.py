@@ -87,7 +87,7 @@ def test_what_waits_when_a_run_is_saved_is_in_its_state() -> None:
     push_all(subject, range(100))
     (reader,) = process._execution.readers
     with process._execution.pause():
-        assert (list_waiting(subject), reader.packer.rows + reader.meter.rows_out) == ([], 100)
+        assert (list_waiting(subject), reader.door.rows + reader.meter.rows_out) == ([], 100)
     process.stop()
 
 

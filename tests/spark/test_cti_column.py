@@ -20,7 +20,6 @@ from stages import TIMES, Stage  # noqa: E402
 import rxtemporal as rxt  # noqa: E402
 from rxtemporal import agg  # noqa: E402
 from rxtemporal.core.payloads import PayloadReader  # noqa: E402
-from rxtemporal.ingress.door import Door  # noqa: E402
 from rxtemporal.ingress.packer import Packer  # noqa: E402
 from rxtemporal.spark.query.cti_column import LowestCti, make_cti_row  # noqa: E402
 from rxtemporal.testing import history  # noqa: E402
@@ -178,7 +177,7 @@ def test_a_stream_that_brings_its_ctis() -> None:
     Where the rows end for now nothing is promised.
     """
     payloads = PayloadReader(pl.Schema({"x": pl.Int64}))
-    packer = Packer(Door(None, "hours"), payloads, omits_ctis=True)
+    packer = Packer(None, "hours", payloads, omits_ctis=True)
 
     def taken(batch: rxt.EventBatch) -> int:
         return packer.take_batch(packer.check_batch(batch)).cti

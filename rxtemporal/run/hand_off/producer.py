@@ -36,7 +36,7 @@ class Producer:
         self._queue = queue
         self._max_rows = queue.settings.max_rows
         self._reader = reader
-        self._door = packer.door
+        self._door = packer
         self._refuse = refuse
 
     def on_next(self, item: Any) -> None:

@@ -275,7 +275,7 @@ class LiveNode:
     def _held(self) -> int:
         if isinstance(self._place, Stage):
             return self._place.rows
-        return 0 if self.reader is None else self.reader.packer.rows
+        return 0 if self.reader is None else self.reader.door.rows
 
     def _count_in(self) -> int:
         if isinstance(self._place, Stage):

@@ -326,7 +326,7 @@ class ArrivalTape(Tape):
 
     def _payload(self) -> pl.DataFrame:
         """Return the payloads in order of arrival; of CTIs, and of what does not fit, nulls."""
-        schema = self._reader.packer.payloads.schema
+        schema = self._reader.door.payloads.schema
         if not schema:
             return pl.DataFrame(height=len(self))
         nothing = pl.DataFrame(schema=schema).clear(1)
