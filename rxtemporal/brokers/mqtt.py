@@ -133,7 +133,7 @@ class _MqttSource(PushSource):
                 "the broker keeps no messages while the run is down. Hint: set client_id= to a "
                 "name that stays the same, and that no other client uses."
             )
-        feed = MqttFeed(self, settings, retries=False, fail=entry.fail)
+        feed = MqttFeed(self, settings, retries=False, fail=entry.abort)
         feed.connect()
         feed.start()
         return _FeedSubscription(feed, attached)

@@ -425,7 +425,7 @@ class PushSource:
         self._entry = entry
         self._rows = self._rows.join(entry.times)
         if self._closed:
-            entry.complete()
+            entry.end()
         return Disposable(self._async.wake)
 
     def close(self) -> None:
@@ -436,7 +436,7 @@ class PushSource:
         """
         self._closed = True
         if self._entry is not None:
-            self._entry.complete()
+            self._entry.end()
         self._feed.end()
 
     # Inputs ---------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from rxtemporal.run.late import LateEvents, LateFeed, RejectedRows
 from rxtemporal.run.ordering import accept_next, group_recordings
 from rxtemporal.run.pace import make_pacer
 from rxtemporal.run.push_entry import PushEntry
+from rxtemporal.run.pushed_stream import PushedStream
 from rxtemporal.run.reader import Reader
 from rxtemporal.run.recovery import match_log, refuse_completed, refuse_pushes, replay_log
 from rxtemporal.run.run_end import RunEnd
@@ -202,7 +203,8 @@ class Execution:
             else self._consumer.add_queue(late.entry, source.hand_off)
         )
         lock = self.lock if queue is None else queue.lock
-        reader = Reader(source, packer, late, main, self.flow, lock, self.run_end, queue)
+        kind = _find_kind(source)
+        reader = kind(source, packer, late, main, self.flow, lock, self.run_end, queue)
         if isinstance(beside, RejectedRows):
             beside.wake = reader.wake
         reader.use_clock(self.clock)
@@ -318,8 +320,8 @@ class Execution:
 
     def fetch_waiting(self) -> None:
         """Judge the events that wait in front of hand-offs; takes the lock."""
-        for reader in self.readers:
-            reader.fetch_waiting()
+        if self._consumer is not None:
+            self._consumer.fetch_waiting()
 
     def state(self) -> RunState:
         """Return the object that saves and loads the run; for callers inside ``pause``."""
@@ -378,8 +380,7 @@ class Execution:
             if reader.ended:
                 continue
             if not reader.pulls:
-                pushes = PushEntry(reader) if reader.source.has_verdicts else None
-                self._subscriptions.append(reader.connect(pushes))
+                self._subscriptions.append(reader.connect())
             self._subscriptions += self.flow.watch(reader)
 
     def _goes_on(self) -> bool:
@@ -423,8 +424,8 @@ class Execution:
             self.flow.declare_idle(name, at_once=at_once)
 
     def _close_inboxes(self) -> None:
-        for reader in self.readers:
-            reader.close_inbox()
+        if self._consumer is not None:
+            self._consumer.close_inboxes()
 
     def _end(self, error: BaseException | None = None) -> None:
         self.wiring.driver.stop()
@@ -484,6 +485,13 @@ class Execution:
                 reader.close()
             except Exception:
                 _log.exception("a source could not be closed", source=reader.name)
+
+
+def _find_kind(source: StreamSource) -> type[Reader]:
+    """Return the class of the reader of a source."""
+    if source.has_verdicts:
+        return PushEntry
+    return PushedStream if source.pushes else Reader
 
 
 def _deliver(times: StreamTime, observer: Callable[[Any], None], batch: EventBatch) -> None:

@@ -19,7 +19,6 @@ from rxtemporal.ingress.source import Front, OutsideCti, Sent, SentRows, StreamS
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.run.hand_off import BoundedQueue
 from rxtemporal.run.hand_off.bounded_queue import BatchObserver
-from rxtemporal.run.held_rows import HeldRows
 from rxtemporal.run.late import LateEvents
 from rxtemporal.storage.event_log.log import Tape
 
@@ -53,7 +52,7 @@ class InputStream:
     """Input stream of a run.
 
     Each item is noted on the tape, judged by the door and, if accepted, noted in the log; late
-    events are reported. The batches of the door are pushed into the query, or into a queue before it.
+    events are reported. The door's batches are pushed into the query, or into a queue before it.
     Not thread-safe: callers hold the stream's lock.
     """
 
@@ -89,8 +88,6 @@ class InputStream:
         self.ahead = 0
         # the input of the last item, where its source merges several
         self.sender: str | None = None
-        # rows that are not durable yet, of a stream with verdicts
-        self.held: HeldRows | None = None
         # of a run that is recorded for a replay
         self.tape: Tape | None = None
         self._log: Tape | None = None

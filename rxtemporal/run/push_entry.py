@@ -27,17 +27,19 @@ is a duplicate.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from reactivex import abc
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
-from rxtemporal.core.events import Cti, EdgeEvent, PointEvent, RowEvent
+from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, PointEvent, RowEvent
 from rxtemporal.core.forks import FORKED, FORKS
 from rxtemporal.core.spans import describe_span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.errors import ProcessEndedError
+from rxtemporal.ingress.batch_verdicts import Verdicts
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent, Lateness
 from rxtemporal.ingress.pushed_inputs import (
     NEW,
@@ -50,12 +52,16 @@ from rxtemporal.ingress.pushed_inputs import (
 )
 from rxtemporal.ingress.rejected import ReadRows, Rejected
 from rxtemporal.ingress.row_columns import NO_SEQ
+from rxtemporal.ingress.source import OutsideCti, Sent, SentRows
 from rxtemporal.ingress.stream_time import StreamTime
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.ingress.verdict import Verdict, make_accepted
-from rxtemporal.run.input_stream import StreamState
-from rxtemporal.run.pushed_stream import find_time
+from rxtemporal.run.hand_off import BoundedQueue
+from rxtemporal.run.held_rows import HeldRows
+from rxtemporal.run.input_stream import StreamState, to_note
 from rxtemporal.run.reader import Reader
+from rxtemporal.storage.event_log.cursors import RecordedCursor
+from rxtemporal.storage.event_log.log import Tape
 
 # of so many rows of an input that come one by one, one is compared with the wall clock
 CLOCK_ROWS = 16
@@ -81,8 +87,8 @@ class _PushCount:
         self.rejected = list(rejected)
 
 
-class PushEntry:
-    """Entry of one source into a run, for those who push.
+class PushEntry(Reader):
+    """Entry of a source into a run, for those who push: each push gets a verdict.
 
     ``judge_one`` and ``judge`` accept rows under the stream's lock, after waiting for room in a
     hand-off, and return the verdict; ``judge_each`` does so for rows of several pushes under one
@@ -92,55 +98,61 @@ class PushEntry:
     Threads: any.
     """
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._door, self._run_end = reader.door, reader.run_end
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        # the inputs there have been, by name
+        self.inputs = PushedInputs()
         self.forks = FORKS.count
-        queue = reader.queue
+        self.is_logged = False
         # None without a bound
-        self._queue = queue if queue is not None and queue.settings is not None else None
-        if self._queue is not None:
-            self._queue.connect(reader, reader.door)
-        self._guard = reader.guard
-        self._refuses_ahead = reader.source.refuses_ahead
-        self.is_logged = reader.event_log is not None
+        self._bound: BoundedQueue | None = None
         # True if a row of an open stream neither waits for room nor ends a silence, nor is held
-        self._is_free = self._queue is None and reader.source.lively is None and reader.held is None
+        self._is_free = False
         # the verdict on one row in time, and the CTI that it tells
         self._in_time, self._told = Verdict(1), NO_CTI
+
+    def log(self, tape: Tape, records: int) -> None:
+        """Note accepted items on a tape from now on; rows are held until they are durable."""
+        super().log(tape, records)
+        self.is_logged = True
+        if self.queue is None:
+            self._entry = self.held = HeldRows(self._entry, self.door, tape)
+
+    def connect(self) -> abc.DisposableBase:
+        """Let the source push."""
+        queue, self.forks = self.queue, FORKS.count
+        if queue is not None and queue.settings is not None:
+            self._bound = queue
+            queue.connect(self.door, self.abort)
+        self._is_free = self._bound is None and self.source.lively is None and self.held is None
+        return super().connect()
 
     @property
     def accepts(self) -> bool:
         """True while the run takes rows."""
-        return self._reader.run_end.accepts and not self._reader.ended
+        return self.run_end.accepts and not self.ended
 
     @property
     def times(self) -> StreamTime:
         """The form of the times of the stream, and of those that it meets."""
-        return self._door.times
-
-    @property
-    def inputs(self) -> PushedInputs:
-        """The inputs there have been, by name."""
-        return self._reader.inputs
+        return self.door.times
 
     @property
     def open_rows(self) -> list[tuple[str, EdgeEvent]]:
         """The input and the start edge of each open row."""
-        return [(each.owner or OWN, each.edge) for each in self._reader.door.open_rows]
+        return [(each.owner or OWN, each.edge) for each in self.door.open_rows]
 
     @property
     def cti(self) -> Time | None:
         """The stream's CTI, in the form of the source's times; None before the first."""
-        cti = self._door.cti
+        cti = self.door.cti
         if cti <= MIN_TIME:
             return None
-        return to_datetime(cti) if self._door.time == "datetime" else cti
+        return to_datetime(cti) if self.door.time == "datetime" else cti
 
     def refuse(self) -> ProcessEndedError:
         """Return the error for those who push when the run takes nothing more."""
-        reader = self._reader
-        return reader.run_end.refuse(reader.name, completed=reader.ended)
+        return self.run_end.refuse(self.name, completed=self.ended)
 
     def refuse_fork(self) -> None:
         """Raise in a process that was forked from the run's; take no lock, which may be held."""
@@ -149,7 +161,7 @@ class PushEntry:
 
     def has_room(self, rows: int, waiting: int = 0) -> bool:
         """Return True if so many rows fit behind ``waiting`` others without waiting for room."""
-        queue = self._queue
+        queue = self._bound
         if queue is None or queue.settings is None or queue.spills:
             return True
         if not waiting and queue.has_room(rows):
@@ -160,11 +172,11 @@ class PushEntry:
 
     def judge_one(self, event: RowEvent | Cti, name: str, seq: int | None) -> Verdict:
         """Accept one event of an input, unless its number has come before."""
-        reader, run_end = self._reader, self._run_end
-        with reader.lock:
-            if not self._is_free or reader.state is not _READING or not run_end.accepts:
+        run_end = self.run_end
+        with self.lock:
+            if not self._is_free or self.state is not _READING or not run_end.accepts:
                 self._begin(1)
-            verdict = self._judge_one(event, reader.inputs[name], seq)
+            verdict = self._judge_one(event, self.inputs[name], seq)
             if run_end.ended:
                 self._check_taken()
         if not run_end.accepts:
@@ -177,13 +189,13 @@ class PushEntry:
         They are as many as the run accepts. There are none behind a hand-off with a bound, where
         each row waits for room.
         """
-        if self._queue is not None:
+        if self._bound is not None:
             return []
         verdicts: list[Verdict] = []
-        with self._reader.lock:
+        with self.lock:
             self._begin(0)
             for event, name in rows:
-                verdicts.append(self._judge_one(event, self._reader.inputs[name], None))
+                verdicts.append(self._judge_one(event, self.inputs[name], None))
                 if not self.accepts:
                     break
             self._check_taken()
@@ -192,14 +204,14 @@ class PushEntry:
 
     def _tell_in_time(self, found: Seen) -> Verdict:
         """Return the verdict on a row in time that has just been accepted."""
-        if (cti := self._door.cti) != self._told:
+        if (cti := self.door.cti) != self._told:
             self._told, self._in_time = cti, make_accepted(self.cti)
         if found is NEW:
             return self._in_time
         return dataclasses.replace(self._in_time, unsure=1)
 
     def _tell_late(self, event: RowEvent | Cti, late: Lateness, found: Seen) -> Verdict:
-        told = LateEvent(event, self._reader.name, *late)  # type: ignore[arg-type]
+        told = LateEvent(event, self.name, *late)  # type: ignore[arg-type]
         return Verdict(late=(told,), cti=self.cti, unsure=int(found is UNSURE))
 
     def _judge_one(self, event: RowEvent | Cti, of: PushedInput, seq: int | None) -> Verdict:
@@ -209,38 +221,38 @@ class PushEntry:
             self._compare(find_time(event), of)
         ahead, found = False, NEW
         is_row = type(event) is not Cti
-        if self._guard is not None and self._guard.is_ahead(event):
+        if self.guard is not None and self.guard.is_ahead(event):
             ahead = True
             self._compare(event.start, of)
-            if self._refuses_ahead and is_row:
+            if self.source.refuses_ahead and is_row:
                 return Verdict(rejected=(self._reject(0, event, of),), cti=self.cti)  # type: ignore[arg-type]
         if seq is not None and is_row:
             found = of.judge_number(seq, event, ahead=ahead)  # type: ignore[arg-type]
             if not found:
                 return Verdict(duplicates=1, cti=self.cti)
         try:
-            late = self._reader.take(event, of, seq if is_row else None, ahead)
+            late = self.take(event, of, seq if is_row else None, ahead)
         except BaseException as error:
             raise self._fail(error) from error
-        self._reader.let_others_follow()
+        self.let_others_follow()
         if late is not None:
             return self._tell_late(event, late, found)
         return self._tell_in_time(found) if is_row else Verdict(cti=self.cti)
 
     def judge(self, rows: ReadRows, name: str) -> Verdict:
         """Accept rows of an input, but those whose numbers have come before."""
-        reader, of = self._reader, None
+        of = None
         count = _PushCount(rows.rejected)
         for part in self._parts(rows):
-            with reader.lock:
+            with self.lock:
                 self._begin(len(part.items))
                 if of is None:
-                    of = self._reader.inputs[name]
+                    of = self.inputs[name]
                     of.rejected += len(rows.rejected)
-                    reader.note_time(rows.time)
+                    self.note_time(rows.time)
                 if isinstance(part.items, EventBatch):
                     self._judge_rows(part.items, part, of, count)
-                    reader.let_others_follow()
+                    self.let_others_follow()
                 else:
                     self._judge_events(part.items, part, of, count)
                 cti = self.cti
@@ -256,7 +268,7 @@ class PushEntry:
         if not isinstance(items, EventBatch):
             yield from self._split(Numbered(items, rows.index, rows.seq))
             return
-        cti, time = items.cti, self._reader.door.time or rows.time or "ticks"
+        cti, time = items.cti, self.door.time or rows.time or "ticks"
         with_edges = list_events(items, time) if items.edge.any() else items
         yield from self._split(Numbered(with_edges, rows.index, rows.seq))
         if cti > MIN_TIME:
@@ -265,7 +277,7 @@ class PushEntry:
     def _split(self, rows: Numbered) -> Iterator[Numbered]:
         items, places, seq = rows
         count = len(items)
-        settings = None if self._queue is None else self._queue.settings
+        settings = None if self._bound is None else self._bound.settings
         most = count if settings is None else settings.max_rows
         if count <= most:
             yield rows
@@ -302,9 +314,9 @@ class PushEntry:
             return
         self._compare(int(batch.start.max()), of)
         rows = _PushedRows.of_part(batch, part)
-        ahead = None if self._guard is None else self._guard.rows_ahead(batch.start)
-        if ahead is not None and self._refuses_ahead:
-            for event, place in rows.select(ahead).list_events(self._reader.door.time):
+        ahead = None if self.guard is None else self.guard.rows_ahead(batch.start)
+        if ahead is not None and self.source.refuses_ahead:
+            for event, place in rows.select(ahead).list_events(self.door.time):
                 count.rejected.append(self._reject(place, event, of))
             rows, ahead = rows.select(~ahead), None
         if rows.seq is not None and len(rows.seq):
@@ -316,92 +328,195 @@ class PushEntry:
         if not len(rows.batch):
             return
         try:
-            verdicts = self._reader.take_rows(rows.batch, of, rows.seq, ahead)
+            verdicts = self.take_rows(rows.batch, of, rows.seq, ahead)
         except BaseException as error:
             raise self._fail(error) from error
         count.accepted += len(rows.batch) - len(verdicts.late)
         if (late := verdicts.late_rows(rows.batch)) is not None:
-            time, places = self._reader.door.time or "ticks", rows.places[verdicts.late].tolist()
-            count.late += late.list_events(self._reader.name, time, places=places)
+            time, places = self.door.time or "ticks", rows.places[verdicts.late].tolist()
+            count.late += late.list_events(self.name, time, places=places)
+
+    def take(
+        self, event: RowEvent | Cti, of: PushedInput, seq: int | None, ahead: bool
+    ) -> Lateness | None:
+        """Accept an event of an input; return how late it is, None if it is in time.
+
+        Its number is new. Raises the error of an event that the stream cannot have.
+        """
+        # this runs once for each row that is pushed
+        door, kind, sender = self.door, type(event), of.sender
+        time = find_time(event) if kind is EdgeEvent else event.start
+        if ahead:
+            of.ahead += 1
+        elif of.reached < time < MAX_TIME:  # the end of time is no place that an input has reached
+            of.reached = time
+        behind = 0 if ahead else self.door.high - time
+        # a log tells the input and the number of an item; an edge is closed by its own input alone
+        asked = self.guard is not None or self.tape is not None or self._log is not None
+        if asked or ahead or kind is EdgeEvent:
+            batch = self._judge_event(Sent(event, sender, seq, ahead))  # type: ignore[arg-type]
+        else:
+            self.sender = sender
+            batch = None if door.keep(event) else door.judge(event)  # type: ignore[arg-type]
+        late: Any = door.unreported
+        fate = late[-1][1] if late else None
+        if batch is not None or late:
+            self.give(batch)
+        if kind is not Cti:
+            of.count(None if fate is None else fate.reason, behind)
+        return fate
+
+    def take_rows(
+        self, rows: EventBatch, of: PushedInput, seq: Int64s | None, ahead: Bools | None
+    ) -> Verdicts:
+        """Accept complete rows of an input, whose numbers are new; return the verdicts on them."""
+        door = self.door
+        if (waiting := door.pack()) is not None:
+            self.give(waiting)
+        is_plain = ahead is None and of.sender is None and seq is None
+        item = rows if is_plain else SentRows(rows, of.sender, seq, ahead)
+        sent = self._note_sender(item)
+        noted = to_note(item, sent)
+        if self.tape is not None:
+            self.tape.batch(noted)
+        batch = sent.batch
+        verdicts = door.judge_columns(batch.start, batch.end, ahead=sent.ahead)
+        accepted = door.take_verdicts(batch, verdicts)
+        if self._log is not None:
+            self._log.batch(noted)
+        self.give(accepted)
+        of.count_rows(rows, verdicts, ahead)
+        return verdicts
 
     def _compare(self, time: int, of: PushedInput) -> None:
         """Compare a time of an input with the wall clock; the end of time shows nothing of it."""
         if time < MAX_TIME:
-            of.offset.note(time, self._reader.clock.now())
+            of.offset.note(time, self.clock.now())
 
     def _reject(self, place: int, event: RowEvent, of: PushedInput) -> Rejected:
-        assert self._guard is not None
+        assert self.guard is not None
         of.ahead += 1
         of.rejected += 1
-        most = describe_span(self._guard.ahead)
+        most = describe_span(self.guard.ahead)
         return Rejected(place, f"it starts more than {most} ahead of the wall clock", event)
 
     # The run --------------------------------------------------------------------------------------
 
     def _begin(self, rows: int) -> None:
         """Wait for room, raise if the run takes nothing more, and end the source's silence."""
-        if self._queue is not None:
-            self._queue.wait_for_room(rows)
+        if self._bound is not None:
+            self._bound.wait_for_room(rows)
         if not self.accepts:
             raise self.refuse()
-        self._reader.note_activity()
-        if self._reader.held is not None:
-            self._reader.held.hold()
+        self.note_activity()
+        if self.held is not None:
+            self.held.hold()
 
     def _fail(self, error: BaseException) -> ProcessEndedError:
         """End the run with an error of the stream; return the error for those who push."""
-        if not self._reader.ended:
-            self._reader.fail(error)
+        if not self.ended:
+            self.fail(error)
         if not isinstance(error, Exception):
             raise error  # Ctrl-C is for the thread that pushes
         return self.refuse()
-
-    def fail(self, error: BaseException) -> None:
-        """End the run: what pushes cannot go on."""
-        self._reader.fail_unlogged(error)
 
     def _check_taken(self) -> None:
         """Raise if the rows are in nobody's hands, inside the lock: stop() delivers what is taken.
 
         A run that has ended under the lock was stopped from inside, or did not wait any longer.
         """
-        if self._reader.run_end.ended and not self.is_logged:
+        if self.run_end.ended and self._log is None:
             raise self.refuse()
 
     def _check_failed(self) -> None:
         """Raise if the run has failed meanwhile, unless its log has the rows."""
-        if self._reader.run_end.error is not None and not self.is_logged:
+        if self.run_end.error is not None and self._log is None:
             raise self.refuse()
 
     def settle(self) -> None:
         """Wait until all accepted rows are durable, if the run has a log, and give them on."""
-        reader, tape = self._reader, self._reader.event_log
+        tape = self._log
         if tape is None:
             return
         try:
-            if reader.held is not None:
-                with reader.lock:
-                    reader.held.cut()
+            if self.held is not None:
+                with self.lock:
+                    self.held.cut()
             tape.flush()
         except Exception as error:
-            reader.fail_unlogged(error)
+            self.abort(error)
             raise self.refuse() from error
         # from here on the rows are in the log, whatever happens
         try:
-            if reader.held is not None:
-                with reader.lock:
-                    reader.held.release()
-            reader.on_safe()
+            if self.held is not None:
+                with self.lock:
+                    self.held.release()
+            self.on_safe()
         except Exception as error:
-            reader.fail_unlogged(error)
+            self.abort(error)
 
-    def complete(self) -> None:
+    def end(self) -> None:
         """End the source for good."""
-        reader = self._reader
-        with reader.lock:
+        with self.lock:
             if self.accepts:
-                reader.complete(finishes=True)
+                self.complete(finishes=True)
         self.settle()
+
+    # Replay and state -----------------------------------------------------------------------------
+
+    def replay(self, cursor: RecordedCursor, records: int) -> None:
+        """Read ``records`` of earlier runs; see ``Reader``."""
+        self.door.note_time(cursor.time)
+        super().replay(cursor, records)
+
+    def accept_all(self, items: Sequence[Any]) -> None:
+        """Accept records of a log again, each with its input and number."""
+        for item in items:
+            if not self.ended:
+                self.replay_pushed(item)
+
+    def replay_pushed(self, item: Any) -> None:
+        """Accept an item of a log again; its error ends the stream."""
+        if isinstance(item, OutsideCti):
+            self.accept(item)
+            return
+        try:
+            if isinstance(item, EventBatch | SentRows):
+                self._replay_rows(item if isinstance(item, SentRows) else SentRows(item))
+            else:
+                self._replay_event(item if isinstance(item, Sent) else Sent(item))
+        except Exception as error:
+            self.fail(error)
+
+    def _replay_event(self, sent: Sent) -> None:
+        of = self.inputs[sent.input or OWN]
+        if sent.seq is not None and not isinstance(sent.event, Cti):
+            of.judge_number(sent.seq, sent.event, ahead=sent.ahead)
+        self.take(sent.event, of, sent.seq, sent.ahead)
+
+    def _replay_rows(self, sent: SentRows) -> None:
+        of, batch = self.inputs[sent.input or OWN], sent.batch
+        if not len(batch):
+            return
+        if sent.seq is not None:
+            of.judge_numbers(np.asarray(sent.seq, np.int64), batch.start, sent.ahead)
+        self.take_rows(batch.replace(cti=MIN_TIME), of, sent.seq, sent.ahead)
+
+    def note_time(self, form: TimeForm | None) -> None:
+        """Note the form of the times of rows that come as columns, unless it is known."""
+        self.door.note_time(form)
+        for tape in (self.tape, self._log):
+            if tape is not None and tape.facts.time is None:
+                tape.facts.time = form
+
+    def save(self) -> dict[str, Any]:
+        """Return the state as plain values, that of the inputs included."""
+        return super().save() | {"inputs": self.inputs.save()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Resume from the result of ``save``."""
+        super().load(state)
+        self.inputs.load(state["inputs"])
 
 
 class _PushedRows(NamedTuple):
@@ -428,3 +543,10 @@ class _PushedRows(NamedTuple):
 
 def _with_index(late: LateEvent, index: int) -> LateEvent:
     return LateEvent(late.event, late.source, late.reason, late.cti, late.by, index)
+
+
+def find_time(event: RowEvent | Cti) -> int:
+    """Return the time that an event shows of its input: of an end edge its end, else its start."""
+    if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
+        return event.end
+    return event.start

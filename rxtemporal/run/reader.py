@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from reactivex import abc
@@ -14,11 +14,10 @@ from rxtemporal.ingress.lateness import NO_CTI
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.positions import Position
 from rxtemporal.ingress.source import Cursor, StreamSource, check_items
-from rxtemporal.run.hand_off import BoundedQueue, Producer, StreamLock
-from rxtemporal.run.held_rows import Acknowledger, HeldRows
-from rxtemporal.run.input_stream import Followers, StreamState
+from rxtemporal.run.hand_off import BoundedQueue, StreamLock
+from rxtemporal.run.held_rows import HeldRows
+from rxtemporal.run.input_stream import Followers, InputStream, StreamState
 from rxtemporal.run.late import LateEvents
-from rxtemporal.run.pushed_stream import PushedStream
 from rxtemporal.run.run_end import RunEnd
 from rxtemporal.storage.event_log.cursors import RecordedCursor
 from rxtemporal.storage.event_log.log import Tape
@@ -26,11 +25,11 @@ from rxtemporal.storage.event_log.log import Tape
 _END = object()
 
 
-class Reader(PushedStream):
-    """Reader of one source of a run: takes items from its cursor, or is the source's observer.
+class Reader(InputStream):
+    """Reader of one source of a run: takes items from its cursor, and can be saved.
 
-    ``peek``, the methods that read and the three of the observer take the lock; callers of the
-    others hold it.
+    ``peek``, the methods that read, ``wake`` and ``abort`` take the lock; callers of the others
+    hold it.
     """
 
     def __init__(
@@ -44,8 +43,12 @@ class Reader(PushedStream):
         run_end: RunEnd,
         queue: BoundedQueue | None = None,
     ) -> None:
-        super().__init__(source, packer, late, flow, lock, run_end, queue)
+        super().__init__(source, packer, late, flow, queue)
+        self.lock = lock
+        self.run_end = run_end
         self.meter = meter
+        # rows that are not durable yet, of a stream with verdicts
+        self.held: HeldRows | None = None
         # the position of a source that pushes numbered pieces
         self.position = Position()
         # how many records of the source earlier runs have accepted
@@ -57,6 +60,11 @@ class Reader(PushedStream):
         # called, outside of any batch, when pushed events are on disk
         self.on_safe: Callable[[], object] = lambda: None
         self._saved_position: Any = None
+
+    @property
+    def event_log(self) -> Tape | None:
+        """The tape on which accepted items are noted for the event log."""
+        return self._log
 
     @property
     def saved_position(self) -> Any:
@@ -81,8 +89,6 @@ class Reader(PushedStream):
         """
         self._log = tape
         self.replayed += records
-        if self.source.has_verdicts and self.queue is None:
-            self._entry = self.held = HeldRows(self._entry, self.door, tape)
         # such a source takes the request for the next event as the acknowledgement of this one
         tape.prompt = self.pulls and not self.source.bounded
 
@@ -96,7 +102,6 @@ class Reader(PushedStream):
         self._use(source.open(position))
         if self._log is not None:
             self._cursor.read_in_step()
-        self._plain = not self.is_recorded and not self._watched and self.guard is None
         # a new subject may have judged by a lower CTI than a saved one
         if source.judged and source.settings is None and self.door.cti == NO_CTI:
             self.door.trust_events()
@@ -116,26 +121,9 @@ class Reader(PushedStream):
         """True if the end of the source ends the time of the stream."""
         return self._cursor.completes
 
-    def connect(self, entry: Any = None) -> abc.DisposableBase:
-        """Subscribe to a source that pushes; one that gives verdicts pushes into ``entry``."""
-        if entry is not None:
-            return self._cursor.connect(entry)
-        if self.queue is not None and self.queue.settings is not None:
-            producer = Producer(self.queue, self, self.door, self._refuse_unlogged)
-            self._accept_later = producer.on_next
-        if self._log is None:
-            return self._cursor.connect(self)
-        if self.front is not None:
-            self.front.restore()
-        acknowledger = Acknowledger(
-            self,
-            self._log,
-            self.fail_unlogged,
-            self.on_safe,
-            self.run_end,
-            self.source.subject,
-        )
-        return acknowledger.subscribe(self._cursor.connect)
+    def connect(self) -> abc.DisposableBase:
+        """Subscribe to a source that pushes."""
+        return self._cursor.connect(self)  # type: ignore[arg-type]
 
     def close(self) -> None:
         """Release the source, once."""
@@ -150,8 +138,6 @@ class Reader(PushedStream):
         if self.state is StreamState.IDLE:
             self.state = StreamState.READING  # the log ends here, but the stream may continue
         self._use(cursor)
-        if self.source.has_verdicts:
-            self.door.note_time(cursor.time)
         while records and not self.ended:
             records = self.read_records(records)
         self.cursor, self._saved_position, self.guard = None, position, guard
@@ -159,6 +145,28 @@ class Reader(PushedStream):
     def set_idle(self) -> None:
         """Make the stream idle: it follows the others from now on."""
         self.state = StreamState.IDLE
+
+    def note_activity(self) -> None:
+        """Note that the source has sent something: it is neither silent nor idle."""
+        if self.state is StreamState.IDLE:
+            self.state = StreamState.READING
+        if self.source.lively is not None:
+            self.flow.note_activity(self)
+
+    def wake(self) -> bool:
+        """Let rejected rows into the query, with an empty batch; return False after the end."""
+        with self.lock:
+            if self.state is StreamState.ENDED:
+                return False
+            nothing = EventBatch.empty(self.door.payloads.frame([]).schema, self.door.sent)
+            self._entry.on_next(nothing)
+            return True
+
+    def abort(self, error: BaseException) -> None:
+        """Fail the stream, unless it has ended; the door may have changed already."""
+        with self.lock:
+            if not self.ended:
+                self.fail(error)
 
     # Reading --------------------------------------------------------------------------------------
 
@@ -176,15 +184,6 @@ class Reader(PushedStream):
         cursor.allowed = records
         self.read(until)
         return cursor.allowed
-
-    def accept_all(self, items: Sequence[Any]) -> None:
-        """Accept a run of items, many events at once, or each with its sender in a replay."""
-        if not self.source.has_verdicts:
-            super().accept_all(items)
-            return
-        for item in items:
-            if not self.ended:
-                self.replay_pushed(item)
 
     def answer_promptly(self) -> None:
         """Answer every CTI at once, however many events are already available."""
@@ -234,10 +233,7 @@ class Reader(PushedStream):
                 return
             if (form := cursor.time_form) is not None:
                 self.door.note_time(form)
-            if len(items) == 1 and not self.source.has_verdicts:
-                self.accept(items[0])
-            else:
-                self.accept_all(items)
+            self.accept_all(items)
             self._saved_position = cursor.position
             self.batches += self.waits  # the run may be saved now, or stopped
             if self.flow.active and self.state is not StreamState.ENDED:
@@ -266,7 +262,6 @@ class Reader(PushedStream):
             "late": self._late.save(),
             "meter": [self.meter.rows_out, self.meter.cti],
             "ahead": self.ahead,
-            "inputs": self.inputs.save(),
             "front": None if self.front is None else self.front.save(),
         }
 
@@ -276,8 +271,6 @@ class Reader(PushedStream):
         self._late.load(state["late"])
         self.meter.rows_out, self.meter.cti = state["meter"]
         self.ahead = state["ahead"]
-        if self.source.has_verdicts:
-            self.inputs.load(state["inputs"])
         self.place, self.state = state["place"], StreamState(state["state"])
         self._saved_position = state["position"]
         self.position.reached = state["position"] if self.source.positioned else None

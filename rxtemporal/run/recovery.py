@@ -102,8 +102,8 @@ def replay_log(
 def refuse_pushes(readers: Sequence[Reader]) -> None:
     """Raise for each push into a stream of these that completed in an earlier run."""
     for reader in readers:
-        if reader.ended and reader.source.has_verdicts:
-            entry: Any = PushEntry(reader)
+        if reader.ended and isinstance(reader, PushEntry):
+            entry: Any = reader
             reader.source.open().connect(entry)
         elif reader.ended:
             _refuse_subject(reader)

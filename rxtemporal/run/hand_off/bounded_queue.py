@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.errors import RxTemporalError
@@ -32,19 +32,6 @@ class BatchObserver(Protocol):
 
     def on_completed(self) -> None:
         """End the source."""
-
-
-class PushReader(Protocol):
-    """Reader of a source that pushes."""
-
-    def accept_pushed(self, item: Any) -> None:
-        """Accept an item for which there is room."""
-
-    def on_error(self, error: Exception) -> None:
-        """Fail the source."""
-
-    def fail_unlogged(self, error: BaseException) -> None:
-        """Fail the source: some of its events may not have been kept."""
 
 
 class BoundedQueue:
@@ -78,25 +65,23 @@ class BoundedQueue:
         self._buffer = SpillBuffer(settings)
         self._completed = False
         self._packer: Packer | None = None
-        self._reader: PushReader | None = None
+        self._abort: Callable[[BaseException], None] = gate.run_end.end
         # events of a subject in front of the door
         self.inbox: Inbox | None = None
         # with how many waiting rows a CTI makes a batch, and with how many there is one without
         self._least, self._most = 1, MOST_ROWS
         gate.flushes.append(self._flush)
 
-    def connect(self, reader: PushReader, packer: Packer) -> None:
-        """Share the bound with the packer of a source that pushes into ``reader``."""
+    def connect(self, packer: Packer, abort: Callable[[BaseException], None]) -> None:
+        """Share the bound with the packer of a source that pushes; ``abort`` fails its stream."""
         assert self.settings is not None
-        self._reader, self._packer = reader, packer
+        self._packer, self._abort = packer, abort
         share = self._buffer.file_rows if self.spills else self.settings.max_rows
         self._most = min(MOST_ROWS, max(1, share))
         self._least = min(packer.least, self._most)
         self._set_bounds(packer)
 
-    def add_inbox(
-        self, wait_for_room: Callable[[], object], fail: Callable[[BaseException], None]
-    ) -> None:
+    def add_inbox(self, wait_for_room: Callable[[], object]) -> None:
         """Let events of a subject wait in front of the door, if there is room for more than a few.
 
         ``wait_for_room`` is called when there is none for another event.
@@ -104,7 +89,7 @@ class BoundedQueue:
         # a row may linger from when it comes, so that is to be known
         may_wait = self._least == 1 and not self._linger and not self.gate.is_served
         if may_wait and self._most_events >= LEAST_EVENTS:
-            self.inbox = Inbox(self.gate, self._most_events, wait_for_room, fail)
+            self.inbox = Inbox(self.gate, self._most_events, wait_for_room, self._abort)
 
     @property
     def _most_events(self) -> int:
@@ -233,13 +218,13 @@ class BoundedQueue:
         """Put the events in front of the door, and the rows in the packer, at the end."""
         if self.inbox is not None:
             self.inbox.collect()
-        if self._packer is None or self._reader is None:
+        if self._packer is None:
             return
         self._packer.set_bounds(self._least)
         try:
             batch = self._packer.due()
         except Exception as error:
-            self._reader.on_error(error)
+            self._abort(error)
             return
         if batch is not None:
             self._put(batch)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from rxtemporal.ingress.settings import HandOff
+from rxtemporal.reactive.inbox import Inbox
 from rxtemporal.run.hand_off.bounded_queue import BatchObserver, BoundedQueue
 from rxtemporal.run.hand_off.gate import Gate, State, StreamLock
 from rxtemporal.run.run_end import RunEnd
@@ -36,6 +37,19 @@ class Consumer:
         queue = BoundedQueue(self.gate, lock, entry, settings)
         self._queues.append(queue)
         return queue
+
+    def fetch_waiting(self) -> None:
+        """Judge the events that wait in front of doors; takes the gate."""
+        for inbox in self._inboxes():
+            inbox.fetch()
+
+    def close_inboxes(self) -> None:
+        """Judge the events that wait in front of doors, and from now on each at once."""
+        for inbox in self._inboxes():
+            inbox.close()
+
+    def _inboxes(self) -> list[Inbox]:
+        return [queue.inbox for queue in self._queues if queue.inbox is not None]
 
     def start(self, on_error: Callable[[Any], None]) -> None:
         """Start the thread; ``on_error`` gets the errors that an observer raises."""

@@ -12,30 +12,30 @@ from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ProcessEndedError, RxTemporalError
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.source import Sent, SentRows
-from rxtemporal.run.hand_off.bounded_queue import BoundedQueue, PushReader
+from rxtemporal.run.hand_off.bounded_queue import BoundedQueue
 from rxtemporal.run.hand_off.gate import State
 
 
 class Producer:
     """Way of a source into its reader that waits until there is room in the queue.
 
-    ``refuse`` is called for each item that is pushed after the end; it may raise.
+    ``accept`` takes an item for which there is room; ``refuse`` is called for each item that is
+    pushed after the end, and may raise.
     """
 
     def __init__(
         self,
         queue: BoundedQueue,
-        reader: PushReader,
         packer: Packer,
+        accept: Callable[[Any], None],
         refuse: Callable[[], None],
     ) -> None:
         assert queue.settings is not None
-        queue.connect(reader, packer)
-        queue.add_inbox(self._wait_in_front, reader.fail_unlogged)
+        queue.add_inbox(self._wait_in_front)
         self._gate = queue.gate
         self._queue = queue
         self._max_rows = queue.settings.max_rows
-        self._reader = reader
+        self._accept = accept
         self._door = packer
         self._refuse = refuse
 
@@ -59,7 +59,7 @@ class Producer:
             if gate.state is not State.OPEN or not gate.run_end.accepts:
                 self._refuse()
                 return
-            self._reader.accept_pushed(item)
+            self._accept(item)
 
     def _wait_in_front(self) -> None:
         """Wait for room for an event that will wait in front of the door."""
