@@ -118,15 +118,6 @@ from .ingress.lateness import (
 from .ingress.pushed_inputs import (
     PushStats as PushStats,
 )
-from .ingress.rejected import (
-    Extra as Extra,
-)
-from .ingress.rejected import (
-    Rejected as Rejected,
-)
-from .ingress.rejected import (
-    Rejects as Rejects,
-)
 from .ingress.settings import (
     INCREASING_START_TIME as INCREASING_START_TIME,
 )
@@ -165,6 +156,15 @@ from .ingress.source import (
 )
 from .ingress.source import (
     Source as Source,
+)
+from .ingress.verdict import (
+    Extra as Extra,
+)
+from .ingress.verdict import (
+    Rejected as Rejected,
+)
+from .ingress.verdict import (
+    Rejects as Rejects,
 )
 from .ingress.verdict import Verdict as Verdict
 from .query import adapters as adapters

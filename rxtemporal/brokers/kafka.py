@@ -18,7 +18,6 @@ from rxtemporal.core.time_forms import TimeForm, Unit
 from rxtemporal.errors import ArgumentError, EventError, explain_calls
 from rxtemporal.ingress.input_state import SourceStats
 from rxtemporal.ingress.pushed_inputs import check_name
-from rxtemporal.ingress.rejected import Extra, Rejected, Rejects, choose
 from rxtemporal.ingress.row_reader import RowReader
 from rxtemporal.ingress.settings import (
     AdvanceTime,
@@ -28,6 +27,7 @@ from rxtemporal.ingress.settings import (
     read_advance_time,
 )
 from rxtemporal.ingress.source import StreamSource
+from rxtemporal.ingress.verdict import Extra, Rejected, Rejects, choose
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.streamable import Streamable
 

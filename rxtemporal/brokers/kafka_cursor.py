@@ -19,9 +19,9 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import CheckpointError, SourceError
 from rxtemporal.ingress.input_state import SourceStats
-from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.source import Cursor
 from rxtemporal.ingress.stream_time import StreamTime
+from rxtemporal.ingress.verdict import Rejected
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

@@ -16,9 +16,9 @@ from rxtemporal.core.ticks import to_datetime
 from rxtemporal.core.time_forms import Unit
 from rxtemporal.errors import SchemaError
 from rxtemporal.ingress.encoded_rows import convert_texts, decode_objects
-from rxtemporal.ingress.rejected import Extra, Rejected, Rejects
 from rxtemporal.ingress.row_reader import RowReader
 from rxtemporal.ingress.stream_time import StreamTime
+from rxtemporal.ingress.verdict import Extra, Rejected, Rejects
 from rxtemporal.query.batches import pack_rows
 
 if TYPE_CHECKING:

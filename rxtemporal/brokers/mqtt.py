@@ -14,8 +14,8 @@ from rxtemporal.brokers.mqtt_feed import MqttFeed
 from rxtemporal.brokers.mqtt_settings import MqttSettings
 from rxtemporal.core.spans import Span
 from rxtemporal.errors import ArgumentError, explain_calls
-from rxtemporal.ingress.positions import Subscription
 from rxtemporal.ingress.settings import AdvanceTimePolicy
+from rxtemporal.ingress.source import Subscription
 from rxtemporal.query.push_source import PushSource
 from rxtemporal.query.streamable import Streamable
 

@@ -17,8 +17,7 @@ from rxtemporal.core.safe_text import describe_failure
 from rxtemporal.errors import ProcessEndedError
 from rxtemporal.ingress.encoded_rows import JsonMessages, MessageReader
 from rxtemporal.ingress.pushed_inputs import MOST_INPUTS
-from rxtemporal.ingress.rejected import Rejected
-from rxtemporal.ingress.verdict import Verdict
+from rxtemporal.ingress.verdict import Rejected, Verdict
 from rxtemporal.query.push_source import PushSource
 
 _log = get_logger(__name__)

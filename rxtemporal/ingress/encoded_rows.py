@@ -17,7 +17,7 @@ import polars as pl
 
 from rxtemporal.core.safe_text import brief, describe_error, type_name
 from rxtemporal.errors import ArgumentError, BindingError
-from rxtemporal.ingress.rejected import ReadRows, Rejected
+from rxtemporal.ingress.verdict import ReadRows, Rejected
 
 # dicts, the place of each, and the texts that are no objects
 Objects: TypeAlias = tuple[list[Any], Sequence[int], list[Rejected]]

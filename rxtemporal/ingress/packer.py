@@ -25,10 +25,9 @@ from rxtemporal.core.schema import refuse_lists, to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import EventError, annotate
-from rxtemporal.ingress.batch_verdicts import LateRows, Verdicts
+from rxtemporal.ingress.batch_verdicts import EventRun, JudgedRun, LateRows, Verdicts, kept_payloads
 from rxtemporal.ingress.clock_guard import ClockGuard
 from rxtemporal.ingress.door import Door
-from rxtemporal.ingress.event_run import EventRun, JudgedRun, kept_payloads
 from rxtemporal.ingress.lateness import Lateness
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.ingress.source import StreamSource

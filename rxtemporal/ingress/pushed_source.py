@@ -13,7 +13,6 @@ from rxtemporal.core.spans import SECOND, Span, span
 from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.input_state import SourceStats
-from rxtemporal.ingress.rejected import Rejects
 from rxtemporal.ingress.settings import (
     AdvanceTimeGenerationSettings,
     AdvanceTimePolicy,
@@ -24,6 +23,7 @@ from rxtemporal.ingress.settings import (
     check_ahead,
 )
 from rxtemporal.ingress.source import Cursor, StreamSource
+from rxtemporal.ingress.verdict import Rejects
 
 Attach = Callable[[Any], abc.DisposableBase]
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import polars as pl
+from reactivex import abc
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.event_columns import make_point
@@ -33,9 +34,8 @@ from rxtemporal.core.schema import SCALAR_FIELD, to_fields
 from rxtemporal.core.spans import SECOND
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.core.time_forms import Unit, check_unit, find_time_form, find_unit_form
-from rxtemporal.errors import ArgumentError, EventError
+from rxtemporal.errors import ArgumentError, EventError, SchemaError
 from rxtemporal.ingress.encoded_rows import ArrowIpc, JsonLines, JsonMessages
-from rxtemporal.ingress.rejected import Extra, ReadRows, Rejected
 from rxtemporal.ingress.row_columns import (
     NO_SEQ,
     FrameReader,
@@ -50,6 +50,7 @@ from rxtemporal.ingress.row_columns import (
     read_seqs,
 )
 from rxtemporal.ingress.stream_time import StreamTime
+from rxtemporal.ingress.verdict import Extra, ReadRows, Rejected
 
 T = TypeVar("T")
 
@@ -495,3 +496,60 @@ def _check_names(start: str, end: str | None, seq: str | None, shape: EventShape
             + ("without end=" if end is not None else "with end=, which is missing")
             + ". Hint: a point has no end; an interval and an edge have one."
         )
+
+
+_EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti, EventBatch})
+
+
+class RowObserver(abc.ObserverBase[Any]):
+    """Observer that passes rows on as events, and lists and frames of them as batches.
+
+    Events, CTIs and batches pass as they are. A row that cannot be read fails the stream.
+    """
+
+    def __init__(self, observer: abc.ObserverBase[Any], rows: RowReader) -> None:
+        self._observer, self._rows = observer, rows
+        self._push, self._read_one = observer.on_next, rows.read_one
+
+    def on_next(self, value: Any) -> None:
+        """Pass an item on."""
+        kind = type(value)
+        if kind in _EVENTS:
+            self._push(value)
+        elif kind is dict:
+            event, _ = self._read_one(value)
+            if type(event) is Rejected:
+                self._refuse(event, 1)
+            else:
+                self._push(event)
+        else:
+            self._push_many(value)
+
+    def _push_many(self, value: Any) -> None:
+        read = self._rows.read(value)
+        if read.rejected:
+            self._refuse(read.rejected[0], read.rows)
+            return
+        items = read.items
+        if isinstance(items, EventBatch):
+            items.time = read.time
+            items = [items] if len(items) else []  # type: ignore[list-item]
+        for item in items:
+            self._push(item)
+
+    def _refuse(self, rejected: Rejected, rows: int) -> None:
+        count = "an item" if rows == 1 else f"row {rejected.index} of {rows}"
+        self.on_error(
+            SchemaError(
+                f"{count} of stream {self._rows.name!r} cannot be read: {rejected.reason}. "
+                "Hint: rxt.PushSource accepts the other rows, and gives a verdict on each."
+            )
+        )
+
+    def on_error(self, error: Exception) -> None:
+        """Fail the stream."""
+        self._observer.on_error(error)
+
+    def on_completed(self) -> None:
+        """End the stream."""
+        self._observer.on_completed()

@@ -14,8 +14,8 @@ from rxtemporal.core.safe_text import encodable, json_text
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import SchemaError
-from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.settings import AdvanceTimeSettings
+from rxtemporal.ingress.verdict import Rejected
 
 
 class SideSource:

@@ -413,7 +413,7 @@ class _ObservableCursor(Cursor):
 
     def connect(self, observer: abc.ObserverBase[Any]) -> abc.DisposableBase:
         if self._rows is not None:
-            from rxtemporal.ingress.row_observer import RowObserver
+            from rxtemporal.ingress.row_reader import RowObserver
 
             rows = self._rows if self.times is None else self._rows.join(self.times)
             observer = RowObserver(observer, rows)

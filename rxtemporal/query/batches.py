@@ -15,8 +15,8 @@ from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.ticks import MIN_TIME, TimeLike, time_ticks
 from rxtemporal.core.time_forms import Unit
 from rxtemporal.errors import ArgumentError
-from rxtemporal.ingress.rejected import Extra, Rejected, choose
 from rxtemporal.ingress.row_reader import RowReader
+from rxtemporal.ingress.verdict import Extra, Rejected, choose
 
 
 def make_batch(

@@ -19,10 +19,9 @@ from rxtemporal.core.safe_text import brief
 from rxtemporal.core.ticks import TimeLike
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.pushed_inputs import OWN, check_input
-from rxtemporal.ingress.rejected import ReadRows, Rejected
 from rxtemporal.ingress.side_source import RejectSource
 from rxtemporal.ingress.source import StreamSource
-from rxtemporal.ingress.verdict import Verdict
+from rxtemporal.ingress.verdict import ReadRows, Rejected, Verdict
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.reactive.subjects import TransformSubject

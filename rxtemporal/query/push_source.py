@@ -34,7 +34,6 @@ from rxtemporal.ingress.pushed_inputs import (
     check_name,
 )
 from rxtemporal.ingress.pushed_source import PushedSource, make_push_settings
-from rxtemporal.ingress.rejected import Extra, ReadRows, Rejected, Rejects, choose
 from rxtemporal.ingress.row_reader import RowReader
 from rxtemporal.ingress.settings import (
     AdvanceTimePolicy,
@@ -43,7 +42,7 @@ from rxtemporal.ingress.settings import (
     Liveliness,
     WhenAhead,
 )
-from rxtemporal.ingress.verdict import Verdict
+from rxtemporal.ingress.verdict import Extra, ReadRows, Rejected, Rejects, Verdict, choose
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.async_pushes import AsyncPushes
 from rxtemporal.query.push_input import (

@@ -15,17 +15,15 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.engine.driver import Entry
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.packer import make_packer
-from rxtemporal.ingress.positions import Subscription
 from rxtemporal.ingress.side_source import LateSource, RejectSource, SideSource
-from rxtemporal.ingress.source import StreamSource
+from rxtemporal.ingress.source import StreamSource, Subscription
 from rxtemporal.ingress.stream_time import StreamTime
 from rxtemporal.operators.plan import Node, list_nodes, refuse_two_forms
 from rxtemporal.operators.wiring import Shape, Wiring
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.run.hand_off import Consumer, StreamLock
 from rxtemporal.run.late import LateEvents, LateFeed, RejectedRows
-from rxtemporal.run.ordering import accept_next, group_recordings
-from rxtemporal.run.pace import make_pacer
+from rxtemporal.run.ordering import accept_next, group_recordings, make_pacer
 from rxtemporal.run.push_entry import PushEntry
 from rxtemporal.run.pushed_stream import PushedStream
 from rxtemporal.run.reader import Reader

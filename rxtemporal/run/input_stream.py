@@ -11,9 +11,8 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EdgeEvent, Event
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import annotate
-from rxtemporal.ingress.batch_verdicts import classify_rows
+from rxtemporal.ingress.batch_verdicts import EventRun, classify_rows
 from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
-from rxtemporal.ingress.event_run import EventRun
 from rxtemporal.ingress.packer import RUN_LEAST, Packer
 from rxtemporal.ingress.source import Front, OutsideCti, Sent, SentRows, StreamSource
 from rxtemporal.reactive.clock import Clock

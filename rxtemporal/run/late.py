@@ -18,8 +18,8 @@ from rxtemporal.engine.driver import Entry
 from rxtemporal.ingress.batch_verdicts import LateRows
 from rxtemporal.ingress.lateness import LateEvent, Lateness
 from rxtemporal.ingress.packer import Late, Packer
-from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.side_source import LATE_FIELDS, LateSource, RejectSource
+from rxtemporal.ingress.verdict import Rejected
 from rxtemporal.reactive.subjects import TransformSubject
 from rxtemporal.reactive.synchronize import synchronize
 

@@ -50,12 +50,11 @@ from rxtemporal.ingress.pushed_inputs import (
     PushedInputs,
     Seen,
 )
-from rxtemporal.ingress.rejected import ReadRows, Rejected
 from rxtemporal.ingress.row_columns import NO_SEQ
 from rxtemporal.ingress.source import OutsideCti, Sent, SentRows
 from rxtemporal.ingress.stream_time import StreamTime
 from rxtemporal.ingress.unpacker import list_events
-from rxtemporal.ingress.verdict import Verdict, make_accepted
+from rxtemporal.ingress.verdict import ReadRows, Rejected, Verdict, make_accepted
 from rxtemporal.run.hand_off import BoundedQueue
 from rxtemporal.run.held_rows import HeldRows
 from rxtemporal.run.input_stream import StreamState, to_note

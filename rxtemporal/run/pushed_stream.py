@@ -8,7 +8,7 @@ from typing import Any
 from reactivex import abc
 
 from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
-from rxtemporal.ingress.event_run import EventRun
+from rxtemporal.ingress.batch_verdicts import EventRun
 from rxtemporal.reactive.inbox import Inbox
 from rxtemporal.reactive.subscriber import HandOffObserver
 from rxtemporal.run.hand_off import Producer

@@ -12,8 +12,7 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.stage import Meter
 from rxtemporal.ingress.lateness import NO_CTI
 from rxtemporal.ingress.packer import Packer
-from rxtemporal.ingress.positions import Position
-from rxtemporal.ingress.source import Cursor, StreamSource, check_items
+from rxtemporal.ingress.source import Cursor, Position, StreamSource, check_items
 from rxtemporal.run.hand_off import BoundedQueue, StreamLock
 from rxtemporal.run.held_rows import HeldRows
 from rxtemporal.run.input_stream import Followers, InputStream, StreamState

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.safe_text import json_text
-from rxtemporal.ingress.rejected import Rejected
+from rxtemporal.ingress.verdict import Rejected
 from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.settings import Limits
 

@@ -20,10 +20,9 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND, Time, ti
 from rxtemporal.errors import ArgumentError, EventError, SchemaError
 from rxtemporal.ingress.encoded_rows import convert_texts, has_texts
 from rxtemporal.ingress.pushed_inputs import MOST_INPUTS, OWN
-from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.row_columns import plain_time
 from rxtemporal.ingress.settings import WhenFull
-from rxtemporal.ingress.verdict import Verdict
+from rxtemporal.ingress.verdict import Rejected, Verdict
 from rxtemporal.query.push_source import PushSource
 from rxtemporal.serve.bodies import DisconnectError, Head, read_body, read_head
 from rxtemporal.serve.body_rows import (

@@ -18,8 +18,8 @@ from rxtemporal.core.ticks import TICKS_PER_SECOND
 from rxtemporal.core.time_forms import check_unit
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.pushed_source import PushedSource
-from rxtemporal.ingress.rejected import Rejects
 from rxtemporal.ingress.side_source import SideSource
+from rxtemporal.ingress.verdict import Rejects
 from rxtemporal.operators.plan import list_nodes
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.query.push_source import PushSource

@@ -19,7 +19,7 @@ from rxtemporal.engine.kernels.door_rules import (
     ROW,
     admit_start,
 )
-from rxtemporal.ingress.event_run import EventRun
+from rxtemporal.ingress.batch_verdicts import EventRun
 from rxtemporal.reactive.subjects.batches import judge_run
 
 TIMES = st.integers(0, 20)

@@ -20,9 +20,8 @@ from rxtemporal import AdvanceTimePolicy, EventBatch
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import EventError
-from rxtemporal.ingress.batch_verdicts import REASONS, LateRows
+from rxtemporal.ingress.batch_verdicts import REASONS, EventRun, LateRows
 from rxtemporal.ingress.door import Door
-from rxtemporal.ingress.event_run import EventRun
 from rxtemporal.ingress.lateness import Lateness
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.packer import Packer

@@ -18,8 +18,8 @@ from rxtemporal import Cti, EdgeEvent, EventBatch, PointEvent
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.engine.codec import dumps
 from rxtemporal.ingress.packer import Packer
-from rxtemporal.ingress.rejected import Rejected
 from rxtemporal.ingress.row_reader import COLUMN_ROWS, RowReader
+from rxtemporal.ingress.verdict import Rejected
 
 SCHEMA = {"device": pl.String, "temp": pl.Float64}
 GOOD = {"time": 5, "device": "a", "temp": 20.5}

@@ -17,8 +17,8 @@ import pytest
 from rxtemporal import Cti, EdgeEvent, EventBatch, EventShape, IntervalEvent, PointEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, ticks
 from rxtemporal.errors import ArgumentError
-from rxtemporal.ingress.rejected import Extra, Rejected, Rejects, choose
 from rxtemporal.ingress.row_reader import COLUMN_ROWS, RowReader
+from rxtemporal.ingress.verdict import Extra, Rejected, Rejects, choose
 
 SCHEMA = pl.Schema({"device": pl.String, "temp": pl.Float64})
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

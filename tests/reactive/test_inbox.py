@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import rxtemporal as rxt
 from rxtemporal import AdvanceTimePolicy, Cti, PointEvent
-from rxtemporal.ingress.event_run import EventRun
+from rxtemporal.ingress.batch_verdicts import EventRun
 from rxtemporal.reactive import inbox as inbox_module
 from rxtemporal.reactive.inbox import Inbox
 from rxtemporal.reactive.subjects import alternate

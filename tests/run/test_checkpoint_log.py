@@ -24,7 +24,7 @@ from statements import PowerError, Write, full_disk, is_checkpoint, watch_file
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventShape, PointEvent
 from rxtemporal.errors import ArgumentError, CheckpointError, SpoolError
-from rxtemporal.ingress.positions import PositionedSource, Subscription
+from rxtemporal.ingress.source import PositionedSource, Subscription
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.run.hand_off import Consumer

@@ -21,8 +21,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.ingress.encoded_rows import JsonMessages
-from rxtemporal.ingress.rejected import Rejected
-from rxtemporal.ingress.verdict import Verdict
+from rxtemporal.ingress.verdict import Rejected, Verdict
 from rxtemporal.serve import Settings, app, settings
 from rxtemporal.serve.event_streams import find_position
 from rxtemporal.serve.responses import RequestError

@@ -17,9 +17,8 @@ from rxtemporal.reactive.subjects.transform import TransformSubject
 
 if TYPE_CHECKING:
     from rxtemporal.core.batch import Bools, EventBatch
-    from rxtemporal.ingress.batch_verdicts import Rules, State, Verdicts
-    from rxtemporal.ingress.event_run import EventRun
-    from rxtemporal.reactive.subjects.rows import SubjectRows
+    from rxtemporal.ingress.batch_verdicts import EventRun, Rules, State, Verdicts
+    from rxtemporal.reactive.subjects.inputs import SubjectRows
 
 
 @cache

@@ -19,8 +19,12 @@ from rxtemporal.core.turns import take_turn
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.reactive.inbox import Inbox
 from rxtemporal.reactive.subjects.base import CtiSubject
-from rxtemporal.reactive.subjects.inputs import SourceState, SubjectStats, group_by_source
-from rxtemporal.reactive.subjects.rows import SubjectRows
+from rxtemporal.reactive.subjects.inputs import (
+    SourceState,
+    SubjectRows,
+    SubjectStats,
+    group_by_source,
+)
 from rxtemporal.reactive.subscriber import (
     HandOffObserver,
     OnCompleted,

@@ -15,11 +15,10 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.engine.kernels.door import measure_rows
 from rxtemporal.engine.kernels.door_rules import CTI
 from rxtemporal.errors import EventError
-from rxtemporal.ingress.batch_verdicts import Rules, State, Verdicts, judge_rows
-from rxtemporal.ingress.event_run import EventRun
+from rxtemporal.ingress.batch_verdicts import EventRun, Rules, State, Verdicts, judge_rows
 from rxtemporal.ingress.lateness import NO_CTI, LateReason
 from rxtemporal.ingress.unpacker import list_events
-from rxtemporal.reactive.subjects.rows import SubjectRows
+from rxtemporal.reactive.subjects.inputs import SubjectRows
 
 
 def read_batch(batch: EventBatch, shape: EventShape) -> list[Any]:

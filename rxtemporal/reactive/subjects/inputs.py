@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from rxtemporal.core.events import Cti, EdgeEvent, IntervalEvent, PointEvent
 from rxtemporal.core.log import get_logger
@@ -16,6 +16,9 @@ from rxtemporal.errors import BindingError
 from rxtemporal.ingress.input_state import InputState, SourceStats
 from rxtemporal.ingress.lateness import Opened
 from rxtemporal.ingress.open_rows import OpenRows
+
+if TYPE_CHECKING:
+    from rxtemporal.core.batch import EventBatch
 
 _log = get_logger(__name__)
 
@@ -203,3 +206,14 @@ class Input:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class SubjectRows(NamedTuple):
+    """A batch of complete rows that fit a subject, and their lowest and highest start.
+
+    Without rows the lowest is the end of time, and the highest lies before its beginning.
+    """
+
+    batch: EventBatch
+    low: int
+    high: int

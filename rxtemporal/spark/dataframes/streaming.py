@@ -17,9 +17,8 @@ from rxtemporal.core.columns import time_column
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import CheckpointError, SourceError
-from rxtemporal.ingress.positions import Position, PositionedSource, Subscription
 from rxtemporal.ingress.settings import AdvanceTimeSettings
-from rxtemporal.ingress.source import Cursor
+from rxtemporal.ingress.source import Cursor, Position, PositionedSource, Subscription
 from rxtemporal.run.run_state import ANEW
 from rxtemporal.spark.jvm.callbacks import write_batches
 from rxtemporal.spark.jvm.liveness import explain_java_exit

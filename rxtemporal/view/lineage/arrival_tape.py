@@ -15,8 +15,7 @@ from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, PointEvent, 
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.stage import RowHolder
-from rxtemporal.ingress.batch_verdicts import Verdicts, classify_rows
-from rxtemporal.ingress.event_run import EventRun
+from rxtemporal.ingress.batch_verdicts import EventRun, Verdicts, classify_rows
 from rxtemporal.ingress.lateness import LateEvent, LateReason
 from rxtemporal.ingress.source import Sent, SentRows
 from rxtemporal.operators.causes.history import (
