@@ -505,8 +505,8 @@ class PushEntry(Reader):
         """Note the form of the times of rows that come as columns, unless it is known."""
         self.door.note_time(form)
         for tape in (self.tape, self._log):
-            if tape is not None and tape.facts.time is None:
-                tape.facts.time = form
+            if tape is not None:
+                tape.facts.note_time(form)
 
     def save(self) -> dict[str, Any]:
         """Return the state as plain values, that of the inputs included."""

@@ -1,6 +1,7 @@
 """Way of a pushed row through a run: how few objects it passes before it is in the sink."""
 
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -64,3 +65,16 @@ def test_a_row_in_time_passes_few_objects() -> None:
     stations = follow(lambda stream: stream)
     assert len(stations) <= 12, stations
     assert {"PushEntry", "Packer", "Entry", "Leaf"} <= set(stations)
+
+
+def test_a_row_that_is_logged_passes_few_objects(tmp_path: Path) -> None:
+    """With a log it passes 8 more at most, which write it, and hold it until it is durable."""
+    stations = follow(lambda stream: stream, log=tmp_path / "log")
+    assert len(stations) <= 20, stations
+    assert {"Tape", "RunStore", "Database"} <= set(stations)
+
+
+def test_a_row_passes_few_objects_into_a_join() -> None:
+    """In a join of a stream with itself it enters both sides, which have the same parts."""
+    stations = follow(lambda stream: stream.join(stream, on="k", suffix="_other"))
+    assert len(stations) <= 34, stations

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from rxtemporal.errors import SpoolError
 from rxtemporal.storage.files import make_error
@@ -61,9 +61,7 @@ class Database:
         self._writes = use == "write"
         self._lock = threading.RLock()
         mode = {"write": "mode=rw", "check": "mode=ro", "read": "mode=ro&immutable=1"}[use]
-        self._reading = ExplainedErrors(f"cannot read {path}", path)
-        self._writing = ExplainedErrors(f"cannot write {path}", path)
-        with ExplainedErrors(f"cannot open {path}", path):
+        with explain_errors(f"cannot open {path}", path):
             self._connection = sqlite3.connect(
                 f"{path.absolute().as_uri()}?{mode}",
                 uri=True, isolation_level=None, check_same_thread=False,
@@ -88,26 +86,29 @@ class Database:
     def row(self, sql: str, *values: Any) -> Any:
         """Return the first row of a statement's result; None without one."""
         self._refuse_fork()
-        with self._lock, self._reading:
+        with self._lock, explain_errors(f"cannot read {self.path}", self.path):
             return self._connection.execute(sql, values).fetchone()
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
         """Return all rows of a statement's result."""
         self._refuse_fork()
-        with self._lock, self._reading:
+        with self._lock, explain_errors(f"cannot read {self.path}", self.path):
             return self._connection.execute(sql, values).fetchall()
 
     def write(self, sql: str, values: Sequence[Any]) -> None:
         """Run one statement as a transaction of its own, which is durable afterwards."""
         self._refuse_fork()
-        with self._lock, self._writing:
-            self._connection.execute(sql, values)
+        with self._lock:
+            try:  # each push may write; a context would take as long again
+                self._connection.execute(sql, values)
+            except FAULTS as error:
+                raise_explained(error, f"cannot write {self.path}", self.path)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Run a transaction: commit durably on exit, roll back on an exception."""
         self._refuse_fork()
-        with self._lock, self._writing:
+        with self._lock, explain_errors(f"cannot write {self.path}", self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -190,35 +191,32 @@ def _leave_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-class ExplainedErrors:
-    """Context that turns an error of SQLite or the file system into a ``SpoolError`` with a hint.
+# errors of SQLite and the file system; SQLite quotes damaged names in its messages, which sqlite3
+# then cannot decode
+FAULTS = (OSError, UnicodeDecodeError, sqlite3.Error)
 
-    It can be entered many times: each push enters some, and a generator takes five times as long.
-    """
 
-    __slots__ = ("_path", "_what")
+def raise_explained(error: Exception, what: str, path: Path) -> NoReturn:
+    """Raise one of ``FAULTS`` as a ``SpoolError`` with a hint; an error of the caller as it is."""
+    if isinstance(error, OSError):
+        raise make_error(what, error) from error
+    if isinstance(error, UnicodeDecodeError):
+        raise damage_error(path, "it has text that is not UTF-8") from error
+    if isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.ProgrammingError):
+        number = _ERRNOS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+        if number is None:
+            raise damage_error(path, str(error)) from error
+        raise make_error(what, OSError(number, os.strerror(number), str(path))) from error
+    raise error
 
-    def __init__(self, what: str, path: Path) -> None:
-        self._what, self._path = what, path
 
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: Any
-    ) -> None:
-        if isinstance(error, OSError):
-            raise make_error(self._what, error) from error
-        # SQLite quotes damaged names in its messages, which sqlite3 then cannot decode
-        if isinstance(error, UnicodeDecodeError):
-            raise damage_error(self._path, "it has text that is not UTF-8") from error
-        # an error of the caller is raised as it is
-        if isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.ProgrammingError):
-            number = _ERRNOS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
-            if number is None:
-                raise damage_error(self._path, str(error)) from error
-            system = OSError(number, os.strerror(number), str(self._path))
-            raise make_error(self._what, system) from error
+@contextmanager
+def explain_errors(what: str, path: Path) -> Iterator[None]:
+    """Return a context that raises errors as ``raise_explained`` does."""
+    try:
+        yield
+    except FAULTS as error:
+        raise_explained(error, what, path)
 
 
 def wal_path(path: Path) -> Path:

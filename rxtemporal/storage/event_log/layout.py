@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import zlib
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ class StreamFacts:
     ``columns``: its rows came in frames. ``time`` is the form of its times, None before the first
     event. ``failed`` is the error of its source, as text. ``kinds`` are the kinds of its records.
     In a recording its records are in ``folder``, and ``delays_ctis`` says if the delay of the
-    settings also holds for the CTIs that its source sent.
+    settings also holds for the CTIs that its source sent. ``version`` grows with each change.
     """
 
     name: str
@@ -64,16 +65,31 @@ class StreamFacts:
     kinds: list[str] = dataclasses.field(default_factory=list)
     folder: str = ""
     delays_ctis: bool = False
+    version: int = dataclasses.field(default=0, compare=False)
+
+    def note_time(self, form: TimeForm | None) -> None:
+        """Note the form of the times, unless it is known."""
+        if self.time is None and form is not None:
+            self.time = form
+            self.version += 1
+
+    def note_kinds(self, kinds: Iterable[str]) -> None:
+        """Note the kinds of records."""
+        if new := sorted({*kinds}.difference(self.kinds)):
+            self.kinds += new
+            self.version += 1
+
+    def note_failure(self, error: BaseException) -> None:
+        """Note the error of the source."""
+        self.failed = f"{type(error).__name__}: {error}"
+        self.version += 1
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as plain values for JSON."""
         facts = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        del facts["version"]
         # a copy of ``kinds``, since the result is compared later
         return {**facts, "kinds": [*self.kinds], "settings": _settings_dict(self.settings)}
-
-    def copy(self) -> StreamFacts:
-        """Return a copy of the current facts."""
-        return dataclasses.replace(self, kinds=[*self.kinds])
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> StreamFacts:

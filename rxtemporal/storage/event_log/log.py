@@ -178,7 +178,7 @@ class Tape:
         if not isinstance(first, (RowEvent, Cti)):
             return
         if self.facts.time is None:
-            self.facts.time = find_time_form(first.start_time)
+            self.facts.note_time(find_time_form(first.start_time))
         self._note(events, len(events), accepted=len(events))
 
     def batch(self, batch: EventBatch | SentRows) -> None:
@@ -186,8 +186,8 @@ class Tape:
         sent = batch if isinstance(batch, SentRows) else None
         batch = batch.batch if isinstance(batch, SentRows) else batch
         own = batch.cti > MIN_TIME
-        if len(batch) and self.facts.time is None:
-            self.facts.time = batch.time
+        if len(batch):
+            self.facts.note_time(batch.time)
         records = len(batch) + own
         self._note(
             [Rows(batch, own, sent)] if records else [], records, accepted=count_pushed(batch)
@@ -207,7 +207,7 @@ class Tape:
 
     def fail(self, error: BaseException) -> None:
         """Note that the stream has ended with an error."""
-        self.facts.failed = f"{type(error).__name__}: {error}"
+        self.facts.note_failure(error)
         # if the log cannot be written any more, closing it raises that error
         with contextlib.suppress(SpoolError):
             self._log.note(self, [Mark("failed")], 1)
@@ -273,7 +273,9 @@ class Tape:
         return content
 
     def _note_kinds(self, items: Sequence[Item]) -> None:
-        self.facts.kinds += sorted(find_kinds(items).difference(self.facts.kinds))
+        kinds = find_kinds(items)
+        if not kinds.issubset(self.facts.kinds):
+            self.facts.note_kinds(kinds)
 
 
 class MisfitError(Exception):

@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-from rxtemporal.storage.event_log.database import ExplainedErrors, damage_error
+from rxtemporal.storage.event_log.database import damage_error, raise_explained
 from rxtemporal.storage.files import open_private
 
 _CONTENT = struct.Struct("<32sqqI")
@@ -70,15 +70,17 @@ class CountFile:
     """Writer of the file ``run.sqlite-records``, for the run that holds the run's file."""
 
     def __init__(self, file: Path, name: str) -> None:
-        self._writing = ExplainedErrors(f"cannot write beside {file}", file)
+        self._file = file
         self._id = name.encode()
         self._handle = open_private(count_path(file), os.O_RDWR | os.O_CREAT)
 
     def write(self, saves: int, records: int) -> None:
         """Write how many checkpoints and records are durable."""
         content = _CONTENT.pack(self._id, saves, records, 0)[:-4]
-        with self._writing:
+        try:
             os.pwrite(self._handle, content + struct.pack("<I", zlib.crc32(content)), 0)
+        except OSError as error:
+            raise_explained(error, f"cannot write beside {self._file}", self._file)
 
     def close(self) -> None:
         """Close the file. Idempotent."""

@@ -274,5 +274,6 @@ def _to_frame(tape: Tape, items: list[Item]) -> pl.DataFrame:
         except MisfitError as misfit:
             # the door refuses it too, and accepts no more of this stream
             error = misfit.error
-            tape.facts.failed = tape.facts.failed or f"{type(error).__name__}: {error}"
+            if tape.facts.failed is None:
+                tape.facts.note_failure(error)
             items[misfit.place] = Mark("failed")

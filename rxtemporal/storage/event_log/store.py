@@ -20,9 +20,9 @@ from rxtemporal.errors import CheckpointError, SpoolError
 from rxtemporal.storage.event_log.columns import load_records
 from rxtemporal.storage.event_log.database import (
     Database,
-    ExplainedErrors,
     aside_wal,
     damage_error,
+    explain_errors,
     has_wal,
     restore_wal,
     shm_path,
@@ -110,7 +110,8 @@ class RunStore(StoredLog):
         self._database: Database | None = None
         self._count: CountFile | None = None
         self._header: dict[str, Any] = {}
-        self._written: list[StreamFacts] = []
+        # the versions of the streams' facts that the file has
+        self._written: list[int] = []
         # bytes of the entries that have not been merged, and their number
         self._small = self._entries = 0
         # how many entries this run has written
@@ -150,7 +151,7 @@ class RunStore(StoredLog):
             make_folder(self.path)
             self._lock = WriterLock(self.path / "lock")
         try:
-            with ExplainedErrors(f"cannot open {self.file}", self.file):
+            with explain_errors(f"cannot open {self.file}", self.file):
                 restore_wal(self.file)
                 count = load_count(self.file)
                 if not self.file.exists():
@@ -271,14 +272,15 @@ class RunStore(StoredLog):
         if self._is_written(changed):
             return
         self._header |= changed
-        self._written = [each.copy() for each in self.streams]
+        self._written = [each.version for each in self.streams]
         streams = [each.to_dict() for each in self.streams]
         content = _json({**self._header, "streams": streams})
         connection.execute(_PUT_FACT, self._fact("header", content))
 
     def _is_written(self, changed: dict[str, Any]) -> bool:
         """Return True if the file has the header with these changes."""
-        return self._header | changed == self._header and self.streams == self._written
+        versions = [each.version for each in self.streams]
+        return self._header | changed == self._header and versions == self._written
 
     def _fact(self, name: str, content: bytes) -> tuple[str, int, bytes]:
         return name, self.sum_fact(name, content), content
