@@ -19,7 +19,7 @@ from rxtemporal.engine.kernels.door_rules import (
     ROW,
     admit_start,
 )
-from rxtemporal.ingress.batch_verdicts import EventRun
+from rxtemporal.ingress.batch_verdicts import EventRun, Rules
 from rxtemporal.reactive.subjects.batches import judge_run
 
 TIMES = st.integers(0, 20)
@@ -99,7 +99,8 @@ def test_a_run_passes_what_its_items_pass_one_by_one(
 ) -> None:
     """Late rows and CTIs that do not advance are left out, and late rows are counted."""
     expected, counters = take(items, cti, high, delay)
-    judged = judge_run(make_run(items), (0, 0, 0, adjusts, delay), (cti, cti, 0, NEVER, 0, high, 0))
+    rules = Rules(0, 0, 0, adjusts, delay)
+    judged = judge_run(make_run(items), rules, (cti, cti, 0, NEVER, 0, high, 0))
     assert judged is not None
     passed, verdicts = judged
     found = [(event.start, isinstance(event, Cti)) for event in passed.list_events()]
@@ -110,7 +111,7 @@ def test_a_run_passes_what_its_items_pass_one_by_one(
 
 def test_a_run_with_an_end_of_time_or_an_adjusted_start_is_taken_one_by_one() -> None:
     """A delay cannot be taken from an end of time, and a start is moved in a new event."""
-    rules, state = (0, 0, 0, True, 0), (5, 5, 0, NEVER, 0, 5, 0)
+    rules, state = Rules(0, 0, 0, True, 0), (5, 5, 0, NEVER, 0, 5, 0)
     for time in (MIN_TIME, MAX_TIME):
         assert judge_run(make_run([(time, True)]), rules, state) is None
     assert judge_run(make_run([(4, False)], length=3), rules, state) is None
