@@ -17,7 +17,7 @@ from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import Cti, EventShape, IntervalEvent, PointEvent, RowEvent
 from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, match_form
-from rxtemporal.engine.kernels.door_rules import (
+from rxtemporal.engine.door_rules import (
     AHEAD,
     CTI,
     DROP_AHEAD,

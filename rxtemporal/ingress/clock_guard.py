@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND, describe, ticks
-from rxtemporal.engine.kernels.door_rules import END_EDGE
+from rxtemporal.engine.door_rules import END_EDGE
 
 if TYPE_CHECKING:
     from rxtemporal.core.batch import Bools, Int64s

@@ -23,7 +23,7 @@ from rxtemporal.core.events import (
     RowEvent,
 )
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.kernels.door_rules import (
+from rxtemporal.engine.door_rules import (
     NEVER,
     is_due,
     make_cti,

@@ -28,7 +28,7 @@ from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.spans import SECOND, describe_span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND, describe
-from rxtemporal.engine.kernels.door_rules import NOWHERE, admit_end, admit_start
+from rxtemporal.engine.door_rules import NOWHERE, admit_end, admit_start
 from rxtemporal.errors import CtiViolationError, EventError
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.settings import AdvanceTimePolicy

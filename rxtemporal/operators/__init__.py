@@ -15,7 +15,7 @@ from rxtemporal.operators.clip.plan import clip_event_duration, to_signal
 from rxtemporal.operators.count_window.plan import count_window
 from rxtemporal.operators.distinct.plan import distinct
 from rxtemporal.operators.explode.plan import explode
-from rxtemporal.operators.group_by.plan import apply, group_by, multicast, ungroup
+from rxtemporal.operators.group_by import apply, group_by, multicast, ungroup
 from rxtemporal.operators.hopping_window.plan import (
     hopping_window,
     hopping_window2,
@@ -28,14 +28,14 @@ from rxtemporal.operators.lifetimes.plan import (
     shift_event_time,
     to_point_events,
 )
-from rxtemporal.operators.outer_join.plan import full_outer_join, left_outer_join
+from rxtemporal.operators.outer_join import full_outer_join, left_outer_join
 from rxtemporal.operators.scan.plan import scan
 from rxtemporal.operators.sessions.plan import session_lifetimes, session_window
 from rxtemporal.operators.snap.plan import snap_to_window_intervals
 from rxtemporal.operators.snapshot_window.plan import snapshot_window
 from rxtemporal.operators.stitch.plan import stitch
-from rxtemporal.operators.union.plan import union
-from rxtemporal.operators.where.plan import drop, select, where, with_columns
+from rxtemporal.operators.union import union
+from rxtemporal.operators.where import drop, select, where, with_columns
 
 __all__ = [
     "alter_event_duration",

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from rxtemporal.core.events import Cti, IntervalEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.kernels.door import admit, measure_rows
-from rxtemporal.engine.kernels.door_rules import (
+from rxtemporal.engine.door_rules import (
     ADJUSTED,
     AHEAD,
     DROP_AHEAD,
@@ -19,6 +18,7 @@ from rxtemporal.engine.kernels.door_rules import (
     ROW,
     admit_start,
 )
+from rxtemporal.engine.kernels.door import admit, measure_rows
 from rxtemporal.ingress.batch_verdicts import EventRun, Rules
 from rxtemporal.reactive.subjects.batches import judge_run
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from rxtemporal import MAX_TIME, EventBatch
 from rxtemporal.engine import rows as rows_module
-from rxtemporal.operators.join import side as join_side
-from rxtemporal.operators.join.keys import KeyMatcher
+from rxtemporal.engine.key_matcher import KeyMatcher
+from rxtemporal.operators.join import step as join_side
 from rxtemporal.operators.join.step import JoinedPayload, JoinStep
 
 SCHEMAS = (

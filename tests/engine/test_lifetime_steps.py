@@ -26,7 +26,7 @@ from rxtemporal.operators.alter.plan import (
 )
 from rxtemporal.operators.chop.plan import chop
 from rxtemporal.operators.clip.plan import clip_to_limit
-from rxtemporal.operators.group_by.plan import group_by
+from rxtemporal.operators.group_by import group_by
 from rxtemporal.operators.lifetimes.plan import (
     extend_lifetime,
     point_at_end,

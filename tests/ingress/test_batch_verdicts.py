@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
+from rxtemporal.engine.door_rules import NEVER
 from rxtemporal.engine.kernels.door import admit
-from rxtemporal.engine.kernels.door_rules import NEVER
 from rxtemporal.ingress.batch_verdicts import NO_KINDS, NO_ROWS, Rules, State, pass_rows
 
 EVERY_AND_SPAN = [(0, 0), (1, 0), (3, 0), (0, 1), (0, 7)]

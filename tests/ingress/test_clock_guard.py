@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventBatch, IntervalEvent, LateReason, PointEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.kernels.door_rules import END_EDGE, ROW, START_EDGE
+from rxtemporal.engine.door_rules import END_EDGE, ROW, START_EDGE
 from rxtemporal.errors import AdvanceTimeError, ArgumentError
 from rxtemporal.ingress.clock_guard import WINDOW, ClockGuard, ClockOffset
 from rxtemporal.ingress.door import Door

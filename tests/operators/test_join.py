@@ -9,8 +9,8 @@ from captured_cases import read_cut
 
 import rxtemporal as rxt
 from rxtemporal import agg
+from rxtemporal.engine.key_matcher import KeyMatcher
 from rxtemporal.engine.step import find_earliest_due
-from rxtemporal.operators.join.keys import KeyMatcher
 from rxtemporal.operators.join.step import JoinedPayload, JoinStep
 
 LEFT = pl.DataFrame(

@@ -18,7 +18,7 @@ from oracle import MAX_TIME, MIN_TIME, Row
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch
-from rxtemporal.operators.group_by.step import GroupStep
+from rxtemporal.operators.group_by import GroupStep
 from rxtemporal.operators.scan.plan import scan
 
 SCHEMA = pl.Schema(physical.SCHEMA)

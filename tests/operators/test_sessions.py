@@ -20,8 +20,8 @@ from oracle import MAX_TIME, MIN_TIME, Row
 import rxtemporal as rxt
 from rxtemporal import EventBatch, agg
 from rxtemporal.operators.count_window.bounds import CountBounds
-from rxtemporal.operators.sessions.bounds import SessionBounds
 from rxtemporal.operators.sessions.plan import session_lifetimes
+from rxtemporal.operators.sessions.step import SessionBounds
 from rxtemporal.operators.windows.start_windows import StartBounds
 from rxtemporal.testing import Stepper
 

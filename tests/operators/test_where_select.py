@@ -19,8 +19,8 @@ from rxtemporal.core.schema import payload_schema
 from rxtemporal.operators.chop.plan import chop
 from rxtemporal.operators.explode.plan import Explode, explode
 from rxtemporal.operators.expressions import infer_field_type
-from rxtemporal.operators.group_by.plan import group_by
-from rxtemporal.operators.where.plan import Select, select_by_function
+from rxtemporal.operators.group_by import group_by
+from rxtemporal.operators.where import Select, select_by_function
 
 READINGS = rxt.EventBatch.from_dicts(
     [

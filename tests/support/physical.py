@@ -15,7 +15,7 @@ import rxtemporal as rxt
 from rxtemporal import EventBatch
 from rxtemporal.engine.codec import Captured
 from rxtemporal.ingress.open_rows import OpenRows
-from rxtemporal.operators.group_by.step import GroupStep
+from rxtemporal.operators.group_by import GroupStep
 from rxtemporal.operators.wiring import Wiring
 from rxtemporal.testing import Stepper
 

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.compiled import jit
-from rxtemporal.engine.kernels.door_rules import (
+from rxtemporal.engine.door_rules import (
     ADJUSTED,
     AHEAD,
     CTI,
@@ -35,6 +34,7 @@ from rxtemporal.engine.kernels.door_rules import (
     make_cti,
     make_sent_cti,
 )
+from rxtemporal.engine.kernels.compiled import jit
 
 # the same rules as for events, compiled
 _admit_start, _admit_end = jit(admit_start), jit(admit_end)

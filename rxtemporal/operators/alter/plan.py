@@ -8,22 +8,24 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import polars as pl
 
+from rxtemporal.core.batch import Int64s
 from rxtemporal.core.events import IntervalEvent
 from rxtemporal.core.schema import END, START
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.causes.carried_rows import to_batch
+from rxtemporal.operators.causes.causes import Causes
+from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.expressions import check_row_by_row, infer_schema
 from rxtemporal.operators.operator import Keys, RowOperator
 
 if TYPE_CHECKING:
-    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
     from rxtemporal.operators.alter.step import LengthFunction, TimeFunction
-    from rxtemporal.operators.causes.causes import Causes
-    from rxtemporal.operators.causes.history import History
 
 TimesGiven: TypeAlias = Callable[[Any], Any] | pl.Expr
 LengthGiven: TypeAlias = Span | Callable[[IntervalEvent], Any] | pl.Expr
@@ -91,8 +93,6 @@ class AlterEventLifetime(RowOperator):
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.alter.causes import find_altered_rows
-
         return find_altered_rows(self, inputs, output, rows)
 
 
@@ -246,3 +246,24 @@ def alter_event_duration(duration: LengthGiven) -> AlterEventLifetime:
     return AlterEventLifetime(
         name="alter_event_duration", duration=duration, time=find_span_form(duration)
     )
+
+
+def find_altered_rows(
+    operator: AlterEventLifetime, inputs: Sequence[History], output: History, rows: Int64s
+) -> Causes:
+    """Return for each row the one it was made of: rows leave in order, but for those that vanish.
+
+    A row vanishes only at the ends of time. If some have, the functions are called once more for
+    each row.
+    """
+    (given,) = inputs
+    if len(given) == len(output):
+        return Causes.of_pairs(rows, rows)
+    kept = np.array([n for n in range(len(given)) if _stays(operator, given, n)], np.int64)
+    rows = rows[rows < len(kept)]
+    return Causes.of_pairs(rows, kept[rows])
+
+
+def _stays(operator: AlterEventLifetime, given: History, number: int) -> bool:
+    step = operator.make(given.payload.schema, given.keys)
+    return len(step.on_batch(to_batch(given).take(np.array([number])))) > 0

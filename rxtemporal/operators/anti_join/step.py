@@ -13,14 +13,12 @@ from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.expressions.evaluator import Predicate
 from rxtemporal.engine.kernels.coverage import NONE, find_uncovered
 from rxtemporal.engine.kernels.order import merge
+from rxtemporal.engine.key_matcher import KeyMatcher
 from rxtemporal.engine.open_rows import OpenEdges
 from rxtemporal.engine.rows import RowStore
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.distinct.step import Coverage
-from rxtemporal.operators.join.keys import KeyMatcher
-from rxtemporal.operators.join.pairs import NewPairs, Pairs
-from rxtemporal.operators.join.side import TAG
-from rxtemporal.operators.join.step import JoinedPayload
+from rxtemporal.operators.join.step import TAG, JoinedPayload, NewPairs, Pairs
 
 BEGINS, COVERED, BARED, ENDS, BITS = 0, 1, 2, 3, 2
 ALIVE, COVER, SINCE, EDGE = range(4)

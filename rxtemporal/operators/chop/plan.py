@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rxtemporal.core.batch import Int64s
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import TimeLike, time_ticks
 from rxtemporal.core.time_forms import find_span_form
+from rxtemporal.operators.causes.carried_rows import carry, get_cti, match_output
+from rxtemporal.operators.causes.causes import Causes
+from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.operator import Keys, RowOperator
 
 if TYPE_CHECKING:
-    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
-    from rxtemporal.operators.causes.causes import Causes
-    from rxtemporal.operators.causes.history import History
-
 
 # a text that is a span: a number with a unit
 _SPAN = re.compile(r"\s*-?\s*\d+(\.\d+)?\s*[a-z]")
@@ -43,8 +43,6 @@ class Chop(RowOperator):
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.chop.causes import find_chopped_rows
-
         return find_chopped_rows(self, inputs, output, rows)
 
 
@@ -76,3 +74,13 @@ def _read_offset(offset: TimeLike | timedelta) -> int:
     """Return a time, or a span since 1970-01-01T00:00:00Z, as ticks."""
     spans = isinstance(offset, timedelta) or (isinstance(offset, str) and _SPAN.match(offset))
     return span(offset, "offset") if spans else time_ticks(offset)  # type: ignore[arg-type]
+
+
+def find_chopped_rows(
+    operator: Chop, inputs: Sequence[History], output: History, rows: Int64s
+) -> Causes:
+    """Return for each piece its row."""
+    # a run with rows that never end fails at the end of time, and its pieces have left before
+    made = carry(operator, inputs, get_cti(output))
+    of, at = match_output(output, made, rows)
+    return Causes.of_pairs(of, made.numbers[0][at])

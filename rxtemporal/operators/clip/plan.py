@@ -7,26 +7,31 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
+from rxtemporal.core.batch import Int64s
+from rxtemporal.core.columns import Columns
 from rxtemporal.core.schema import check_field
 from rxtemporal.core.spans import Span, span
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.core.time_forms import find_span_form
+from rxtemporal.engine.key_matcher import KeyMatcher
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, blame
 from rxtemporal.ingress.settings import AdvanceTimePolicy
-from rxtemporal.operators.join.plan import Handed, Matcher, On, read_pairs
+from rxtemporal.operators.causes.carried_rows import match_rows
+from rxtemporal.operators.causes.causes import BOUNDARY, Causes
+from rxtemporal.operators.causes.history import History, find_at
+from rxtemporal.operators.causes.lost_row import Fate, LostRow
+from rxtemporal.operators.join.plan import Handed, Matcher, On, code_keys, read_pairs
 from rxtemporal.operators.operator import Keys, Operator, PartialOperator, RowOperator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 from rxtemporal.operators.stream import Other
 
 if TYPE_CHECKING:
-    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step, TwoInputStep
     from rxtemporal.ingress.side_source import SideSource
     from rxtemporal.ingress.source import StreamSource
-    from rxtemporal.operators.causes.causes import Causes
-    from rxtemporal.operators.causes.history import History
-    from rxtemporal.operators.causes.lost_row import Fate, LostRow
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,20 +57,15 @@ class Clip(Matcher):
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
         """Return a new step."""
         from rxtemporal.operators.clip.step import ClipStep
-        from rxtemporal.operators.join.keys import KeyMatcher
 
         return ClipStep(KeyMatcher(keys, self.on, self.key_types(left, right, keys)), left, keys)
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.clip.causes import find_clipped_rows
-
         return find_clipped_rows(self, inputs, output, rows)
 
     def explain_loss(self, lost: LostRow) -> Fate:
         """Return why a row of an input has given no row."""
-        from rxtemporal.operators.clip.causes import explain_clipping
-
         return explain_clipping(self, lost)
 
     def only_removes(self, side: int) -> bool:
@@ -118,14 +118,11 @@ class ToSignal(Operator):
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         from rxtemporal.operators.clip.step import SignalStep
-        from rxtemporal.operators.join.keys import KeyMatcher
 
         return SignalStep(KeyMatcher(keys, self.on, self._key_types(schema, keys)), schema, keys)
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.clip.causes import find_signal_rows
-
         return find_signal_rows(self, inputs, output, rows)
 
 
@@ -193,3 +190,43 @@ class ClipToLimit(RowOperator):
 def clip_to_limit(limit: Span) -> ClipToLimit:
     """End each row at most ``limit`` after its start."""
     return ClipToLimit(limit=span(limit, "limit", least=1), time=find_span_form(limit))
+
+
+def find_clipped_rows(
+    operator: Clip, inputs: Sequence[History], output: History, rows: Int64s
+) -> Causes:
+    """Return for each row its left row, and the right rows that begin where it was clipped."""
+    of, number = match_rows(operator, inputs, output, rows)
+    mine, others = code_keys(operator, inputs)
+    clipped = output.end[of] < inputs[0].end[number]
+    whose, by = find_at(
+        of[clipped], mine[number[clipped]], output.end[of[clipped]], others, inputs[1].start
+    )
+    clips = Causes.of_pairs(whose, by, side=1, role=BOUNDARY)
+    return Causes.concat([Causes.of_pairs(of, number), clips])
+
+
+def find_signal_rows(
+    operator: ToSignal, inputs: Sequence[History], output: History, rows: Int64s
+) -> Causes:
+    """Return for each row the point that it was made of, and the next points of its key."""
+    of, number = match_rows(operator, inputs, output, rows)
+    payload, keys = inputs[0].payload, inputs[0].keys
+    matcher = KeyMatcher(keys, operator.on, operator._key_types(payload.schema, keys))
+    key = matcher.encode(0, Columns.from_frame(payload))
+    ends = output.end[of] < MAX_TIME
+    whose, by = find_at(of[ends], key[number[ends]], output.end[of[ends]], key, inputs[0].start)
+    follow = Causes.of_pairs(whose, by, role=BOUNDARY)
+    return Causes.concat([Causes.of_pairs(of, number), follow])
+
+
+def explain_clipping(operator: Clip, lost: LostRow) -> Fate:
+    """Return the left rows that end where a right row begins."""
+    if lost.side == 0:
+        return lost.tell_end()
+    left, right = lost.inputs
+    codes = code_keys(operator, lost.inputs)
+    code, begin = codes[1][lost.row], lost.start
+    before = right.start[(codes[1] == code) & (right.start < begin)].max(initial=MIN_TIME)
+    alive = (left.start >= before) & (left.start < begin) & (left.end > begin)
+    return lost.tell_removal(np.flatnonzero(alive & (codes[0] == code) & (code >= 0)), "ends")

@@ -13,12 +13,12 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.kernels.coverage import NONE
 from rxtemporal.engine.kernels.lifetimes import add_length
+from rxtemporal.engine.key_matcher import KeyMatcher
 from rxtemporal.engine.open_rows import OpenEdges, WaitingRows
 from rxtemporal.engine.rows import RowStore, grow, relink
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.clip.kernel import clip
 from rxtemporal.operators.join.kernel import NOT_LISTED, unlink_all
-from rxtemporal.operators.join.keys import KeyMatcher
 
 KEY, START, END, AFTER, BEFORE, INPUT, OUTPUT, OVER = range(8)
 

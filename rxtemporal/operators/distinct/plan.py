@@ -6,18 +6,20 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
+from rxtemporal.core.batch import Int64s
 from rxtemporal.core.schema import check_field
 from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.causes.carried_rows import get_cti
+from rxtemporal.operators.causes.causes import Causes
+from rxtemporal.operators.causes.history import History, code_fields
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 
 if TYPE_CHECKING:
-    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
-    from rxtemporal.operators.causes.causes import Causes
-    from rxtemporal.operators.causes.history import History
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,8 +57,6 @@ class Distinct(Operator):
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.distinct.causes import find_rows_of_value
-
         return find_rows_of_value(self, inputs, output, rows)
 
 
@@ -74,3 +74,36 @@ def distinct(*fields: str) -> Distinct:
     if len(set(fields)) < len(fields):
         raise ArgumentError(f"distinct names a field twice: {list(fields)}")
     return Distinct(fields=fields)
+
+
+def find_rows_of_value(
+    operator: Distinct, inputs: Sequence[History], output: History, rows: Int64s
+) -> Causes:
+    """Return for each stretch all rows with its value that begin in it."""
+    (given,) = inputs
+    values, value = code_fields(given, output, output.payload.columns)
+    begun = given.start < get_cti(given)
+    found = [_find_in_stretches(values, given.start, begun, value, output, rows)]
+    return Causes.concat(found)
+
+
+def _find_in_stretches(
+    values: Int64s, start: Int64s, begun: object, value: Int64s, output: History, rows: Int64s
+) -> Causes:
+    """Return the rows of each stretch: of its value, the last one that begins at or before them."""
+    stretches = np.lexsort((output.start, value))
+    order = np.lexsort((start, values))
+    # one ascending number for (value, time), so that one search finds the stretch of each row
+    times = np.unique(np.concatenate([start, output.start]))
+    size = len(times) + 1
+    keys = value[stretches] * size + np.searchsorted(times, output.start[stretches])
+    wanted = values[order] * size + np.searchsorted(times, start[order])
+    place = np.searchsorted(keys, wanted, side="right") - 1
+    of = stretches[np.maximum(place, 0)] if len(stretches) else np.zeros(len(order), np.int64)
+    there = (
+        (place >= 0) & np.asarray(begun)[order] if len(stretches) else np.zeros(len(order), bool)
+    )
+    if len(stretches):
+        there &= (value[of] == values[order]) & (start[order] < output.end[of])
+        there &= np.isin(of, rows)
+    return Causes.of_pairs(of[there], order[there])

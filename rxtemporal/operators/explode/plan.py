@@ -6,19 +6,20 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
+from rxtemporal.core.batch import Int64s
 from rxtemporal.core.schema import check_field
 from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.causes.causes import Causes
+from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.lost_row import Fate, LostRow, write_values
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_row
 
 if TYPE_CHECKING:
-    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
-    from rxtemporal.operators.causes.causes import Causes
-    from rxtemporal.operators.causes.history import History
-    from rxtemporal.operators.causes.lost_row import Fate, LostRow
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,14 +53,10 @@ class Explode(Operator):
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.explode.causes import find_lists
-
         return find_lists(self, inputs, output, rows)
 
     def explain_loss(self, lost: LostRow) -> Fate:
         """Return why a row of an input has given no row."""
-        from rxtemporal.operators.explode.causes import explain_empty_list
-
         return explain_empty_list(self, lost)
 
 
@@ -80,3 +77,19 @@ def explode(field: str) -> Explode:
     if not isinstance(field, str):
         raise ArgumentError(f"explode takes the name of a field, got {field!r}")
     return Explode(field=field)
+
+
+def find_lists(
+    operator: Explode, inputs: Sequence[History], output: History, rows: Int64s
+) -> Causes:
+    """Return for each element its row: elements leave in the order of rows."""
+    lengths = inputs[0].payload.get_column(operator.field).list.len().fill_null(0)
+    row = np.repeat(np.arange(len(inputs[0])), lengths.cast(pl.Int64).to_numpy())
+    return Causes.of_pairs(rows, row[rows])
+
+
+def explain_empty_list(operator: Explode, lost: LostRow) -> Fate:
+    """Return that the list of a row is empty or null."""
+    values = {operator.field: lost.payload[operator.field]}
+    return lost.tell("dropped", f"{lost.place} gives no row for {write_values(values)}",
+                     values=values)  # fmt: skip

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
+from rxtemporal.core.batch import Int64s
+from rxtemporal.core.columns import Columns
 from rxtemporal.core.schema import check_field
+from rxtemporal.engine.expressions.evaluator import Predicate
+from rxtemporal.engine.key_matcher import KeyMatcher
 from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.causes.carried_rows import CarriedRows, carry, match_output
+from rxtemporal.operators.causes.causes import Causes
+from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.lost_row import (
+    MOST_OTHERS,
+    Fate,
+    LostRow,
+    write_expression,
+    write_span,
+    write_values,
+)
 from rxtemporal.operators.expressions import check_row_by_row, infer_schema
 from rxtemporal.operators.operator import Keys, PartialOperator, RowExpression, TwoInputs
 from rxtemporal.operators.partition_keys import Fields, PartitionRule
 from rxtemporal.operators.stream import Other
 
 if TYPE_CHECKING:
-    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import TwoInputStep
-    from rxtemporal.operators.causes.causes import Causes
-    from rxtemporal.operators.causes.history import History
-    from rxtemporal.operators.causes.lost_row import Fate, LostRow
 
 On = str | Sequence[str] | Mapping[str, str] | None
 Handed = tuple[str, Fields]
@@ -188,7 +200,6 @@ class Join(Matcher):
 
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
         """Return a new step."""
-        from rxtemporal.operators.join.keys import KeyMatcher
         from rxtemporal.operators.join.step import JoinedPayload, JoinStep
 
         keying = KeyMatcher(keys, self.on, self.key_types(left, right, keys))
@@ -197,14 +208,10 @@ class Join(Matcher):
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.join.causes import find_joined_rows
-
         return find_joined_rows(self, inputs, output, rows)
 
     def explain_loss(self, lost: LostRow) -> Fate:
         """Return why a row of an input has given no row."""
-        from rxtemporal.operators.join.causes import explain_no_partner
-
         return explain_no_partner(self, lost)
 
 
@@ -248,3 +255,114 @@ def cross_join(
     """
     operator = Join(name="cross_join", where=where, suffix=suffix)
     return PartialOperator(operator, other)
+
+
+def find_joined_rows(
+    operator: Join, inputs: Sequence[History], output: History, rows: Int64s
+) -> Causes:
+    """Return for each row its pair: a row of the left input and one of the right."""
+    made = find_pairs(operator, inputs)
+    of, at = match_output(output, made, rows)
+    return of_both_sides(of, made.take(at))
+
+
+def of_both_sides(of: Int64s, pairs: CarriedRows) -> Causes:
+    """Return the two rows of a pair as the causes of each row."""
+    left, right = pairs.numbers
+    side = np.repeat([0, 1], len(of))
+    return Causes.of_pairs(np.tile(of, 2), np.concatenate([left, right]), side=side)
+
+
+def find_pairs(operator: Matcher, inputs: Sequence[History]) -> CarriedRows:
+    """Return the pairs of rows that match and are alive together, with the time of that."""
+    join = Join(
+        on=operator.on, where=operator.where, suffix=operator.suffix or "_right", line=operator.line
+    )
+    where = operator.where
+    if where is None or '"Selector":' not in where.meta.serialize(format="json"):
+        return carry(join, inputs)
+    # such a predicate would see the fields that carry the row numbers
+    pairs = carry(dataclasses.replace(join, where=None), inputs)
+    matches = Predicate(where, pairs.payload.schema)
+    return pairs.take(matches(Columns.from_frame(pairs.payload)))
+
+
+def code_keys(operator: Matcher, inputs: Sequence[History]) -> tuple[Int64s, Int64s]:
+    """Return a number for the key of each row of both inputs; -1 for rows that match nothing."""
+    left, right = (each.payload for each in inputs)
+    keys = inputs[0].keys
+    matcher = KeyMatcher(keys, operator.on, operator.key_types(left.schema, right.schema, keys))
+    columns = (Columns.from_frame(each) for each in (left, right))
+    first, second = (matcher.encode(side, each) for side, each in enumerate(columns))
+    return first, second
+
+
+def explain_no_partner(operator: Join, lost: LostRow) -> Fate:
+    """Return that no row matched: the key that no row has, or the nearest one with the key."""
+    other = lost.inputs[1 - lost.side]
+    values, partners = _find_partners(operator, lost)
+    if len(partners) and (found := _explain_overlap(operator, lost, partners)) is not None:
+        return found
+    missing = f"no partner in {lost.place}: "
+    side = ("left", "right")[1 - lost.side]
+    if None in values.values():
+        return lost.tell("no partner", f"{missing}{write_values(values)}, and null matches nothing",
+                         values=values)  # fmt: skip
+    if not len(partners):
+        of = f" with {write_values(values)}" if values else ""
+        return lost.tell("no partner", f"{missing}no row of the {side} stream{of}", values=values)
+    nearest = lost.order_by_stretch(other, partners)[:MOST_OTHERS]
+    first = int(nearest[0])
+    return lost.tell(
+        "no partner",
+        f"{missing}the nearest row of the {side} stream{_write_keys(values)} is "
+        f"{lost.write_row(other, first)}, {_write_gap(lost, other, first)}",
+        values=values,
+        others=lost.frame(other, nearest),
+    )
+
+
+def _write_keys(values: dict[str, Any]) -> str:
+    return f" with {write_values(values)}" if values else ""
+
+
+def _write_gap(lost: LostRow, other: History, row: int) -> str:
+    """Return how far another row is from the time asked about, or from the lost row, as text."""
+    start, end = int(other.start[row]), int(other.end[row])
+    low, high = lost.stretch
+    if start >= high:
+        gap, word = start - high + 1, "after" if high - low == 1 else "later"
+    else:
+        gap, word = low - end + 1, "before" if high - low == 1 else "earlier"
+    span = f"{write_span(gap, lost.form)} {word}"
+    return f"{span} {lost.write(low)}" if high - low == 1 else span
+
+
+def _explain_overlap(operator: Join, lost: LostRow, partners: Int64s) -> Fate | None:
+    """Return why there is no pair with the partners that are alive at the same time."""
+    other = lost.inputs[1 - lost.side]
+    alive = lost.find_alive(other, partners)
+    if not len(alive):
+        return None
+    begin = int(np.maximum(other.start[alive], lost.start).min())
+    if begin >= lost.cti:
+        return lost.wait(begin + 1)
+    if operator.where is None:  # the run has failed before
+        return lost.tell_end()
+    nearest = alive[:MOST_OTHERS]
+    return lost.tell(
+        "no partner",
+        f"no partner in {lost.place}: {lost.write_row(other, int(alive[0]))} does not satisfy "
+        f"where={write_expression(operator.where)}",
+        others=lost.frame(other, nearest),
+    )
+
+
+def _find_partners(operator: Matcher, lost: LostRow) -> tuple[dict[str, Any], Int64s]:
+    """Return the values of the row's key, under the other side's names, and the rows with it."""
+    codes = code_keys(operator, lost.inputs)
+    pairs = [*((key, key) for key in lost.source.keys), *operator.on]
+    values = {pair[1 - lost.side]: lost.payload[pair[lost.side]] for pair in pairs}
+    code = codes[lost.side][lost.row]
+    found = np.flatnonzero(codes[1 - lost.side] == code) if code >= 0 else np.empty(0, np.int64)
+    return values, found

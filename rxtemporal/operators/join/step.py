@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,12 +12,402 @@ import polars as pl
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.expressions.evaluator import Predicate
-from rxtemporal.engine.rows import RowStore
+from rxtemporal.engine.kernels.order import is_sorted, merge
+from rxtemporal.engine.key_matcher import KeyMatcher
+from rxtemporal.engine.key_store import KeptKeys
+from rxtemporal.engine.open_rows import OpenEdges
+from rxtemporal.engine.rows import LARGE, RowStore, grow, relink
 from rxtemporal.engine.state import Stateful
-from rxtemporal.operators.join.keys import KeyMatcher
-from rxtemporal.operators.join.pairs import NewPairs, Pairs
-from rxtemporal.operators.join.side import START
+from rxtemporal.operators.join.kernel import (
+    NOT_LISTED,
+    close_pairs,
+    find_pairs,
+    release_ended,
+    remember_pairs,
+)
+
+PLACES = 8
+
+_NONE: Int64s = np.empty(0, np.int64)
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class NewPairs:
+    """Pairs that meet from ``start`` on, ``int64[p]``: row numbers of both sides.
+
+    ``end`` is the pair's end if that is ``certain``, else the end of time. ``certain`` is None if
+    all ends are. The row numbers are overwritten by the next search.
+    """
+
+    left: Int64s
+    right: Int64s
+    start: Int64s
+    end: Int64s
+    certain: Bools | None = None
+
+    def take(self, which: Bools) -> NewPairs:
+        """Return some of them."""
+        return NewPairs(
+            self.left[which], self.right[which], self.start[which], self.end[which],
+            None if self.certain is None else self.certain[which],
+        )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EndedPairs:
+    """Pairs whose end has become certain, ``int64[c]``: row numbers, id and end."""
+
+    left: Int64s
+    right: Int64s
+    edge: Int64s
+    end: Int64s
+
+
+class Pairs(Stateful):
+    """Pairs of rows of two inputs that meet, by key, in order of time.
+
+    Rows begin when both CTIs have passed their starts, and then meet the rows of the other side
+    that are alive. A pair's end is the earlier of its rows' ends; while that is not certain, the
+    pair is remembered under the id that its owner gives it.
+
+    Holds rows until they have ended before the CTI, and pairs whose end is not certain.
+    """
+
+    held = ("kept", "_pairs", "_ended")
+
+    def __init__(
+        self, payloads: tuple[pl.Schema | None, pl.Schema | None], *, tagged: bool = False
+    ) -> None:
+        self.sides = Side(payloads[0], tagged=tagged), Side(payloads[1], tagged=False)
+        # the lower of the two CTIs
+        self.cti = MIN_TIME
+        self._pairs = np.zeros((PLACES, 1), np.int64)
+        # row numbers of the pairs found last, and room for the next ones
+        self._found = np.empty((2, 64), np.int64)
+        # for each side the rows closed since the last commit
+        self._ended: list[Int64s] = [_NONE, _NONE]
+
+    @property
+    def kept(self) -> tuple[Side, Side]:
+        """The sides, to be saved; rows that have ended are removed first."""
+        for number, side in enumerate(self.sides):
+            self._compact(number)
+            side.queue_waiting()
+        return self.sides
+
+    @kept.setter
+    def kept(self, sides: tuple[Side, Side]) -> None:
+        self.sides = sides
+        for side in sides:
+            side.restart()
+        self.cti = min(side.cti for side in sides)
+
+    @property
+    def has_ended(self) -> bool:
+        """True if an end edge has closed a row since the last commit."""
+        left, right = self._ended
+        return len(left) > 0 or len(right) > 0
+
+    def __len__(self) -> int:
+        return sum(len(side.list_ends(self.cti)) for side in self.sides)
+
+    @property
+    def next_due(self) -> int | None:
+        """The earliest start or end that waits for the CTI; None if nothing waits."""
+        cti = self.cti
+        times = [side.next_start for side in self.sides]
+        times += [int(ends.min()) for side in self.sides if len(ends := side.list_ends(cti))]
+        return min((time for time in times if time is not None and time < MAX_TIME), default=None)
+
+    def take(self, side: int, batch: EventBatch, key: Int64s, tag: Int64s | None = None) -> None:
+        """Take a batch of one side; left rows may have a tag."""
+        ended = self.sides[side].take(batch, key, tag)
+        if len(ended):
+            self._ended[side] = _join(self._ended[side], ended)
+        other = self.sides[1 - side].cti
+        self.cti = batch.cti if batch.cti < other else other
+
+    def mark_keys(self, held: Bools) -> None:
+        """Set ``held`` to True for the keys of the rows held."""
+        for side in self.sides:
+            side.release_ended(self.cti)
+            side.rows.mark_keys(KEY, held)
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept, which have no rows."""
+        for side in self.sides:
+            side.keep_keys(kept)
+
+    @property
+    def rows(self) -> tuple[RowStore, RowStore]:
+        """The rows of both sides."""
+        return self.sides[0].rows, self.sides[1].rows
+
+    def column(self, side: int, which: int) -> Any:
+        """Return a column of one side's rows, by row number."""
+        return self.sides[side].rows.columns[which]
+
+    def _both(self, which: int) -> tuple[Any, Any]:
+        return self.column(0, which), self.column(1, which)
+
+    def find(self, keys: int) -> NewPairs:
+        """Return the pairs that have begun to meet before the CTI."""
+        cti = self.cti
+        left, right = self.sides
+        time, mine, i, n = left.list_waiting(cti)
+        other_time, others, j, m = right.list_waiting(cti)
+        lists = *left.get_lists(keys), *right.get_lists(keys)
+        rows, times = self._found, np.empty((2, self._found.shape[1]), np.int64)
+        count, met = 0, -1
+        while True:
+            i, j, count, met = find_pairs(
+                time, mine, i, n, other_time, others, j, m, cti, *lists, rows, times, count, met
+            )
+            if met < 0:
+                break
+            # many rows of the side that has fewer meet one other
+            room = 2 * count + min(n - i, m - j)
+            self._found = rows = grow(rows, room, None)
+            times = grow(times, room, None)
+        left.note_begun(mine, i)
+        right.note_begun(others, j)
+        if rows.shape[1] > max(LARGE, 8 * count):  # a burst is over
+            self._found = np.empty((2, count + 64), np.int64)
+        found = NewPairs(rows[0, :count], rows[1, :count], times[0, :count], times[1, :count])
+        return self._find_certain_ends(found) if len(left.open) or len(right.open) else found
+
+    def _find_certain_ends(self, found: NewPairs) -> NewPairs:
+        """Return the pairs, with those ends that are certain."""
+        opened = self.column(0, OPENED)[found.left] | self.column(1, OPENED)[found.right]
+        certain = ~opened | (found.end <= self.cti)
+        end = np.where(certain, found.end, MAX_TIME)
+        return dataclasses.replace(found, end=end, certain=certain)
+
+    def remember(self, found: NewPairs, edges: Int64s) -> None:
+        """Remember pairs whose end is not certain, under these ids."""
+        if not len(found.left):
+            return
+        self._make_room(len(found.left))
+        remember_pairs(found.left, found.right, edges, self._both(FIRST), self._pairs)
+        for side, rows in zip(self.sides, (found.left, found.right), strict=True):
+            side.queue_ends(rows)
+
+    def _make_room(self, more: int) -> None:
+        """Make sure that at least ``more`` places are unused."""
+        unused, have = int(self._pairs[7, 0]), self._pairs.shape[1] - 1
+        if unused >= more:
+            return
+        self._pairs = grow(self._pairs, have + 1 + more - unused)
+        new = np.arange(have, self._pairs.shape[1] - 1)
+        self._pairs[7, unused + 1 : unused + 1 + len(new)] = new
+        self._pairs[7, 0] = unused + len(new)
+
+    def close_ended(self) -> EndedPairs | None:
+        """Return the remembered pairs whose end is certain now.
+
+        Row numbers stay valid until ``forget``.
+        """
+        until = self.cti + 1
+        left_side, right_side = self.sides
+        over = left_side.ends.pop_due(until)[1], right_side.ends.pop_due(until)[1]
+        ended, self._ended = self._ended, [_NONE, _NONE]
+        if int(self._pairs[7, 0]) == self._pairs.shape[1] - 1:  # none is remembered
+            return None
+        end, opened, first = map(self._both, (END, OPENED, FIRST))
+        parts = [
+            close_pairs(_join(*known), number, self.cti, end, opened, first, self._pairs)
+            for number, known in enumerate(zip(ended, over, strict=True))
+        ]
+        left, right, edge = map(np.concatenate, zip(*parts, strict=True))
+        return EndedPairs(left, right, edge, np.minimum(end[0][left], end[1][right]))
+
+    def forget(self) -> None:
+        """Remove the rows that have ended, once they may be many."""
+        for number, side in enumerate(self.sides):
+            if side.rows.height >= side.most:
+                self._compact(number)
+
+    def _compact(self, number: int) -> None:
+        new = self.sides[number].compact(self.cti)
+        if new is not None:
+            self._renumber(number, new)
+
+    def _renumber(self, number: int, new: Int64s) -> None:
+        rows = self._pairs[number]
+        used = np.ones(self._pairs.shape[1], np.bool_)
+        used[self._pairs[7, 1 : 1 + int(self._pairs[7, 0])]] = False
+        used[-1] = False
+        rows[used] = new[rows[used]]
+
+
+def _join(first: Int64s, second: Int64s) -> Int64s:
+    """Return two arrays as one."""
+    if not len(first):
+        return second
+    return np.concatenate([first, second]) if len(second) else first
+
+
+KEY, START, END, AFTER, BEFORE, FIRST, OPENED, TAG = range(8)
+
+# values of the columns from AFTER on in rows that have not begun
+_NEW = -1, NOT_LISTED, -1, False, 0
+# rows that have ended are not looked for among fewer rows
+MANY_KEPT = 8192
+
+
+class Side(Stateful):
+    """Rows of one input: those that have not begun, and those alive.
+
+    Rows that have not begun are the last ones of the store, in order of start; ``starts`` has those
+    that came in another order. ``ends`` has the known ends of rows in pairs that are remembered.
+    Rows that have ended are removed together, once twice as many rows are kept as were left by the
+    last removal.
+    """
+
+    held = ("rows", "starts", "ends", "open", "head", "cti")
+
+    def __init__(self, payload: pl.Schema | None, *, tagged: bool) -> None:
+        dtypes = [*[np.int64] * 6, np.bool_, np.int64][: TAG + tagged]
+        self.rows = RowStore(dtypes, payload, _NEW[: len(dtypes) - AFTER])
+        self.starts, self.ends = Queue(), Queue()
+        self.open = OpenEdges()
+        self.head = np.zeros(0, np.int64)
+        self.cti = MIN_TIME
+        self._payload = payload
+        # the rows from this number on have not begun, and are in order of start
+        self._waiting = 0
+        # rows that have ended are looked for when so many are kept
+        self.most = MANY_KEPT
+
+    def list_ends(self, cti: int) -> Int64s:
+        """Return the ends of the rows that have not ended by the CTI."""
+        ends: Int64s = self.rows.columns[END]
+        return ends[ends > cti]
+
+    def take(self, batch: EventBatch, key: Int64s, tag: Int64s | None) -> Int64s:
+        """Keep the rows that begin; return the numbers of the rows closed by end edges."""
+        self.cti = batch.cti
+        ends = batch.find_ends()
+        if ends is None:
+            self._begin(batch, key, tag)
+            return _NONE
+        self._begin(batch.take(~ends), key[~ends], None if tag is None else tag[~ends])
+        # a row without a start edge was never kept
+        rows, end = self.open.close(batch.edge[ends]), batch.end[ends]
+        rows, end = rows[rows >= 0], end[rows >= 0]
+        columns = self.rows.columns
+        columns[END][rows], columns[OPENED][rows] = end, False
+        # a row that has not begun has its end queued when it begins
+        begun = columns[BEFORE][rows] != NOT_LISTED
+        self.ends.push(end[begun], rows[begun])
+        return rows
+
+    def _begin(self, batch: EventBatch, key: Int64s, tag: Int64s | None) -> None:
+        if not len(batch):
+            return
+        height = self.rows.height
+        last = self.rows.arrays[START].item(height - 1) if self._waiting < height else MIN_TIME
+        in_order = batch.start.item(0) >= last and (batch.in_order or is_sorted(batch.start))
+        first = self.rows.extend(
+            (key, batch.start, batch.end), None if self._payload is None else batch.columns
+        )
+        if tag is not None:
+            self.rows.columns[TAG][first:] = tag
+        if not in_order:
+            self.queue_waiting()
+        if batch.has_edges:
+            opened = np.flatnonzero(batch.edge)
+            self.rows.columns[OPENED][first + opened] = True
+            self.open.open(batch.edge[opened], first + opened)
+
+    def queue_waiting(self) -> None:
+        """Queue the starts of the rows that wait as the last ones of the store."""
+        first, height = self._waiting, self.rows.height
+        # copied, since the column is written when rows are removed
+        self.starts.push(self.rows.columns[START][first:].copy(), np.arange(first, height))
+        self._waiting = height
+
+    @property
+    def next_start(self) -> int | None:
+        """The earliest start of a row that has not begun; None if there is none."""
+        queued, last = self.starts.next_due, self.rows.columns[START][self._waiting :]
+        if not len(last):
+            return queued
+        return int(last[0]) if queued is None else min(queued, int(last[0]))
+
+    def list_waiting(self, cti: int) -> tuple[Int64s, Int64s, int, int]:
+        """Return starts and numbers of rows that wait, in order of start, and two places.
+
+        All rows that begin before the CTI are between the first place and the second. If there are
+        no numbers, the places themselves are the row numbers.
+        """
+        time, rows = self.starts.pop_due(cti)
+        first, height = self._waiting, self.rows.height
+        start: Int64s = self.rows.arrays[START]
+        if not len(rows):
+            return start, _NONE, first, height
+        self._waiting = upto = first + int(start[first:height].searchsorted(cti))
+        time, rows = merge(time, rows, start[first:upto], np.arange(first, upto))
+        return time, rows, 0, len(rows)
+
+    def note_begun(self, rows: Int64s, place: int) -> None:
+        """Record that of the ``rows`` from ``list_waiting`` those before this place have begun."""
+        if not len(rows):
+            self._waiting = place
+
+    def get_lists(self, keys: int) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
+        """Return key, end and links by row number, and the head of the list of each key."""
+        if keys > len(self.head):
+            self.head = grow(self.head, keys, -1)
+        columns = self.rows.arrays
+        return columns[KEY], columns[END], columns[AFTER], columns[BEFORE], self.head
+
+    def queue_ends(self, rows: Int64s) -> None:
+        """Queue the ends of rows in pairs that are remembered, where they are known."""
+        columns = self.rows.columns
+        end = columns[END][rows]
+        known = ~columns[OPENED][rows] & (end != MAX_TIME)
+        self.ends.push(end[known], rows[known])
+
+    def keep_keys(self, kept: KeptKeys) -> None:
+        """Forget the keys that are not kept, which have no rows."""
+        self.rows.renumber_keys(KEY, kept)
+        self.head = kept.pick(self.head)
+
+    def release_ended(self, cti: int) -> None:
+        """Release the rows that have ended by the CTI."""
+        columns = self.rows.columns
+        lists = columns[KEY], columns[AFTER], columns[BEFORE], self.head
+        self.rows.release_by(
+            lambda end, alive: release_ended(end, alive, cti, *lists), columns[END]
+        )
+
+    def restart(self) -> None:
+        """Continue with rows that have been loaded, all of whose starts are queued."""
+        self._waiting = self.rows.height
+
+    def compact(self, cti: int) -> Int64s | None:
+        """Remove the rows that have ended, if they are most; return new row numbers, or None."""
+        self.release_ended(cti)
+        waiting = self.rows.height - self._waiting
+        new = self.rows.compact()
+        self._waiting = self.rows.height - waiting
+        self.most = max(MANY_KEPT, 2 * len(self.rows))
+        if new is not None:
+            self._renumber(new)
+        return new
+
+    def _renumber(self, new: Int64s) -> None:
+        for queue in (self.starts, self.ends):
+            if len(queue):
+                queue.renumber(new)
+        if len(self.open):
+            self.open.renumber(new)
+        if self.rows.height:
+            columns = self.rows.columns
+            relink(new, columns[KEY], self.head, columns[AFTER], columns[BEFORE])
 
 
 class JoinedPayload:

@@ -6,18 +6,19 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
+from rxtemporal.core.batch import Int64s
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.causes.causes import HISTORY, ROW, Causes
+from rxtemporal.operators.causes.history import History, code_fields
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 
 if TYPE_CHECKING:
-    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
-    from rxtemporal.operators.causes.causes import Causes
-    from rxtemporal.operators.causes.history import History
 
 ScanFunction = Callable[[Any, int, dict[str, Any]], tuple[Any, Any]]
 
@@ -54,8 +55,6 @@ class Scan(Operator):
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.scan.causes import find_rows_up_to_then
-
         return find_rows_up_to_then(self, inputs, output, rows)
 
 
@@ -89,3 +88,26 @@ def scan(seed: Any, fn: ScanFunction, *, schema: Any) -> Scan:
             "Hint: scan(0, fn, schema={…})."
         )
     return Scan(seed=seed, fn=fn, fields=payload_schema(schema))
+
+
+def find_rows_up_to_then(
+    operator: Scan, inputs: Sequence[History], output: History, rows: Int64s
+) -> Causes:
+    """Return for each row all rows of its key that start no later.
+
+    The row with its lifetime is the one that the function got last; the rows before it are its
+    history, since the state may depend on each of them.
+    """
+    (given,) = inputs
+    keys, key = code_fields(given, output, given.keys)
+    order = np.lexsort((given.start, keys))
+    place = {code: np.flatnonzero(keys[order] == code) for code in np.unique(key[rows]).tolist()}
+    parts = []
+    for number in rows.tolist():
+        mine = order[place[int(key[number])]]
+        upto = int(np.searchsorted(given.start[mine], output.start[number], side="right"))
+        seen = mine[:upto]
+        own = (given.start[seen] == output.start[number]) & (given.end[seen] == output.end[number])
+        of = np.full(len(seen), number)
+        parts.append(Causes.of_pairs(of, seen, role=np.where(own, ROW, HISTORY)))
+    return Causes.concat(parts)

@@ -15,8 +15,8 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.history import History, Pairs, TimeIndex, expand, match_equal_rows
 from rxtemporal.operators.causes.lost_row import Fate, LostRow
-from rxtemporal.operators.sessions.bounds import SessionBounds
 from rxtemporal.operators.sessions.plan import SessionLifetimes, SessionWindows
+from rxtemporal.operators.sessions.step import SessionBounds
 from rxtemporal.operators.windows.members import Asked, code_keys, join_causes, split_members
 
 

@@ -100,7 +100,7 @@ class SessionWindows(StartWindows):
 
     def bounds(self, schema: pl.Schema, keys: Keys) -> StartBounds:
         """Return new bounds."""
-        from rxtemporal.operators.sessions.bounds import SessionBounds
+        from rxtemporal.operators.sessions.step import SessionBounds
 
         return SessionBounds(self.timeout, self.max_duration, schema, keys)
 

@@ -12,8 +12,8 @@ import numpy as np
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti, EventShape, RowEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
+from rxtemporal.engine.door_rules import CTI
 from rxtemporal.engine.kernels.door import measure_rows
-from rxtemporal.engine.kernels.door_rules import CTI
 from rxtemporal.errors import EventError
 from rxtemporal.ingress.batch_verdicts import EventRun, Rules, State, Verdicts, judge_rows
 from rxtemporal.ingress.lateness import NO_CTI, LateReason

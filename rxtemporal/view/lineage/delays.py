@@ -15,7 +15,7 @@ from rxtemporal.core.batch import Int64s
 from rxtemporal.core.schema import conform
 from rxtemporal.core.spans import Span, describe_span, span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.kernels.door_rules import NEVER, is_due
+from rxtemporal.engine.door_rules import NEVER, is_due
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.batch_verdicts import Rules
 from rxtemporal.ingress.settings import (

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.schema import check_field
+from rxtemporal.engine.step import Stateless
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.operator import Branch, Keys, RowOperator
 
@@ -64,13 +66,11 @@ class GroupBy(RowOperator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        from rxtemporal.operators.group_by.step import GroupStep
-
         return GroupStep(self.by)
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.where.causes import find_same_rows
+        from rxtemporal.operators.where import find_same_rows
 
         return find_same_rows(inputs, output, rows)
 
@@ -105,13 +105,11 @@ class Ungroup(RowOperator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        from rxtemporal.operators.group_by.step import UngroupStep
-
         return UngroupStep(self.output(schema, keys))
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.where.causes import find_same_rows
+        from rxtemporal.operators.where import find_same_rows
 
         return find_same_rows(inputs, output, rows)
 
@@ -147,3 +145,25 @@ def apply(fn: Callable[[Any], Any]) -> Branch:
     [IntervalEvent(1, 4, {'k': 'a', 'total': 2})]
     """
     return Branch("apply", fn, Ungroup(keys_first=True))
+
+
+class GroupStep(Stateless):
+    """Names the keys in the batch, for the operators that follow. Holds nothing."""
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        self._keys = keys
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the same rows, grouped."""
+        return batch.replace(keys=self._keys)
+
+
+class UngroupStep(Stateless):
+    """Removes the keys' names from the batch. Holds nothing."""
+
+    def __init__(self, schema: pl.Schema) -> None:
+        self._schema = schema
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the same rows, ungrouped."""
+        return batch.replace(payload=batch.columns.select(self._schema), keys=())

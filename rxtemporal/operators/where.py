@@ -9,21 +9,25 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import check_field, payload_schema
+from rxtemporal.engine.expressions.evaluator import Predicate, Projection
+from rxtemporal.engine.step import Stateless
 from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.causes.causes import Causes
+from rxtemporal.operators.causes.history import History, match_equal_rows
+from rxtemporal.operators.causes.lost_row import Fate, LostRow, write_expression, write_values
 from rxtemporal.operators.expressions import check_row_by_row, infer_schema
 from rxtemporal.operators.operator import Chain, Keys, Operator, RowExpression, RowOperator
 from rxtemporal.operators.partition_keys import Fields, PartitionRule, partition_by_row
 
 if TYPE_CHECKING:
-    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
-    from rxtemporal.operators.causes.causes import Causes
-    from rxtemporal.operators.causes.history import History
-    from rxtemporal.operators.causes.lost_row import Fate, LostRow
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -61,8 +65,6 @@ class Where(RowOperator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        from rxtemporal.operators.where.step import WhereStep
-
         return WhereStep(self.predicate, schema)
 
     def list_expressions(
@@ -73,14 +75,10 @@ class Where(RowOperator):
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.where.causes import find_kept_rows
-
         return find_kept_rows(inputs, output, rows)
 
     def explain_loss(self, lost: LostRow) -> Fate:
         """Return why a row of an input has given no row."""
-        from rxtemporal.operators.where.causes import explain_unsatisfied
-
         return explain_unsatisfied(self, lost)
 
 
@@ -99,20 +97,14 @@ class WhereRow(RowOperator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        from rxtemporal.operators.where.step import WhereRowStep
-
         return WhereRowStep(self.predicate)
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.where.causes import find_kept_rows
-
         return find_kept_rows(inputs, output, rows)
 
     def explain_loss(self, lost: LostRow) -> Fate:
         """Return why a row of an input has given no row."""
-        from rxtemporal.operators.where.causes import explain_refused
-
         return explain_refused(self, lost)
 
 
@@ -174,8 +166,6 @@ class Select(Operator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        from rxtemporal.operators.where.step import SelectStep
-
         return SelectStep(self.expressions, schema, self.output(schema, keys))
 
     def list_expressions(
@@ -191,8 +181,6 @@ class Select(Operator):
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.where.causes import find_same_rows
-
         return find_same_rows(inputs, output, rows)
 
 
@@ -225,8 +213,6 @@ class SelectRow(Operator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        from rxtemporal.operators.where.step import SelectRowStep
-
         return SelectRowStep(self.function, self._fields(), keys)
 
     def _fields(self) -> pl.Schema:
@@ -242,8 +228,6 @@ class SelectRow(Operator):
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.where.causes import find_same_rows
-
         return find_same_rows(inputs, output, rows)
 
 
@@ -273,10 +257,10 @@ def select_by_function(what: tuple[Any, ...], named: dict[str, Any]) -> SelectRo
     return SelectRow(function=functions[0], schema=named.get("schema"))
 
 
-Predicate = pl.Expr | Callable[[dict[str, Any]], Any]
+Condition = pl.Expr | Callable[[dict[str, Any]], Any]
 
 
-def where(*predicates: Predicate) -> Chain:
+def where(*predicates: Condition) -> Chain:
     """Keep the rows whose payload satisfies every predicate; null is false.
 
     Rows, lifetimes and CTIs pass unchanged and at once. Nothing is held. A predicate is a polars
@@ -289,7 +273,7 @@ def where(*predicates: Predicate) -> Chain:
     return Chain(tuple(_where(predicate) for predicate in predicates))
 
 
-def _where(predicate: Predicate) -> Operator:
+def _where(predicate: Condition) -> Operator:
     if isinstance(predicate, pl.Expr):
         return Where(predicate=predicate)
     if callable(predicate):
@@ -377,3 +361,140 @@ def _expressions(positional: tuple[Any, ...], named: dict[str, Any]) -> tuple[pl
             )
         expressions.append((value if isinstance(value, pl.Expr) else pl.lit(value)).alias(name))
     return tuple(expressions)
+
+
+def find_same_rows(inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+    """Return for each row the input row of the same number: every row passes, in order."""
+    return Causes.of_pairs(rows, rows)
+
+
+def find_kept_rows(inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+    """Return for each row the equal input row; of several the first is the first's, and so on."""
+    of, row = match_equal_rows(output, inputs[0])
+    wanted = np.isin(of, rows)
+    return Causes.of_pairs(of[wanted], row[wanted])
+
+
+def explain_unsatisfied(operator: Where, lost: LostRow) -> Fate:
+    """Return the values of a row that do not satisfy the predicate."""
+    names = operator.predicate.meta.root_names()
+    values = {name: value for name, value in lost.payload.items() if name in names}
+    return lost.tell(
+        "dropped",
+        f"dropped by {lost.place}: {write_values(values)} does not satisfy "
+        f"{write_expression(operator.predicate)}",
+        values=values,
+    )
+
+
+def explain_refused(operator: WhereRow, lost: LostRow) -> Fate:
+    """Return the row of which a function is not true."""
+    name = getattr(operator.predicate, "__name__", "the function")
+    values = lost.payload
+    return lost.tell(
+        "dropped", f"dropped by {lost.place}: {name} is not true of {write_values(values)}",
+        values=values,
+    )  # fmt: skip
+
+
+def make_field_error(error: AttributeError, operator: str) -> AttributeError:
+    """Return the error for ``row.name``; another error as it is."""
+    row: Any = error.obj
+    if type(row) is not dict or error.name not in row:
+        return error
+    name = error.name
+    return AttributeError(
+        f"the function given to {operator} gets the row as a dict, which has no attribute "
+        f"{name!r}. Hint: row[{name!r}]; or pl.col({name!r}) instead of a function.",
+        name=name,
+        obj=row,
+    )
+
+
+class WhereStep(Stateless):
+    """Keeps the rows whose payload satisfies a predicate; null is false. Holds nothing."""
+
+    def __init__(self, predicate: pl.Expr, schema: pl.Schema) -> None:
+        self._predicate = Predicate(predicate, schema)
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows that satisfy the predicate, with the same lifetimes and CTI."""
+        if not len(batch.start):  # without a call of the batch
+            return batch
+        return batch.take(self._predicate(batch.columns))
+
+
+class WhereRowStep(Stateless):
+    """Keeps the rows for which a Python function of the payload is true. Holds nothing.
+
+    Costs a dict and a call for each row, about a microsecond.
+    """
+
+    def __init__(self, predicate: Callable[[dict[str, object]], object]) -> None:
+        self._predicate = predicate
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows that satisfy the predicate, with the same lifetimes and CTI."""
+        if not len(batch):
+            return batch
+        try:
+            verdicts = [self._verdict(row) for row in batch.payload.iter_rows(named=True)]
+        except AttributeError as error:
+            raise make_field_error(error, "where") from error
+        return batch.take(np.array(verdicts, np.bool_))
+
+    def _verdict(self, row: dict[str, object]) -> bool:
+        verdict = self._predicate(row)
+        if verdict is None or isinstance(verdict, (bool, np.bool_)):
+            return bool(verdict)
+        hint = ""
+        if isinstance(verdict, pl.Expr):
+            hint = ". Hint: where takes the expression itself: where(pl.col('x') > 1)."
+        raise SchemaError(
+            f"a predicate returns True, False or None, got {verdict!r} for {row}{hint}"
+        )
+
+
+class SelectStep(Stateless):
+    """Computes a new payload for each row from its own. Holds nothing."""
+
+    def __init__(
+        self, expressions: Sequence[pl.Expr], schema: pl.Schema, fields: pl.Schema
+    ) -> None:
+        self._projection = Projection(expressions, schema, fields)
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows with their new payload, the same lifetimes and CTI."""
+        return batch.replace(payload=self._projection(batch.columns))
+
+
+class SelectRowStep(Stateless):
+    """Computes a new payload for each row from its own, by a Python function. Holds nothing.
+
+    ``schema`` has the fields that the function returns; ``keys`` are kept, in front of them. Costs
+    two dicts and a call for each row, a few microseconds.
+    """
+
+    def __init__(
+        self, function: Callable[[dict[str, Any]], Any], schema: pl.Schema, keys: tuple[str, ...]
+    ) -> None:
+        self._function = function
+        self._schema = schema
+        self._keys = keys
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows with their new payload, the same lifetimes and CTI."""
+        try:
+            results = [self._function(row) for row in batch.payload.iter_rows(named=True)]
+        except AttributeError as error:
+            raise make_field_error(error, "select") from error
+        try:
+            made = PayloadReader(self._schema).frame(results)
+        except BadPayloadError as error:
+            given = batch.payload.row(error.row, named=True)
+            raise SchemaError(
+                f"the function given to select returned {results[error.row]!r} for {given}: {error}"
+            ) from error
+        if self._keys:
+            made = pl.DataFrame([*batch.payload.select(self._keys).get_columns(), *made])
+        return batch.replace(payload=made)

@@ -1,1 +1,0 @@
-"""group_by, ungroup and apply: operators computed for each key; multicast: a stream used twice."""

@@ -1,1 +1,0 @@
-"""union: the rows of two streams with the same fields."""

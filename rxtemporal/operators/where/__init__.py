@@ -1,1 +1,0 @@
-"""where, select, with_columns and drop: the relational operators that see one row at a time."""
