@@ -29,7 +29,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.spark import ParquetTable, SparkSink, session
 from rxtemporal.spark.sink.checkpoint import last_segment
-from rxtemporal.storage.segments import Spool, writer
+from rxtemporal.storage import segments
+from rxtemporal.storage.segments import Spool
 
 SCHEMA = pl.Schema({"key": pl.Int64(), "value": pl.Float64()})
 ROWS = 1_000
@@ -96,7 +97,7 @@ def send_in_turn(times: int, send: Callable[[int], None], entered: list[float]) 
 def through_the_spool(spark: Any, folder: Path, times: int) -> list[float]:
     """Return the seconds from a segment's appearance to the handler."""
     visible, entered = list[float](), list[float]()
-    sync = writer.sync_folder
+    sync = segments.sync_folder
 
     def note(path: Path) -> None:
         visible.append(time.perf_counter())
@@ -109,13 +110,13 @@ def through_the_spool(spark: Any, folder: Path, times: int) -> list[float]:
     batches = list(make_batches(times, ROWS))
     sink = SparkSink(handler, path=folder, session=spark, trigger="0 seconds")
     sink.open("q", SCHEMA)
-    writer.sync_folder = note  # type: ignore[attr-defined]
+    segments.sync_folder = note  # type: ignore[attr-defined]
     try:
         time.sleep(3)
         entered.clear()
         send_in_turn(times, lambda number: sink.write(batches[number]), entered)
     finally:
-        writer.sync_folder = sync  # type: ignore[attr-defined]
+        segments.sync_folder = sync  # type: ignore[attr-defined]
         sink.close(RuntimeError("measured"))
     return [there - at for at, there in zip(visible, entered, strict=True)]
 

@@ -336,7 +336,7 @@ def test_a_segment_that_readers_have_seen_stays(
     with opened(tmp_path) as spool:
         for _ in range(2):
             with monkeypatch.context() as patch:
-                failing(patch, "rxtemporal.storage.segments.writer.sync_folder", 1, errno.EIO)
+                failing(patch, "rxtemporal.storage.segments.sync_folder", 1, errno.EIO)
                 with pytest.raises(SpoolError, match="cannot write segment"):
                     spool.append(batch(0, 10))
             assert (spool.segments(), spool.read(1).height) == ([1], 2)
@@ -352,7 +352,7 @@ def test_what_was_not_synced_stays_when_another_batch_comes(
     """A caller who does not repeat the call finds the segment before his own."""
     with opened(tmp_path) as spool:
         with monkeypatch.context() as patch:
-            failing(patch, "rxtemporal.storage.segments.writer.sync_folder", 1, errno.EIO)
+            failing(patch, "rxtemporal.storage.segments.sync_folder", 1, errno.EIO)
             with pytest.raises(SpoolError):
                 spool.append(batch(0, 10))
         assert spool.append(batch(10, 20)) == 2

@@ -26,8 +26,8 @@ from rxtemporal.spark import ParquetTable
 from rxtemporal.spark.sink import runner
 from rxtemporal.spark.targets import parquet as tables
 from rxtemporal.spark.targets.target import Origin, Writer
+from rxtemporal.storage import segments
 from rxtemporal.storage.files import publish
-from rxtemporal.storage.segments import spool, writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -124,9 +124,9 @@ def half(path: Path, data: bytes) -> None:
 
 def in_the_spool(moments: Moments) -> None:
     """Put the points around the writing of a segment, in this process."""
-    append = spool.Spool.append
+    append = segments.Spool.append
 
-    def appended(self: spool.Spool, batch: Any) -> int:
+    def appended(self: segments.Spool, batch: Any) -> int:
         moments.at("an append begins", self.last + 1)
         number = append(self, batch)
         moments.at("an append returns", number)
@@ -141,8 +141,8 @@ def in_the_spool(moments: Moments) -> None:
             named = "it is named" if path.suffix == ".arrow" else "its facts are named"
             moments.at(named, int(path.stem))
 
-    put(spool.Spool, "append", appended)
-    put(writer, "publish", published)
+    put(segments.Spool, "append", appended)
+    put(segments, "publish", published)
 
 
 @dataclasses.dataclass(frozen=True)

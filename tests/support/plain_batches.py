@@ -10,7 +10,7 @@ import pytest
 from rxtemporal.core.batch import END, EventBatch
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.spark.targets.target import EDGE, STATE
-from rxtemporal.storage.segments.spool import rows_frame
+from rxtemporal.storage.segments import rows_frame
 
 
 class Above:

@@ -19,7 +19,7 @@ from rxtemporal.spark.jvm.session import open_session
 from rxtemporal.spark.schema import arrow_schema
 from rxtemporal.spark.sink.worker import SinkJob
 from rxtemporal.spark.targets.target import DIRECT, EDGE, STATE, Origin, Writer, writer_for
-from rxtemporal.storage.segments.spool import rows_frame
+from rxtemporal.storage.segments import rows_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,9 +10,8 @@ from typing import Any, Protocol
 import polars as pl
 
 from rxtemporal.errors import SpoolError
-from rxtemporal.storage.event_log.database import damage_error, wal_path
+from rxtemporal.storage.event_log.database import damage_error, load_count, wal_path
 from rxtemporal.storage.event_log.layout import StreamFacts
-from rxtemporal.storage.event_log.record_count import load_count
 from rxtemporal.storage.event_log.recorder import RecordedSegments
 from rxtemporal.storage.event_log.store import recover
 from rxtemporal.storage.event_log.stored_log import FILE, StoredLog

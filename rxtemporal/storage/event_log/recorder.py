@@ -14,7 +14,7 @@ import polars as pl
 from rxtemporal.errors import ArgumentError, SpoolError
 from rxtemporal.ingress.source import StreamSource
 from rxtemporal.storage.event_log.columns import Item, Mark, empty_frame
-from rxtemporal.storage.event_log.database import damage_error
+from rxtemporal.storage.event_log.database import CountFile, damage_error, load_count
 from rxtemporal.storage.event_log.layout import (
     FORMAT,
     HEADER,
@@ -26,7 +26,6 @@ from rxtemporal.storage.event_log.layout import (
     load_header,
 )
 from rxtemporal.storage.event_log.log import Log, MisfitError, Tape
-from rxtemporal.storage.event_log.record_count import CountFile, load_count
 from rxtemporal.storage.files import WriterLock, make_folder, publish, report_errors, sync_folder
 from rxtemporal.storage.segments import SegmentFolder, SegmentWriter
 

@@ -19,17 +19,19 @@ from rxtemporal.engine.codec import Chunk, dump_frame
 from rxtemporal.errors import CheckpointError, SpoolError
 from rxtemporal.storage.event_log.columns import load_records
 from rxtemporal.storage.event_log.database import (
+    CountFile,
     Database,
+    RecordCount,
     aside_wal,
     damage_error,
     explain_errors,
     has_wal,
+    load_count,
     restore_wal,
     shm_path,
     wal_path,
 )
 from rxtemporal.storage.event_log.layout import StreamFacts
-from rxtemporal.storage.event_log.record_count import CountFile, RecordCount, load_count
 from rxtemporal.storage.event_log.stored_log import (
     FILE,
     FORMAT,

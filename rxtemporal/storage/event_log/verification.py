@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.errors import CheckpointError, SpoolError
-from rxtemporal.storage.event_log.database import damage_error, wal_path
-from rxtemporal.storage.event_log.record_count import RecordCount
+from rxtemporal.storage.event_log.database import RecordCount, damage_error, wal_path
 from rxtemporal.storage.event_log.stored_log import ORDER_PART, PARTS, TABLES, StoredLog
 
 _HEADER = struct.Struct(">8I")
