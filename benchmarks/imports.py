@@ -21,7 +21,7 @@ USES = {
     "a composed query": f"{COMPOSED}.snapshot_window()",
     "Application": "rxtemporal.Application('house')",
     "a query that runs": "rxtemporal.from_events([rxtemporal.PointEvent(1, 2)]).to_events()",
-    "a Spark worker's query": "import rxtemporal.spark.query.streaming_bucket",
+    "a Spark worker's query": "import rxtemporal.spark.query.streaming",
 }
 MODULES = "print(sum(name.partition('.')[0] == 'rxtemporal' for name in sys.modules))"
 

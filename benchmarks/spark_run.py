@@ -28,7 +28,7 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.spark import run, session, stream
 from rxtemporal.spark.query import streaming
 from rxtemporal.spark.query.cti_column import AFTER, BEFORE
-from rxtemporal.spark.query.streaming_bucket import BucketWork, Received
+from rxtemporal.spark.query.streaming import BucketWork, Received
 
 
 def w2(points: rxt.Streamable) -> rxt.Streamable:

@@ -226,7 +226,7 @@ from .query.streamable import Streamable as Streamable
 from .query.why import (
     why as why,
 )
-from .query.why_not import (
+from .query.why import (
     why_not as why_not,
 )
 from .reactive.subjects import (

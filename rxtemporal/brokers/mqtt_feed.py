@@ -2,23 +2,466 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
+import random
+import select
+import socket
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from importlib import import_module
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from rxtemporal.brokers.mqtt_connection import MqttMessage, MqttReceiver, load_paho
 from rxtemporal.brokers.mqtt_settings import MqttSettings, TopicInputs
 from rxtemporal.core.log import get_logger
-from rxtemporal.core.safe_text import describe_failure
-from rxtemporal.errors import ProcessEndedError
+from rxtemporal.core.safe_text import describe_failure, show
+from rxtemporal.errors import BindingError, ProcessEndedError, SourceError
 from rxtemporal.ingress.encoded_rows import JsonMessages, MessageReader
 from rxtemporal.ingress.pushed_inputs import MOST_INPUTS
 from rxtemporal.ingress.verdict import Rejected, Verdict
 from rxtemporal.query.push_source import PushSource
+
+# so long the broker may take to answer a CONNECT or a SUBSCRIBE
+ANSWER_SECONDS = 10.0
+# and so long to a DISCONNECT
+_FAREWELL_SECONDS = 2.0
+# so many packets are read before what has arrived is handed on
+_MOST_PACKETS = 1_000
+# the broker sends retained messages only if the subscription is new
+_IF_NEW = 1
+_REFUSED = 0x80
+
+
+class MqttMessage(NamedTuple):
+    """A message that has arrived, with what its acknowledgement needs."""
+
+    connection: MqttConnection
+    number: int
+    qos: int
+    topic: str
+    payload: bytes
+
+
+def load_paho() -> Any:
+    """Return the module of the MQTT client; raise if it is not installed."""
+    try:
+        return import_module("paho.mqtt.client")
+    except ImportError as error:
+        raise BindingError(
+            "MQTT is spoken with paho-mqtt. Hint: pip install 'rxtemporal[mqtt]'."
+        ) from error
+
+
+def _read_publish(client: Any, malformed: type[Exception]) -> Any:
+    """Read a message; without its properties if paho-mqtt cannot read these.
+
+    It refuses characters that are allowed (U+FEFF), and so would end each connection at the same
+    message, which the broker sends again.
+    """
+    read = type(client)._handle_publish
+    try:
+        return read(client)
+    except (malformed, UnicodeDecodeError):
+        packet = client._in_packet
+        packet["packet"] = _drop_properties(packet["packet"], packet["command"] & 0x06 > 0)
+        return read(client)
+
+
+def _drop_properties(packet: bytes, has_number: bool) -> bytes:
+    """Return the packet of a message without properties."""
+    begin = at = 2 + int.from_bytes(packet[:2], "big") + 2 * has_number
+    length = shift = 0
+    while True:  # seven bits in each byte, and one that says whether more follow
+        length |= (packet[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if packet[at - 1] < 0x80:
+            return packet[:begin] + b"\0" + packet[at + length :]
+
+
+class MqttConnection:
+    """Connection to a broker; the session of its client outlives it.
+
+    ``open`` connects and subscribes; then ``read`` takes what has arrived, and ``acknowledge``
+    answers it. An acknowledgement of a message from another connection is left out: the broker
+    sends that message again, and its number may be that of another message by now.
+
+    Not thread-safe: the thread of its receiver owns it.
+    """
+
+    def __init__(self, settings: MqttSettings) -> None:
+        self._settings = settings
+        self.messages: list[MqttMessage] = []
+        # the broker had kept a session of this client
+        self.had_session = False
+        # why the broker has ended the connection, if it told
+        self.reason = ""
+        self._codes: list[Any] = []
+        self._client: Any = None
+
+    def _make_client(self, paho: Any) -> Any:
+        settings = self._settings
+        is_new = settings.version == 5
+        client = paho.Client(
+            paho.CallbackAPIVersion.VERSION2,
+            client_id=settings.client_id,
+            clean_session=None if is_new else not settings.has_session,
+            protocol=paho.MQTTv5 if is_new else paho.MQTTv311,
+            reconnect_on_failure=False,
+            manual_ack=True,
+        )
+        if settings.user or settings.find_password():
+            client.username_pw_set(settings.user, settings.find_password())
+        if settings.tls:
+            client.tls_set(
+                *(str(each) if each else None
+                  for each in (settings.ca, settings.certificate, settings.key))
+            )  # fmt: skip
+        client.on_message = self._on_message
+        client.on_connect = self._on_connect
+        client.on_subscribe = self._on_subscribe
+        client.on_disconnect = self._on_disconnect
+        # packets wait until they are written, in place of a call for each
+        client.on_socket_register_write = lambda *_: None
+        client._handle_publish = partial(_read_publish, client, paho.MalformedPacket)
+        return client
+
+    # Callbacks ------------------------------------------------------------------------------------
+
+    def _on_message(self, client: Any, data: Any, message: Any) -> None:
+        # this runs once for each message
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            topic = repr(message._topic)
+        self.messages.append(MqttMessage(self, message.mid, message.qos, topic, message.payload))
+
+    def _on_connect(self, client: Any, data: Any, flags: Any, code: Any, properties: Any) -> None:
+        self.had_session = flags.session_present
+        self._codes = [code]
+
+    def _on_subscribe(self, client: Any, data: Any, mid: int, codes: Any, properties: Any) -> None:
+        self._codes = list(codes)
+
+    def _on_disconnect(
+        self, client: Any, data: Any, flags: Any, code: Any, properties: Any
+    ) -> None:
+        if flags.is_disconnect_packet_from_server:
+            self.reason = str(code)
+
+    # The connection -------------------------------------------------------------------------------
+
+    def open(self, *, subscribes: bool) -> None:
+        """Connect; subscribe if there was no session, or in any case with ``subscribes``.
+
+        ``SourceError``: the broker is not there, does not answer, or refuses.
+        """
+        settings = self._settings
+        paho = load_paho()
+        try:
+            self._client = self._make_client(paho)
+            self._client.connect(
+                settings.host, settings.port, settings.keepalive, **self._options()
+            )
+        except Exception as error:  # of the network, of TLS, of a file
+            raise SourceError(
+                f"there is no connection to the broker at {settings.address}: {error}. "
+                f"Hint: {self._find_hint()}"
+            ) from error
+        self._check("refuses the connection", "username=, password= and client_id=")
+        if subscribes or not self.had_session:
+            self._subscribe()
+            self._check("refuses the subscription", "topics= and what the broker allows this user")
+
+    def _find_hint(self) -> str:
+        """Return what to look at after a connection that has failed."""
+        settings = self._settings
+        for name in ("ca", "certificate", "key", "password_file"):
+            path = getattr(settings, name)
+            if path is not None and not path.is_file():
+                return f"{name}= is the path of a file, and {str(path)!r} is none."
+        tls = "mqtts:// means TLS" if settings.tls else "mqtt:// means no TLS"
+        return f"url= is where a broker listens, and {tls}."
+
+    def _options(self) -> dict[str, Any]:
+        settings = self._settings
+        if settings.version != 5:
+            return {}
+        packets = import_module("paho.mqtt.packettypes").PacketTypes
+        properties = import_module("paho.mqtt.properties").Properties(packets.CONNECT)
+        properties.ReceiveMaximum = settings.inflight
+        if settings.has_session:
+            properties.SessionExpiryInterval = settings.session_seconds
+        return {"clean_start": not settings.has_session, "properties": properties}
+
+    def _subscribe(self) -> None:
+        qos = min(self._settings.qos, 1)
+        if self._settings.version == 5:
+            make = import_module("paho.mqtt.subscribeoptions").SubscribeOptions
+            options = make(qos, retainHandling=_IF_NEW)
+        else:
+            options = qos
+        self._client.subscribe([(topic, options) for topic in self._settings.topics])
+
+    def _check(self, refusal: str, hint: str) -> None:
+        """Wait for the broker's answer; raise if it refuses."""
+        codes = [str(code) for code in self._wait_for_answer() if code.value >= _REFUSED]
+        if codes:
+            self.close()
+            raise SourceError(
+                f"the broker at {self._settings.address} {refusal}: {', '.join(codes)}. "
+                f"Hint: check {hint}."
+            )
+
+    def _wait_for_answer(self) -> list[Any]:
+        deadline = time.monotonic() + ANSWER_SECONDS
+        self._codes.clear()
+        while not self._codes:
+            self.write()
+            left = deadline - time.monotonic()
+            if self.socket is None or left <= 0:
+                raise SourceError(
+                    f"the broker at {self._settings.address} does not answer as one of MQTT "
+                    f"{self._settings.version} does."
+                )
+            select.select([self.socket], [], [], left)
+            self.read()
+        return self._codes
+
+    @property
+    def socket(self) -> Any:
+        """The socket; None once the connection is lost or closed."""
+        return None if self._client is None else self._client.socket()
+
+    @property
+    def has_more(self) -> bool:
+        """True if bytes have been decrypted and not read, which no selector knows."""
+        count: Callable[[], int] | None = getattr(self.socket, "pending", None)
+        return count is not None and count() > 0
+
+    @property
+    def wants_write(self) -> bool:
+        """True if packets wait to be written."""
+        return bool(self._client.want_write())
+
+    def read(self) -> None:
+        """Read what has arrived into ``messages``, and ask a silent broker if it is there."""
+        for _ in range(_MOST_PACKETS):
+            count = len(self.messages)
+            if self._client.loop_read() or len(self.messages) == count:
+                break
+        self._client.loop_misc()
+
+    def acknowledge(self, messages: Iterable[MqttMessage]) -> int:
+        """Acknowledge messages of this connection; return how many."""
+        ack, count = self._client.ack, 0
+        for message in messages:
+            if message.connection is self:
+                ack(message.number, message.qos)
+                count += 1
+        self.write()
+        return count
+
+    def write(self) -> None:
+        """Write the packets that wait, as far as the socket takes them."""
+        self._client.loop_write()
+
+    def abort(self) -> None:
+        """End the connection without a farewell."""
+        if (sock := self.socket) is not None:
+            sock.close()
+        self._client = None
+
+    def close(self) -> None:
+        """Take leave of the broker, which keeps the session and its subscriptions.
+
+        Waits until the broker has taken leave, too: by then it has every acknowledgement.
+        """
+        if (sock := self.socket) is None:
+            return
+        with socket.socket(fileno=os.dup(sock.fileno())) as line, contextlib.suppress(OSError):
+            line.settimeout(_FAREWELL_SECONDS)
+            self._client.disconnect()
+            self.write()
+            while self.socket is not None and select.select([], [line], [], _FAREWELL_SECONDS)[1]:
+                self.write()
+            while line.recv(65_536):
+                pass
+
+
+_log = get_logger(__name__)
+# seconds between two attempts to connect: at first, and at most
+LEAST_DELAY, MOST_DELAY = 0.2, 30.0
+# a connection that has lasted so many seconds was a good one: the next attempt follows at once
+_GOOD_SECONDS = 10.0
+_WAIT_SECONDS = 1.0
+# so many seconds the end of the thread is waited for
+_PATIENCE = 5.0
+
+
+class MqttReceiver:
+    """Receiver of a broker's messages on a thread of its own, which never waits for their consumer.
+
+    ``deliver`` is called with what has arrived, and only takes note of it. A lost connection is
+    made again, after growing delays. ``pause`` ends the deliveries: what arrives from then on is
+    neither handed on nor acknowledged, and the broker sends it again to the next connection of the
+    session. ``finish`` lets the thread write what has been acknowledged, and disconnect.
+
+    Threads: any.
+    """
+
+    def __init__(
+        self, settings: MqttSettings, deliver: Callable[[Sequence[MqttMessage]], None]
+    ) -> None:
+        self._settings = settings
+        self._deliver = deliver
+        self._lock = threading.Lock()
+        self._acks: list[MqttMessage] = []
+        self._is_paused = False
+        self._finished = threading.Event()
+        self._ear, self._mouth = socket.socketpair()
+        self._mouth.setblocking(False)
+        self._connection: MqttConnection | None = None
+        self._thread: threading.Thread | None = None
+        self.connections = self.lost_sessions = self.acknowledged = 0
+
+    @property
+    def is_connected(self) -> bool:
+        """True while there is a connection."""
+        connection = self._connection
+        return connection is not None and connection.socket is not None
+
+    def connect(self) -> None:
+        """Make the first connection; raise if that fails."""
+        self._connection = self._open()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread = threading.Thread(
+            target=self._run, name=f"rxtemporal mqtt {self._settings.address}", daemon=True
+        )
+        self._thread.start()
+
+    def acknowledge(self, messages: Sequence[MqttMessage]) -> None:
+        """Acknowledge messages soon."""
+        with self._lock:
+            self._acks += messages
+        self._wake()
+
+    def pause(self) -> None:
+        """Deliver nothing more."""
+        self._is_paused = True
+
+    def finish(self) -> None:
+        """End the thread soon, after the acknowledgements so far; do not wait. Idempotent."""
+        self._is_paused = True
+        self._finished.set()
+        self._wake()
+
+    def join(self) -> None:
+        """Wait for the end of the thread, unless it waits for a broker that does not answer."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_PATIENCE)
+
+    def _wake(self) -> None:
+        with contextlib.suppress(OSError):  # it is awake, or gone
+            self._mouth.send(b"\0")
+
+    # The thread -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        delay = LEAST_DELAY
+        while not self._finished.is_set():
+            if self._connection is None:
+                self._connection = self._try_open(delay)
+                delay = min(2 * delay, MOST_DELAY)
+                continue
+            begun = time.monotonic()
+            self._try_serve(self._connection)
+            if time.monotonic() - begun > _GOOD_SECONDS:
+                delay = LEAST_DELAY
+            self._drop(self._connection)
+            if not self._finished.wait(delay * random.uniform(0.5, 1)):
+                self._connection = None
+        self._ear.close()
+        self._mouth.close()
+
+    def _open(self) -> MqttConnection:
+        connection = MqttConnection(self._settings)
+        connection.open(subscribes=not self.connections)
+        if self.connections and self._settings.has_session and not connection.had_session:
+            self.lost_sessions += 1
+            _log.error(
+                "the broker has lost the session: messages it had not delivered are gone",
+                broker=self._settings.address,
+                client_id=self._settings.client_id,
+            )
+        self.connections += 1
+        _log.info("connected", broker=self._settings.address, session=connection.had_session)
+        return connection
+
+    def _try_open(self, delay: float) -> MqttConnection | None:
+        try:
+            return self._open()
+        except Exception as error:
+            level = _log.warning if isinstance(error, SourceError) else _log.exception
+            level("the broker is not to be reached", error=show(error), again_after=round(delay, 1))
+            self._finished.wait(delay * random.uniform(0.5, 1))
+            return None
+
+    def _try_serve(self, connection: MqttConnection) -> None:
+        """Serve; an error of the client library costs the connection, and not the thread."""
+        try:
+            self._serve(connection)
+        except Exception as error:
+            _log.exception("a connection has failed", error=show(error))
+            connection.abort()
+
+    def _serve(self, connection: MqttConnection) -> None:
+        """Read and acknowledge until the connection is lost, or the thread is to end."""
+        while (sock := connection.socket) is not None:
+            if connection.messages:
+                self._hand_on(connection)
+            is_last = self._finished.is_set()
+            self._write_acks(connection)
+            if is_last:
+                connection.close()
+                return
+            wait = 0.0 if connection.has_more else _WAIT_SECONDS
+            writes = [sock] if connection.wants_write else []
+            try:
+                ready = select.select([sock, self._ear], writes, [], wait)
+            except (OSError, ValueError):  # the socket has been closed
+                return
+            if self._ear in ready[0]:
+                self._ear.recv(4_096)
+            connection.write()
+            connection.read()
+
+    def _hand_on(self, connection: MqttConnection) -> None:
+        messages, connection.messages = connection.messages, []
+        if not self._is_paused:
+            self._deliver(messages)
+
+    def _write_acks(self, connection: MqttConnection) -> None:
+        with self._lock:
+            messages, self._acks = self._acks, []
+        if messages:
+            self.acknowledged += connection.acknowledge(messages)
+
+    def _drop(self, connection: MqttConnection) -> None:
+        """Hand on what the lost connection had brought; the broker sends it again."""
+        self._hand_on(connection)
+        if not self._finished.is_set():
+            _log.warning(
+                "the connection is lost", broker=self._settings.address, reason=connection.reason
+            )
+
 
 _log = get_logger(__name__)
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.metrics.catalog import METRICS, Metric, MetricKind, list_bounds
-from rxtemporal.metrics.collector import Collector
-from rxtemporal.metrics.samples import Histogram, Sample
+from rxtemporal.metrics.collector import Collector, Histogram, Sample
 from rxtemporal.run.process import Process
 
 if TYPE_CHECKING:

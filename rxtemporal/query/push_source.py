@@ -12,11 +12,11 @@ from reactivex import Observable
 from reactivex.disposable import Disposable
 
 from rxtemporal.core.events import Cti, EdgeEvent, EventShape, IntervalEvent, PointEvent
-from rxtemporal.core.forks import FORKS
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span
 from rxtemporal.core.ticks import MIN_TIME, Time, TimeLike, time_ticks
 from rxtemporal.core.time_forms import Unit
+from rxtemporal.core.turns import FORKS
 from rxtemporal.errors import (
     ArgumentError,
     BindingError,

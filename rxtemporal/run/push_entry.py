@@ -35,9 +35,9 @@ from reactivex import abc
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, PointEvent, RowEvent
-from rxtemporal.core.forks import FORKED, FORKS
 from rxtemporal.core.spans import describe_span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
+from rxtemporal.core.turns import FORKED, FORKS
 from rxtemporal.errors import ProcessEndedError
 from rxtemporal.ingress.batch_verdicts import Verdicts
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent, Lateness

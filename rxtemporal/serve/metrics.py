@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from rxtemporal.brokers.mqtt_feed import MqttStats
 from rxtemporal.metrics.catalog import METRICS
-from rxtemporal.metrics.collector import Collector
+from rxtemporal.metrics.collector import Collector, Sample
 from rxtemporal.metrics.opentelemetry import make_instruments
 from rxtemporal.metrics.prometheus import expose
-from rxtemporal.metrics.samples import Sample
 from rxtemporal.serve.responses import Receive, Scope, Send, find_header
 from rxtemporal.serve.routes import Route
 from rxtemporal.serve.service import Counts, Service

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from rxtemporal.errors import BindingError
 
 if TYPE_CHECKING:
-    from rxtemporal.spark.dataframes.bounded import from_dataframe
+    from rxtemporal.spark.dataframes.streaming import from_dataframe
     from rxtemporal.spark.jvm.session import session
     from rxtemporal.spark.query.inputs import stream
     from rxtemporal.spark.query.run import explain, run
     from rxtemporal.spark.sink.sink import SparkSink
-    from rxtemporal.spark.targets.console import Console
     from rxtemporal.spark.targets.parquet import ParquetTable
     from rxtemporal.spark.targets.postgres import DatabaseTable
+    from rxtemporal.spark.targets.target import Console
 
 __all__ = [
     "Console",
@@ -33,12 +33,12 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Console": "targets.console",
+    "Console": "targets.target",
     "DatabaseTable": "targets.postgres",
     "ParquetTable": "targets.parquet",
     "SparkSink": "sink.sink",
     "explain": "query.run",
-    "from_dataframe": "dataframes.bounded",
+    "from_dataframe": "dataframes.streaming",
     "run": "query.run",
     "session": "jvm.session",
     "stream": "query.inputs",

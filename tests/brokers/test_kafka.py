@@ -18,7 +18,7 @@ from run_settings import save_often
 from sink_input import wait_until
 
 import rxtemporal as rxt
-from rxtemporal.brokers import kafka_client, kafka_cursor
+from rxtemporal.brokers import kafka, kafka_client
 
 SCHEMA = {"p": int, "n": int}
 # the mock cluster answers a fetch late, and librdkafka tries again late
@@ -123,8 +123,8 @@ def test_partition_that_is_far_behind_holds_the_others_back(
     cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Partitions of unlike density are merged by time; those ahead are paused meanwhile."""
-    monkeypatch.setattr(kafka_cursor, "LEAST_ROWS", 100)
-    monkeypatch.setattr(kafka_cursor, "MOST_ROWS", 300)
+    monkeypatch.setattr(kafka, "LEAST_ROWS", 100)
+    monkeypatch.setattr(kafka, "MOST_ROWS", 300)
     pauses = []
     pause = kafka_client.KafkaClient.pause
 
@@ -133,7 +133,7 @@ def test_partition_that_is_far_behind_holds_the_others_back(
         pause(client, place)
 
     monkeypatch.setattr(kafka_client.KafkaClient, "pause", note_pause)
-    monkeypatch.setattr(kafka_cursor, "MOST_MESSAGES", 100)
+    monkeypatch.setattr(kafka, "MOST_MESSAGES", 100)
     cluster.send(topic, rows(0, 0, 2_000, step=1), 0)
     cluster.send(topic, rows(1, 0, 20, step=100), 1)
     cluster.send(topic, rows(2, 0, 200, step=10), 2)
@@ -152,7 +152,7 @@ def test_live_messages_of_lower_times_come_once_beside_a_backlog(
     """
     positions = note_commits(monkeypatch)
     save_often(monkeypatch)
-    monkeypatch.setattr(kafka_cursor, "MOST_MESSAGES", 100)
+    monkeypatch.setattr(kafka, "MOST_MESSAGES", 100)
     topic, draw, ends = f"topic-{next(_numbers)}", random.Random(seed), [0, 0, 0, 0]
     cluster.create(topic, 4)
 
@@ -349,7 +349,7 @@ def test_partition_that_is_added_is_read_whole(
     """A look at the topic's metadata now and then finds it, whatever begin= says."""
     found = [0, 1]
     monkeypatch.setattr(kafka_client.KafkaClient, "list_partitions", lambda *_: list(found))
-    monkeypatch.setattr(kafka_cursor, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(kafka, "LOOK_EVERY", 0.05)
     for partition in range(3):
         cluster.send(topic, rows(partition, 0, 3), partition)
     results = Results()

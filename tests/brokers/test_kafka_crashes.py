@@ -27,7 +27,7 @@ from kafka_run import DELAY
 from needs import need_java
 from sink_input import wait_until
 
-from rxtemporal.brokers import kafka_cursor
+from rxtemporal.brokers import kafka
 
 ROUNDS = int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "1"))
 TOPIC = "rows"
@@ -42,7 +42,7 @@ class Sender(threading.Thread):
     # the times of the last partition are so much lower
     lag = 0
     # so many messages are read at once
-    messages = kafka_cursor.MOST_MESSAGES
+    messages = kafka.MOST_MESSAGES
 
     def __init__(self, cluster: KafkaCluster, seed: int) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rxtemporal import EventBatch
-from rxtemporal.brokers.kafka_cursor import PartitionMerge, PartitionRows
+from rxtemporal.brokers.kafka import PartitionMerge, PartitionRows
 from rxtemporal.brokers.kafka_messages import Piece
 from rxtemporal.core.ticks import MAX_TIME
 

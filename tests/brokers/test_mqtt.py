@@ -12,8 +12,7 @@ import pytest
 from mosquitto import Mosquitto, broker, make_rows, publish
 
 import rxtemporal as rxt
-from rxtemporal.brokers.mqtt_connection import MqttConnection
-from rxtemporal.brokers.mqtt_feed import MqttFeed
+from rxtemporal.brokers.mqtt_feed import MqttConnection, MqttFeed
 from rxtemporal.brokers.mqtt_settings import MqttSettings
 from rxtemporal.errors import ArgumentError, SourceError
 

@@ -11,9 +11,16 @@ from page_columns import read_causes, read_column, read_numbers, read_rows
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.view.debug import causes
-from rxtemporal.view.debug.causes import find_causes, find_places
-from rxtemporal.view.debug.data import choose, describe_flow, spread, take_sample, write_json
+from rxtemporal.view.debug import data
+from rxtemporal.view.debug.data import (
+    choose,
+    describe_flow,
+    find_causes,
+    find_places,
+    spread,
+    take_sample,
+    write_json,
+)
 from rxtemporal.view.lineage.capture import capture
 from rxtemporal.view.lineage.flow import Flow
 
@@ -94,22 +101,22 @@ def test_many_causes_are_cut_with_a_note() -> None:
     assert find_causes(flow, 1, np.arange(2)).each is None
     cut = find_causes(flow, 1, np.arange(2), most=20)
     assert (cut.each, cut.rows, len(cut.of)) == (10, 2, 20)
-    _, note = causes.encode_causes(cut, [np.arange(100)], 2)
+    _, note = data.encode_causes(cut, [np.arange(100)], 2)
     assert note == "at most 10 causes of each row are shown"
 
 
 def test_effort_for_causes_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of too many rows with too many causes the first ones have them."""
-    monkeypatch.setattr(causes, "MOST_COMPUTED", 100)
-    monkeypatch.setattr(causes, "_FIRST", 1)
-    monkeypatch.setattr(causes, "_BLOCK_CAUSES", 1)
+    monkeypatch.setattr(data, "MOST_COMPUTED", 100)
+    monkeypatch.setattr(data, "_FIRST", 1)
+    monkeypatch.setattr(data, "_BLOCK_CAUSES", 1)
     events = [rxt.PointEvent(t, {"x": t}) for t in range(100)]
     hops = rxt.from_events(events, name="readings").hopping_window(50, 10)
     flow = capture(hops.aggregate(n=agg.count())._node)
     count = len(flow.result)
     cut = find_causes(flow, 1, np.arange(count), most=count)
     assert 0 < cut.rows < count
-    _, note = causes.encode_causes(cut, [np.arange(100)], count)
+    _, note = data.encode_causes(cut, [np.arange(100)], count)
     assert f"causes are shown of the first {cut.rows} of {count} rows" in note
 
 

@@ -19,7 +19,7 @@ from ways_in import Given, Observing, Pushing, Through
 
 import rxtemporal as rxt
 from rxtemporal import LateReason, WhenAhead
-from rxtemporal.metrics.samples import Histogram
+from rxtemporal.metrics.collector import Histogram
 
 SUBJECTS = rxt.CtiSynchronizingSubject, rxt.CtiSynchronizingSubjectAlternate
 

@@ -9,8 +9,7 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal.metrics.catalog import METRICS
-from rxtemporal.metrics.collector import Collector, Totals
-from rxtemporal.metrics.samples import Histogram, Sample
+from rxtemporal.metrics.collector import Collector, Histogram, Sample, Totals
 
 
 def run(rows: int, **options: Any) -> tuple[rxt.PushSource, rxt.Process]:

@@ -12,7 +12,7 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal.metrics.catalog import METRICS, MetricKind, describe_metrics
-from rxtemporal.metrics.samples import list_samples
+from rxtemporal.metrics.collector import list_samples
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NAME = re.compile(r"\brxtemporal_\w+")

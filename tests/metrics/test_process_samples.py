@@ -10,7 +10,7 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal.ingress.lateness import BOUNDS, LatenessCounts
-from rxtemporal.metrics.samples import Histogram, list_samples
+from rxtemporal.metrics.collector import Histogram, list_samples
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 NOW = NOON.timestamp()

@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import rxtemporal as rxt
 from rxtemporal.metrics.catalog import METRICS
+from rxtemporal.metrics.collector import list_samples
 from rxtemporal.metrics.prometheus import expose, register
-from rxtemporal.metrics.samples import list_samples
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

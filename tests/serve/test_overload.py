@@ -10,7 +10,7 @@ from service_clients import make_house, open_client, reading
 
 import rxtemporal as rxt
 from rxtemporal.serve import ingest
-from rxtemporal.serve.overload import Load, Rates
+from rxtemporal.serve.ingest import Load, Rates
 from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.settings import Limits, Settings, TokenSettings
 from rxtemporal.serve.tokens import Access, make_token

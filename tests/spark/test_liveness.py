@@ -12,7 +12,7 @@ import pytest
 from sink_input import SCHEMA, batches, wait_until
 
 from rxtemporal.errors import JavaError, SourceError
-from rxtemporal.spark.jvm.liveness import explain_java_exit, report_java_exit
+from rxtemporal.spark.jvm.java import explain_java_exit, report_java_exit
 from rxtemporal.spark.sink.direct import DirectDelivery
 from rxtemporal.spark.sink.worker import SinkJob
 
@@ -90,7 +90,7 @@ class Broken:
 
 def test_a_dataframe_that_is_read(java: Any) -> None:
     """The end of the socket that rows come by is none of the rows."""
-    from rxtemporal.spark.dataframes import bounded as reading
+    from rxtemporal.spark.dataframes import streaming as reading
 
     java(-9)
     given: Any = type("Given", (), {"frame": Broken(), "in_order": ()})

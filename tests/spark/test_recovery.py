@@ -208,7 +208,7 @@ def test_what_a_killed_runs_java_process_notes_last_is_not_waited_for(
         (tmp_path / "checkpoint" / "commits" / "0").write_bytes(b"")
         return False
 
-    monkeypatch.setattr("rxtemporal.spark.sink.pid_file._runs_spark", ending)
+    monkeypatch.setattr("rxtemporal.spark.sink.supervisor._runs_spark", ending)
     (tmp_path / "spark.pid").write_text("1", encoding="utf-8")
     runner._claim_checkpoint()
     supervisor: Supervisor = runner._listener.__self__  # type: ignore[attr-defined]
@@ -220,8 +220,8 @@ def test_an_earlier_java_process_that_ends_late_is_waited_for_again(
     runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may take longer than one worker waits for it; the next one may do better."""
-    monkeypatch.setattr("rxtemporal.spark.sink.pid_file.PATIENCE", 0.0)
-    monkeypatch.setattr("rxtemporal.spark.sink.pid_file._runs_spark", lambda pid: True)
+    monkeypatch.setattr("rxtemporal.spark.sink.supervisor.PATIENCE", 0.0)
+    monkeypatch.setattr("rxtemporal.spark.sink.supervisor._runs_spark", lambda pid: True)
     (tmp_path / "spark.pid").write_text("1", encoding="utf-8")
     with pytest.raises(SpoolError, match="the Java process 1 of an earlier run") as late:
         runner._claim_checkpoint()

@@ -18,8 +18,7 @@ from rxtemporal.run.stepper import Stepwise  # noqa: E402
 from rxtemporal.spark.query.bounded_bucket import InputReader  # noqa: E402
 from rxtemporal.spark.query.job import compose_plan  # noqa: E402
 from rxtemporal.spark.query.packing import unpack  # noqa: E402
-from rxtemporal.spark.query.streaming import load_door, save_door  # noqa: E402
-from rxtemporal.spark.query.streaming_bucket import QueryFingerprint, StreamRun  # noqa: E402
+from rxtemporal.spark.query.streaming import QueryFingerprint, StreamRun, load_door, save_door  # noqa: E402  # noqa: E402
 
 SCHEMA = pl.Schema({"k": pl.String(), "x": pl.Int64()})
 WRITTEN = pa.schema([("s", pa.int64()), ("e", pa.int64()), ("f0", pa.string()), ("f1", pa.int64())])

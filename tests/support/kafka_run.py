@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import rxtemporal as rxt
-from rxtemporal.brokers import kafka_cursor
+from rxtemporal.brokers import kafka
 from rxtemporal.run import checkpoint
 
 # rows of different partitions may come as far out of order; each has its own time
@@ -45,7 +45,7 @@ def main(servers: str, topic: str, folder: Path, kind: str, delay: int, messages
     """Run until SIGTERM, or until an error of the run, which is raised."""
     faulthandler.enable()
     checkpoint.SECONDS, checkpoint.SHARE = 0.02, 1e9
-    kafka_cursor.MOST_MESSAGES = messages
+    kafka.MOST_MESSAGES = messages
     # no lock is taken in a signal's handler, for the interrupted call may hold it
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))

@@ -21,7 +21,7 @@ from rxtemporal.spark.query.columns import BUCKET, CTI, ENDS, INPUT, STARTS, fie
 from rxtemporal.spark.query.cti_column import MicroBatchCti
 from rxtemporal.spark.query.job import Query, compose_plan
 from rxtemporal.spark.query.packing import BucketPacker
-from rxtemporal.spark.query.streaming_bucket import BucketWork, QueryFingerprint
+from rxtemporal.spark.query.streaming import BucketWork, QueryFingerprint
 
 TIMES = {START: pl.Int64, END: pl.Int64, "cti": pl.Int64}
 

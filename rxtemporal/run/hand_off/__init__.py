@@ -19,9 +19,8 @@ batches.
 
 from __future__ import annotations
 
-from rxtemporal.run.hand_off.bounded_queue import BoundedQueue
+from rxtemporal.run.hand_off.bounded_queue import BoundedQueue, Producer
 from rxtemporal.run.hand_off.consumer import Consumer
 from rxtemporal.run.hand_off.gate import StreamLock
-from rxtemporal.run.hand_off.producer import Producer
 
 __all__ = ["BoundedQueue", "Consumer", "Producer", "StreamLock"]

@@ -14,7 +14,7 @@ from rxtemporal.core.batch import END, START, EventBatch
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import SpoolError
-from rxtemporal.spark.jvm.liveness import report_java_exit
+from rxtemporal.spark.jvm.java import report_java_exit
 from rxtemporal.spark.jvm.session import open_session
 from rxtemporal.spark.schema import arrow_schema
 from rxtemporal.spark.sink.worker import SinkJob

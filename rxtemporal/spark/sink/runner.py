@@ -10,10 +10,10 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import RxTemporalError, SpoolError
 from rxtemporal.spark.jvm.callbacks import write_batches
-from rxtemporal.spark.jvm.liveness import explain_java_exit
+from rxtemporal.spark.jvm.java import explain_java_exit
 from rxtemporal.spark.jvm.session import open_session
 from rxtemporal.spark.sink.checkpoint import committed_segment, last_segment
-from rxtemporal.spark.sink.pid_file import claim, leave, note
+from rxtemporal.spark.sink.supervisor import claim, leave, note
 from rxtemporal.spark.sink.worker import (
     SAFE,
     Listener,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
@@ -10,6 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import polars as pl
 
 from rxtemporal.core.events import EventShape
+from rxtemporal.errors import ArgumentError, SpoolError
+from rxtemporal.storage.files import publish, report_errors
+from rxtemporal.storage.segments import SEGMENT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -79,3 +83,73 @@ class _FunctionWriter:
 def writer_for(target: Any, origin: Origin) -> Writer:
     """Return the open writer of a built-in target or of a function ``(df, batch_id)``."""
     return target.open(origin) if isinstance(target, Target) else _FunctionWriter(target)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Console:
+    """Prints each micro-batch as a table of at most ``rows`` rows, in order of start.
+
+    The ledger ``console.json`` beside the spool records the last printed segment, so that the next
+    run prints the rest; after a crash between the two, one micro-batch is printed twice.
+    Spark runs in this process, because it prints here.
+
+    >>> Console(rows=5).rows
+    5
+    """
+
+    rows: int = 20
+
+    shapes: ClassVar[frozenset[EventShape]] = frozenset({EventShape.INTERVAL, EventShape.POINT})
+    runs_in_child: ClassVar[bool] = False
+    shape_error: ClassVar[str] = (
+        "a Console does not accept edges: a printed row cannot be closed later. "
+        "Hint: leave shape out: rows then come when they are complete; or use a DatabaseTable."
+    )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
+            raise ArgumentError(f"rows is an int of 1 or more, got {self.rows!r}")
+
+    def open(self, origin: Origin) -> Writer:
+        """Return the writer; ``SpoolError`` if the ledger is damaged."""
+        return _Printer(origin, self.rows)
+
+
+class _Printer:
+    def __init__(self, origin: Origin, rows: int) -> None:
+        self._origin, self._rows = origin, rows
+        self._ledger = origin.path / "console.json"
+        self.last = 0 if origin.spool == DIRECT else self._read_ledger()
+
+    def write(self, frame: DataFrame, number: int, last: int) -> None:
+        """Print new rows; the frame is executed even if there are none."""
+        from pyspark.sql import functions as sf
+
+        got: Any = pl.from_arrow(frame.where(sf.col(SEGMENT) > self.last).toArrow())
+        if last <= self.last:
+            return
+        rows = got.drop(SEGMENT).sort("start_time")
+        with pl.Config(tbl_rows=self._rows, tbl_hide_dataframe_shape=True):
+            print(f"micro-batch {number}: {rows.height} rows", rows.head(self._rows), sep="\n")
+        if self._origin.spool != DIRECT:
+            entry = {"spool": self._origin.spool, "segment": last}
+            with report_errors(f"cannot write {self._ledger}"):
+                publish(self._ledger, json.dumps(entry).encode())
+        self.last = last
+
+    def close(self) -> None:
+        """Do nothing; nothing is held."""
+
+    def _read_ledger(self) -> int:
+        with report_errors(f"cannot read {self._ledger}"):
+            if not self._ledger.exists():
+                return 0
+            text = self._ledger.read_bytes()
+        try:
+            entry = json.loads(text)
+            spool, last = entry["spool"], int(entry["segment"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise SpoolError(
+                f"{self._ledger} is damaged. Hint: delete it; rows may then be printed twice."
+            ) from error
+        return last if spool == self._origin.spool else 0

@@ -11,10 +11,10 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti, Event, RowEvent
-from rxtemporal.core.forks import FORKED, FORKS
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.core.time_forms import find_time_form
+from rxtemporal.core.turns import FORKED, FORKS
 from rxtemporal.engine.codec import dump_frame
 from rxtemporal.errors import SpoolError
 from rxtemporal.ingress.source import Sent, SentRows

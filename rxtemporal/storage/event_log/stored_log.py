@@ -3,7 +3,7 @@
 ::
 
     run.sqlite   the file; while a run writes it, with a write-ahead log (WAL), ``run.sqlite-wal``
-    run.sqlite-records   how many records have been acknowledged, see ``record_count``
+    run.sqlite-records   how many records have been acknowledged, see ``database``
     lock         held by the process that writes
 
     facts        name, content: ``header`` (JSON: format, id, name, ``open``, ``complete``,
