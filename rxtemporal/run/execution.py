@@ -288,8 +288,8 @@ class Execution:
                 yield quiet
         elif self._own.acquire(timeout=patience):
             try:
-                for held in filter(None, (reader.held for reader in self.readers)):
-                    held.drain()
+                for reader in self.readers:
+                    reader.drain()
                 yield True
             finally:
                 self._own.release()

@@ -194,7 +194,7 @@ class Process:
                 if self._state is not _RUNNING:
                     return
                 # no result leaves before its events are durable; those that are held are
-                if self._log and any(each.held is None for each in self._execution.logged):
+                if self._log and not all(each.holds_rows for each in self._execution.logged):
                     self._log.flush()
                 self._writer = threading.get_ident()
                 try:

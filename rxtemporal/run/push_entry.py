@@ -41,6 +41,7 @@ from rxtemporal.core.turns import FORKED, FORKS
 from rxtemporal.errors import ProcessEndedError
 from rxtemporal.ingress.batch_verdicts import Verdicts
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent, Lateness
+from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.pushed_inputs import (
     NEW,
     OWN,
@@ -56,7 +57,7 @@ from rxtemporal.ingress.stream_time import StreamTime
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.ingress.verdict import ReadRows, Rejected, Verdict, make_accepted
 from rxtemporal.run.hand_off import BoundedQueue
-from rxtemporal.run.held_rows import HeldRows
+from rxtemporal.run.hand_off.bounded_queue import BUSY_ROWS, BatchObserver
 from rxtemporal.run.input_stream import StreamState, to_note
 from rxtemporal.run.reader import Reader
 from rxtemporal.storage.event_log.cursors import RecordedCursor
@@ -86,6 +87,82 @@ class _PushCount:
         self.rejected = list(rejected)
 
 
+class HeldRows:
+    """Entry of one stream into the query that holds its rows until they are durable.
+
+    No result leaves the query before its events are durable. If the rows went on at once, each push
+    would wait for the disk under the stream's lock, and nobody could share its write. So whoever
+    pushes calls ``hold``, has the rows judged, calls ``cut``, leaves the lock, flushes the log, and
+    then calls ``release``, which gives on what is durable. A batch that comes otherwise, by time
+    from outside, is made durable and given on at once.
+
+    Callers hold the stream's lock.
+    """
+
+    def __init__(self, entry: BatchObserver, packer: Packer, tape: Tape) -> None:
+        self._entry = entry
+        self._packer = packer
+        self._tape = tape
+        self._least = packer.least
+        self._is_judging = False
+        # each with the number of records that have to be durable before
+        self._batches: list[tuple[int, EventBatch]] = []
+
+    def hold(self) -> None:
+        """Hold the rows that are judged next."""
+        self._is_judging = True
+        self._packer.set_bounds(max(self._least, BUSY_ROWS))
+
+    def cut(self) -> None:
+        """Make a batch of the rows that wait for a CTI, if it has come."""
+        self._is_judging = False
+        packer = self._packer
+        packer.set_bounds(self._least)
+        if packer.cti > packer.sent and (batch := packer.due()) is not None:
+            self._batches.append((self._tape.noted, batch))
+
+    def release(self) -> None:
+        """Give on the rows that are durable."""
+        durable, batches = self._tape.durable, self._batches
+        count = sum(number <= durable for number, _ in batches)
+        if count:
+            self._batches = batches[count:]
+            try:
+                self._entry.on_next(EventBatch.concat([batch for _, batch in batches[:count]]))
+            except BaseException as error:
+                # a batch is lost, whoever lost it: the run ends, and the log still has the rows
+                self._entry.on_error(error)  # type: ignore[arg-type]
+                raise
+
+    def drain(self) -> None:
+        """Make all rows durable, and give them on."""
+        self.cut()
+        self._flush()
+
+    def _flush(self) -> None:
+        try:
+            self._tape.flush()
+        except Exception as error:
+            self._entry.on_error(error)
+        self.release()
+
+    def on_next(self, batch: EventBatch) -> None:
+        """Hold a batch; give it on if nobody comes back for it."""
+        self._batches.append((self._tape.noted, batch))
+        if not self._is_judging:
+            self._flush()
+
+    def on_error(self, error: Exception) -> None:
+        """Fail the stream, after the rows that were accepted before."""
+        self._flush()
+        self._entry.on_error(error)
+
+    def on_completed(self) -> None:
+        """End the stream, after its rows."""
+        self._flush()
+        self._entry.on_completed()
+
+
 class PushEntry(Reader):
     """Entry of a source into a run, for those who push: each push gets a verdict.
 
@@ -105,6 +182,8 @@ class PushEntry(Reader):
         self.is_logged = False
         # None without a bound
         self._bound: BoundedQueue | None = None
+        # holds rows that are not durable yet, in a run with a log and without hand-offs
+        self._held: HeldRows | None = None
         # True if a row of an open stream neither waits for room nor ends a silence, nor is held
         self._is_free = False
         # the verdict on one row in time, and the CTI that it tells
@@ -115,7 +194,13 @@ class PushEntry(Reader):
         super().log(tape, records)
         self.is_logged = True
         if self.queue is None:
-            self._entry = self.held = HeldRows(self._entry, self.door, tape)
+            self._entry = self._held = HeldRows(self._entry, self.door, tape)
+            self.holds_rows = True
+
+    def drain(self) -> None:
+        """Make all rows that are held durable, and give them on."""
+        if self._held is not None:
+            self._held.drain()
 
     def connect(self) -> abc.DisposableBase:
         """Let the source push."""
@@ -123,7 +208,7 @@ class PushEntry(Reader):
         if queue is not None and queue.settings is not None:
             self._bound = queue
             queue.connect(self.door, self.abort)
-        self._is_free = self._bound is None and self.source.lively is None and self.held is None
+        self._is_free = self._bound is None and self.source.lively is None and self._held is None
         return super().connect()
 
     @property
@@ -408,8 +493,8 @@ class PushEntry(Reader):
         if not self.accepts:
             raise self.refuse()
         self.note_activity()
-        if self.held is not None:
-            self.held.hold()
+        if self._held is not None:
+            self._held.hold()
 
     def _fail(self, error: BaseException) -> ProcessEndedError:
         """End the run with an error of the stream; return the error for those who push."""
@@ -438,18 +523,18 @@ class PushEntry(Reader):
         if tape is None:
             return
         try:
-            if self.held is not None:
+            if self._held is not None:
                 with self.lock:
-                    self.held.cut()
+                    self._held.cut()
             tape.flush()
         except Exception as error:
             self.abort(error)
             raise self.refuse() from error
         # from here on the rows are in the log, whatever happens
         try:
-            if self.held is not None:
+            if self._held is not None:
                 with self.lock:
-                    self.held.release()
+                    self._held.release()
             self.on_safe()
         except Exception as error:
             self.abort(error)

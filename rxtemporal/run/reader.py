@@ -14,7 +14,6 @@ from rxtemporal.ingress.lateness import NO_CTI
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.source import Cursor, Position, StreamSource, check_items
 from rxtemporal.run.hand_off import BoundedQueue, StreamLock
-from rxtemporal.run.held_rows import HeldRows
 from rxtemporal.run.input_stream import Followers, InputStream, StreamState
 from rxtemporal.run.late import LateEvents
 from rxtemporal.run.run_end import RunEnd
@@ -46,8 +45,8 @@ class Reader(InputStream):
         self.lock = lock
         self.run_end = run_end
         self.meter = meter
-        # rows that are not durable yet, of a stream with verdicts
-        self.held: HeldRows | None = None
+        # True if no row enters the query before it is durable
+        self.holds_rows = False
         # the position of a source that pushes numbered pieces
         self.position = Position()
         # how many records of the source earlier runs have accepted
@@ -151,6 +150,9 @@ class Reader(InputStream):
             self.state = StreamState.READING
         if self.source.lively is not None:
             self.flow.note_activity(self)
+
+    def drain(self) -> None:
+        """Make all rows that are held durable, and give them on; by default none are held."""
 
     def wake(self) -> bool:
         """Let rejected rows into the query, with an empty batch; return False after the end."""
