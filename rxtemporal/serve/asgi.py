@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from starlette.types import Message, Receive, Scope, Send
+from starlette.websockets import WebSocketDisconnect
+
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
 from rxtemporal.errors import ArgumentError
@@ -16,11 +19,7 @@ from rxtemporal.run.process import Process
 from rxtemporal.serve import event_streams, health, ingest_routes, live_page, metrics
 from rxtemporal.serve.responses import (
     GoneError,
-    Message,
-    Receive,
     RequestError,
-    Scope,
-    Send,
     find_header,
     send_error,
     to_request_error,
@@ -107,10 +106,10 @@ class ServiceApp:
             await self._live(receive, send)
             return
         answer = _Answer(self.service, scope, send)
-        with suppress(GoneError):  # there is nobody to answer
+        with suppress(GoneError, WebSocketDisconnect):  # there is nobody to answer
             try:
                 await self._route(scope, receive, answer.send)
-            except GoneError:
+            except (GoneError, WebSocketDisconnect):
                 raise
             except Exception as error:
                 await self._answer_error(answer, error)
@@ -135,11 +134,11 @@ class ServiceApp:
             check_origin(scope)
             if self.is_local:
                 check_host(scope)
-        access = self.service.tokens.find(find_header(scope, b"authorization"))
+        given = find_header(scope, "authorization")
+        access = self.service.tokens.find(given)
         if access is None:
-            given = find_header(scope, b"authorization")
             what = "needs a token" if given is None else "does not know the token"
-            if given is not None and given.partition(b" ")[0].lower() != b"bearer":
+            if given is not None and given.partition(" ")[0].lower() != "bearer":
                 what = "takes tokens of the kind Bearer alone"
             raise RequestError(
                 401,

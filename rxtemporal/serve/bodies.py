@@ -7,7 +7,9 @@ import zlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rxtemporal.serve.responses import Receive, RequestError, Scope
+from starlette.types import Receive, Scope
+
+from rxtemporal.serve.responses import RequestError
 
 # zlib's sizes of the window: with gzip's header, with zlib's
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}

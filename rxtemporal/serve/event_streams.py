@@ -13,18 +13,12 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl, quote
 
 import polars as pl
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, ticks
 from rxtemporal.errors import EventError
-from rxtemporal.serve.responses import (
-    Receive,
-    RequestError,
-    Scope,
-    Send,
-    dumps,
-    find_header,
-    send_json,
-)
+from rxtemporal.serve.responses import RequestError, dumps, find_header, send_json
 from rxtemporal.serve.results import EVENT_BYTES, FeedEvent, RestartedError, ResultFeed
 from rxtemporal.serve.routes import WEBSOCKET, Route
 from rxtemporal.serve.service import Service, ServiceState
@@ -195,7 +189,11 @@ class Channel(ABC):
 
 
 class SseChannel(Channel):
-    """Channel of server-sent events, as browsers' ``EventSource`` reads them."""
+    """Channel of server-sent events, as browsers' ``EventSource`` reads them.
+
+    Written here and not by sse-starlette, which encodes each event for each reader, and does not
+    cut off a reader that takes nothing.
+    """
 
     async def _open(self) -> None:
         await self._send({"type": "http.response.start", "status": 200, "headers": HEADERS})
@@ -218,17 +216,20 @@ class SseChannel(Channel):
 class SocketChannel(Channel):
     """Channel of a WebSocket: each message is an event with its position and data, as JSON."""
 
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        super().__init__(scope, receive, send)
+        self._socket = WebSocket(scope, receive, send)
+
     async def _open(self) -> None:
-        await self._receive()  # the message that there is one
-        await self._send({"type": "websocket.accept"})
+        await self._socket.accept()
 
     async def _close(self) -> None:
         code = _NORMAL if self.ended else _RESTART
         with contextlib.suppress(Exception):  # it may be closed already
-            await self._send({"type": "websocket.close", "code": code})
+            await self._socket.close(code)
 
     async def _send_event(self, event: FeedEvent) -> None:
-        await self._send({"type": "websocket.send", "text": event.message})
+        await self._socket.send_text(event.message)
 
     async def keep_alive(self) -> None:
         """Send nothing: the server's pings do that."""
@@ -270,7 +271,7 @@ class EventStreams:
     async def list_queries(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the queries."""
         found = [describe_query(name, feed) for name, feed in self._service.feeds.items()]
-        await send_json(send, 200, dumps({"queries": found}))
+        await send_json(scope, send, 200, dumps({"queries": found}))
 
     async def list_streams(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the streams that take rows."""
@@ -283,7 +284,7 @@ class EventStreams:
             }
             for name, source in self._service.sources.items()
         ]
-        await send_json(send, 200, dumps({"streams": found}))
+        await send_json(scope, send, 200, dumps({"streams": found}))
 
     async def send_results(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the results of a query, from a position on."""
@@ -319,7 +320,7 @@ class EventStreams:
             async with channel:
                 with suppress(RestartedError):
                     await self._follow(reader, channel)
-        except (TimeoutError, OSError):
+        except (TimeoutError, OSError, WebSocketDisconnect):
             pass  # the client takes nothing, or has gone
         finally:
             self._readers -= 1
@@ -389,7 +390,7 @@ def describe_query(name: str, feed: ResultFeed) -> dict[str, Any]:
 
 def find_position(scope: Scope, feed: ResultFeed) -> int:
     """Return the position from which a request reads. ``RequestError``: 400, 410."""
-    text = (find_header(scope, b"last-event-id") or b"").decode("latin-1")
+    text = find_header(scope, "last-event-id") or ""
     if not text:
         query = scope.get("query_string", b"").decode("latin-1")
         with suppress(ValueError):  # too many fields

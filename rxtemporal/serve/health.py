@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from starlette.types import Receive, Scope, Send
+
 from rxtemporal.core.safe_text import show
 from rxtemporal.ingress.input_state import SourceStats
 from rxtemporal.run.diagnostics import StreamDiagnostics, to_plain
-from rxtemporal.serve.responses import Receive, Scope, Send, dumps, send_json
+from rxtemporal.serve.responses import dumps, send_json
 from rxtemporal.serve.routes import Need, Route
 from rxtemporal.serve.service import Service, ServiceState
 
@@ -36,20 +38,20 @@ class Health:
 
     async def live(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer that the service lives."""
-        await send_json(send, 200, dumps({"state": self._service.state.value}))
+        await send_json(scope, send, 200, dumps({"state": self._service.state.value}))
 
     async def ready(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer whether the service takes work, with the conditions for it."""
         conditions = dict(list_conditions(self._service))
         ready = all(each is True for each in conditions.values())
         body = dumps({"ready": ready, "conditions": conditions})
-        await send_json(send, 200 if ready else 503, body)
+        await send_json(scope, send, 200 if ready else 503, body)
 
     async def diagnose(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the counters of the run and of the service."""
         # with many devices this takes long, and receipts do not wait for it
         body = await asyncio.to_thread(lambda: dumps(describe(self._service)))
-        await send_json(send, 200, body)
+        await send_json(scope, send, 200, body)
 
 
 def list_routes(service: Service) -> list[Route]:

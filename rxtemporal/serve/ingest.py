@@ -14,6 +14,8 @@ from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
+from starlette.types import Receive, Scope, Send
+
 from rxtemporal.core.events import Cti
 from rxtemporal.core.fields import UnfitError
 from rxtemporal.core.safe_text import json_text
@@ -35,7 +37,7 @@ from rxtemporal.serve.body_rows import (
     read_rows,
 )
 from rxtemporal.serve.dead_letters import DeadLetter, DeadLetters, show_bytes
-from rxtemporal.serve.responses import Receive, RequestError, Scope, Send, dumps, send_json
+from rxtemporal.serve.responses import RequestError, dumps, send_json
 from rxtemporal.serve.service import Service
 from rxtemporal.serve.settings import Limits
 from rxtemporal.serve.tokens import Access
@@ -424,7 +426,7 @@ class Ingest:
             return
         finally:
             share.release()
-        await send_json(send, 200, receipt)
+        await send_json(scope, send, 200, receipt)
 
     async def post_cti(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer ``POST /streams/{name}/cti``: push a CTI, send the CTI of the stream."""
@@ -442,7 +444,9 @@ class Ingest:
             share.release()
         self.service.counts.receipts += 1
         ignored = sender.stream.describe_ignored(cti, verdict.cti)
-        await send_json(send, 200, make_cti_receipt(verdict.cti, self.service.is_durable, ignored))
+        await send_json(
+            scope, send, 200, make_cti_receipt(verdict.cti, self.service.is_durable, ignored)
+        )
 
     # Rows -----------------------------------------------------------------------------------------
 

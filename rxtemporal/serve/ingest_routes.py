@@ -6,17 +6,13 @@ import asyncio
 import contextlib
 from functools import partial
 
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
+
 from rxtemporal.core.log import get_logger
 from rxtemporal.serve.bodies import read_head
 from rxtemporal.serve.ingest import Ingest, Sender
-from rxtemporal.serve.responses import (
-    Receive,
-    RequestError,
-    Scope,
-    Send,
-    dumps,
-    to_request_error,
-)
+from rxtemporal.serve.responses import RequestError, dumps, to_request_error
 from rxtemporal.serve.routes import WEBSOCKET, Need, Route
 from rxtemporal.serve.service import Service
 
@@ -39,11 +35,9 @@ class IngestSocket:
         self,
         ingest: Ingest,
         sender: Sender,
-        receive: Receive,
-        send: Send,
+        socket: WebSocket,
     ) -> None:
-        self._ingest, self._sender = ingest, sender
-        self._receive, self._send = receive, send
+        self._ingest, self._sender, self._socket = ingest, sender, socket
         self._reader: asyncio.Task[int | None]
         # messages are pushed in the order in which they came
         self._order = asyncio.Lock()
@@ -52,7 +46,7 @@ class IngestSocket:
     async def run(self) -> None:
         """Answer messages until one side closes."""
         service = self._ingest.service
-        await self._send({"type": "websocket.accept"})
+        await self._socket.accept()
         self._reader = asyncio.create_task(self._read())
         writer = asyncio.create_task(self._write())
         service.add_drain_callback(self._stop)
@@ -62,7 +56,7 @@ class IngestSocket:
                 code = await self._reader
             await self._answers.put(None)
             if await writer and code is not None:
-                await self._send({"type": "websocket.close", "code": code})
+                await self._socket.close(code)
         finally:
             service.remove_drain_callback(self._stop)
             self._reader.cancel()
@@ -75,11 +69,9 @@ class IngestSocket:
     async def _read(self) -> int | None:
         """Read messages until the end; return the code to close with, None if it is closed."""
         while True:
-            message = await self._receive()
+            message = await self._socket.receive()
             if message["type"] == "websocket.disconnect":
                 return None
-            if message["type"] != "websocket.receive":
-                continue
             text = message.get("text")
             # a text of lone surrogates is no JSON, and is told so
             body = message["bytes"] if text is None else text.encode("utf-8", "surrogatepass")
@@ -94,7 +86,7 @@ class IngestSocket:
             text = (await answer).decode()
             if is_there:
                 try:
-                    await self._send({"type": "websocket.send", "text": text})
+                    await self._socket.send_text(text)
                 except Exception:  # each server has its own
                     is_there = False
                     self._stop()
@@ -133,8 +125,7 @@ async def open_socket(ingest: Ingest, scope: Scope, receive: Receive, send: Send
             "a WebSocket does not support the header Sequence: a refused message would shift the "
             "numbers. Hint: send the numbers in the rows.",
         )
-    await receive()  # websocket.connect
-    await IngestSocket(ingest, sender, receive, send).run()
+    await IngestSocket(ingest, sender, WebSocket(scope, receive, send)).run()
 
 
 def list_routes(service: Service) -> list[Route]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 
+from starlette.types import Receive, Scope, Send
+
 from rxtemporal.serve.event_streams import HEADERS, SseChannel
-from rxtemporal.serve.responses import Receive, RequestError, Scope, Send, dumps
+from rxtemporal.serve.responses import RequestError, dumps
 from rxtemporal.serve.results import FeedEvent
 from rxtemporal.serve.routes import Need, Route
 from rxtemporal.serve.service import Service, ServiceState

@@ -7,12 +7,15 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
 from rxtemporal.brokers.mqtt_feed import MqttStats
 from rxtemporal.metrics.catalog import METRICS
 from rxtemporal.metrics.collector import Collector, Sample
 from rxtemporal.metrics.opentelemetry import make_instruments
 from rxtemporal.metrics.prometheus import expose
-from rxtemporal.serve.responses import Receive, Scope, Send, find_header
+from rxtemporal.serve.responses import find_header
 from rxtemporal.serve.routes import Route
 from rxtemporal.serve.service import Counts, Service
 
@@ -29,15 +32,11 @@ class ServiceMetrics:
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a scrape."""
-        accept = (find_header(scope, b"accept") or b"").decode("latin-1")
+        accept = find_header(scope, "accept") or ""
         # ten thousand devices take a while, in which others are served
         content_type, body = await asyncio.to_thread(self._expose, accept)
-        headers = [
-            (b"content-type", content_type.encode()),
-            (b"content-length", b"%d" % len(body)),
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        # the type says its version and charset
+        await Response(body, headers={"content-type": content_type})(scope, receive, send)
 
     def _expose(self, accept: str) -> tuple[str, bytes]:
         return expose(self.collect(), accept)

@@ -5,30 +5,33 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import re
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
-from rxtemporal.serve.responses import Handler, RequestError, Scope, find_header
+from starlette.datastructures import Headers
+from starlette.routing import compile_path
+from starlette.types import ASGIApp, Scope
+
+from rxtemporal.serve.responses import RequestError, find_header
 
 
 def check_origin(scope: Scope) -> None:
     """Refuse a request that a page of another site has made."""
     # a browser tells it of requests without an origin, too, such as those of an image
-    if find_header(scope, b"sec-fetch-site") == b"cross-site":
+    headers = Headers(scope=scope)
+    if headers.get("sec-fetch-site") == "cross-site":
         raise RequestError(403, "a page of another site needs a token here")
-    origin = find_header(scope, b"origin")
-    if origin is None:
-        return
-    host = find_header(scope, b"host") or b""
-    if origin.partition(b"://")[2].lower() != host.lower():
+    origin = headers.get("origin")
+    if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():
         raise RequestError(403, "a page of another site needs a token here")
 
 
 def check_host(scope: Scope) -> None:
     """Refuse a request to a name that leads to this machine and is not its own."""
-    host = find_header(scope, b"host")
-    if host is not None and not is_own_name(host.decode("latin-1")):
+    host = find_header(scope, "host")
+    if host is not None and not is_own_name(host):
         raise RequestError(403, "without tokens only localhost and addresses are taken as host")
 
 
@@ -64,7 +67,7 @@ class Route:
 
     path: str
     method: str
-    handler: Handler
+    handler: ASGIApp
     need: Need = Need.READ
 
 
@@ -77,41 +80,38 @@ class Routes:
     """
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        self._routes: dict[tuple[str, ...], dict[str, Route]] = {}
+        # the routes of each path by method, and the pattern of the path
+        self._routes: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}
         self.add(routes)
 
     def add(self, routes: Iterable[Route]) -> None:
         """Add routes; one of the same path and method takes the place of the other."""
         for route in routes:
-            parts = route.path.split("/")
-            key = tuple("{}" if part[:1] == "{" else part for part in parts)
-            self._routes.setdefault(key, {})[route.method] = route
+            pattern, _, _ = compile_path(route.path)
+            self._routes.setdefault(route.path, (pattern, {}))[1][route.method] = route
 
     def find(self, path: str, method: str) -> tuple[Route, dict[str, Any]]:
         """Return the route of a request with its parameters. ``RequestError``: 404, 405."""
-        parts = path.split("/")
-        methods = None if "{}" in parts else self._routes.get(tuple(parts))
-        value = ""
-        if methods is None and len(parts) > 2 and parts[2]:
-            # a name is always the second part
-            value, parts[2] = parts[2], "{}"
-            methods = self._routes.get(tuple(parts))
-        if methods is None:
-            raise self._make_missing(path)
-        route = methods.get("GET" if method == "HEAD" else method)
-        if route is None:
-            allowed = ", ".join(methods)
-            headers = [(b"allow", allowed.encode())]
-            hint = " Hint: curl -d sends rows with POST." if "POST" in methods else ""
-            raise RequestError(
-                405, f"this path takes {allowed}, got {method}.{hint}", headers=headers
-            )
-        return route, {"name": value} if value else {}
+        for pattern, methods in self._routes.values():
+            if (found := pattern.match(path)) is not None:
+                route = methods.get("GET" if method == "HEAD" else method)
+                if route is None:
+                    raise _make_wrong_method(methods, method)
+                return route, found.groupdict()
+        raise self._make_missing(path)
 
     def _make_missing(self, path: str) -> RequestError:
         """Return the answer to a path that there is not, with those that there are."""
         hint = "Hint: one of these paths."
         if path != "/" and path.endswith("/"):
             hint = "Hint: the same path without the slash at its end, or one of these."
-        paths = ["/".join(key).replace("{}", "{name}") for key in self._routes]
-        return RequestError(404, f"there is nothing at this path. {hint}", paths=sorted(paths))
+        paths = sorted(self._routes)
+        return RequestError(404, f"there is nothing at this path. {hint}", paths=paths)
+
+
+def _make_wrong_method(methods: Iterable[str], method: str) -> RequestError:
+    """Return the answer to a method that a path does not take."""
+    allowed = ", ".join(methods)
+    hint = " Hint: curl -d sends rows with POST." if "POST" in methods else ""
+    reason = f"this path takes {allowed}, got {method}.{hint}"
+    return RequestError(405, reason, headers={"allow": allowed})

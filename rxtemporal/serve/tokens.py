@@ -135,7 +135,7 @@ class Tokens:
         """True if there are no tokens: everybody may do everything."""
         return not self._found
 
-    def find(self, authorization: str | bytes | None) -> Access | None:
+    def find(self, authorization: str | None) -> Access | None:
         """Return the rights of who sent this header; None if no token has the text in it."""
         if not self._found:
             return OPEN
@@ -150,16 +150,12 @@ class Tokens:
         return hashlib.blake2b(digest, key=self._key).digest()
 
 
-def _read_bearer(authorization: str | bytes | None) -> bytes | None:
+def _read_bearer(authorization: str | None) -> bytes | None:
     if authorization is None:
         return None
-    if isinstance(authorization, str):
-        authorization = authorization.encode("utf-8", "backslashreplace")
-    scheme, _, text = authorization.partition(b" ")
-    text = text.strip()
-    if scheme.lower() != b"bearer" or not 0 < len(text) <= _LONGEST:
-        return None
-    return text
+    scheme, _, token = authorization.partition(" ")
+    text = token.strip().encode("utf-8", "backslashreplace")
+    return text if scheme.lower() == "bearer" and 0 < len(text) <= _LONGEST else None
 
 
 def make_token() -> tuple[str, str]:

@@ -23,7 +23,7 @@ from rxtemporal.serve.tokens import make_token
 
 async def answer(scope: Any, receive: Any, send: Any) -> None:
     """Answer with the caller's name and the name in the path."""
-    await send_json(send, 200, dumps([scope["access"].name, scope["path_params"]["name"]]))
+    await send_json(scope, send, 200, dumps([scope["access"].name, scope["path_params"]["name"]]))
 
 
 async def fail(scope: Any, receive: Any, send: Any) -> None:

@@ -29,7 +29,7 @@ def tokens(**settings: Any) -> Tokens:
 
 
 @pytest.mark.parametrize(
-    "header", ["Bearer secret", b"Bearer secret", "bearer secret", "BEARER  secret "]
+    "header", ["Bearer secret", "bearer secret", "BEARER  secret "]
 )
 def test_a_token_is_found_by_its_text(header: str | bytes) -> None:
     """The scheme is compared without case, the text exactly."""
@@ -50,7 +50,7 @@ def test_a_token_is_found_by_its_text(header: str | bytes) -> None:
         "Bearer Secret",
         "Bearer secret2",
         "Bearer \ud800",
-        b"Bearer \xff\x00",
+        "Bearer \xff\x00",
         "Bearer " + "x" * 100_000,
         f"Bearer {hash_token('secret')}",
     ],
