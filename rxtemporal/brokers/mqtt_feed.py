@@ -463,8 +463,6 @@ class MqttReceiver:
             )
 
 
-_log = get_logger(__name__)
-
 # so many messages wait; a message without acknowledgement (QoS 0) that comes then is dropped
 MOST_WAITING = 20_000
 # so many messages are pushed at once

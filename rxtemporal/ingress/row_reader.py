@@ -498,7 +498,7 @@ def _check_names(start: str, end: str | None, seq: str | None, shape: EventShape
         )
 
 
-_EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti, EventBatch})
+_PASSED = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti, EventBatch})
 
 
 class RowObserver(abc.ObserverBase[Any]):
@@ -514,7 +514,7 @@ class RowObserver(abc.ObserverBase[Any]):
     def on_next(self, value: Any) -> None:
         """Pass an item on."""
         kind = type(value)
-        if kind in _EVENTS:
+        if kind in _PASSED:
             self._push(value)
         elif kind is dict:
             event, _ = self._read_one(value)

@@ -165,7 +165,7 @@ def test_picture_is_a_picture(ran: tuple[Path, object]) -> None:
 def test_the_event_flow_page_is_of_one_day(ran: tuple[Path, object]) -> None:
     """The page has the departures of that day by plain polars, the late ones and the causes."""
     flow = read_flow(ran[1].page.read_text("utf-8"))
-    day = pl.col("departure").is_between(*main.DAY, closed="left")
+    day = pl.col("departure").is_between(*main.FLOW_DAY, closed="left")
     gone = feeds.flights().filter(day)
     counts = {each["name"]: len(read_numbers(each["kind"])) for each in flow["arrivals"]}
     assert counts == dict(gone.group_by("origin").len().rows())

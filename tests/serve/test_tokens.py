@@ -28,9 +28,7 @@ def tokens(**settings: Any) -> Tokens:
     return Tokens({"gate": Rights(hash_token("secret"), **settings)})
 
 
-@pytest.mark.parametrize(
-    "header", ["Bearer secret", "bearer secret", "BEARER  secret "]
-)
+@pytest.mark.parametrize("header", ["Bearer secret", "bearer secret", "BEARER  secret "])
 def test_a_token_is_found_by_its_text(header: str | bytes) -> None:
     """The scheme is compared without case, the text exactly."""
     access = tokens().find(header)

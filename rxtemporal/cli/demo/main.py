@@ -110,7 +110,7 @@ class FileTable(ResultTable):
 
 
 # a Friday on which some departures came late, from midnight to midnight in New York
-DAY = (datetime(2013, 1, 18, 5, tzinfo=UTC), datetime(2013, 1, 19, 5, tzinfo=UTC))
+FLOW_DAY = (datetime(2013, 1, 18, 5, tzinfo=UTC), datetime(2013, 1, 19, 5, tzinfo=UTC))
 
 
 def write_day(recorded: pl.DataFrame, path: Path) -> Path:
@@ -118,7 +118,7 @@ def write_day(recorded: pl.DataFrame, path: Path) -> Path:
 
     Each airport's feed is a stream, in order of scheduled departure.
     """
-    begin, end = DAY
+    begin, end = FLOW_DAY
     gone = recorded.filter(pl.col("departure").is_between(begin, end, closed="left"))
     feeds = [_read_feed(gone, airport) for airport in AIRPORTS]
     query = departures_by_airport(reduce(Streamable.union, feeds))
