@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rxtemporal.operators.causes.lost_row import Fate, LostRow
 
 
-# fields that are no setting of an operator: a span is the same number however it was given
+# fields that are not settings of an operator: a span is the same number however it was given
 _UNWRITTEN = ("line", "time")
 # objects of other packages are users' code, and their attributes are its parameters
 _NOT_USERS = {"rxtemporal", "polars", "numpy", *sys.stdlib_module_names} - {"__main__"}
@@ -124,7 +124,7 @@ def _list_variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _may_change(value: Any) -> bool:
-    """Return True for what a function may use as its memory, which is no parameter."""
+    """Return True for what a function may use as its memory, which is not a parameter."""
     if isinstance(value, (list, dict, set)):
         return True
     return _is_users(type(value)) and not isinstance(value, (enum.Enum, tuple, types.FunctionType))
@@ -141,7 +141,7 @@ def _list_attributes(value: Any) -> dict[str, Any]:
             slots += [declared] if isinstance(declared, str) else declared
     found |= {name: getattr(value, name) for name in slots if hasattr(value, name)}
     found |= getattr(value, "__dict__", {})
-    # a value that is computed once and kept is no parameter
+    # a value that is computed once and kept is not a parameter
     computed = functools.cached_property
     return {
         name.lstrip("_"): each

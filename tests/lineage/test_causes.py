@@ -189,6 +189,13 @@ def test_rows_of_compositions_follow_from_their_causes(
     check(capture_query(COMPOSITIONS[name].query, sides))
 
 
+def test_an_open_row_that_waits_in_a_gap_is_not_a_cause() -> None:
+    """Rows before and in a window get the same lifetime; those before it may still vanish."""
+    rows = [("start", start, {"k": None, "x": 1, "y": None}) for start in (0, 3, 3)]
+    flow = capture_query(lambda stream: stream.snap_to_window_intervals(2, 5, 3), [rows])
+    assert flow.causes(flow.output, [0, 1]).row.tolist() == [1, 2]
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("name", COMPOSITIONS)
 @given(sides=st.tuples(STREAM, STREAM), cut=CUTS)

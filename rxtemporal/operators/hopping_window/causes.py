@@ -12,7 +12,7 @@ from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.history import AliveIndex, History, Pairs, expand
 from rxtemporal.operators.causes.lost_row import Fate, LostRow
 from rxtemporal.operators.hopping_window.plan import HoppingWindows
-from rxtemporal.operators.snap.causes import find_gap
+from rxtemporal.operators.snap.plan import find_gap
 from rxtemporal.operators.windows.members import (
     Asked,
     Candidates,

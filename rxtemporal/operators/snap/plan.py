@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
@@ -14,10 +13,7 @@ from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.operators.operator import Keys, RowOperator
 
 if TYPE_CHECKING:
-    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
-    from rxtemporal.operators.causes.causes import Causes
-    from rxtemporal.operators.causes.history import History
     from rxtemporal.operators.causes.lost_row import Fate, LostRow
 
 
@@ -51,17 +47,9 @@ class SnapToWindowIntervals(RowOperator):
 
         return SnapStep(self.duration, self.period, self.alignment)
 
-    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
-        """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.snap.causes import find_snapped_rows
-
-        return find_snapped_rows(self, inputs, output, rows)
-
     def explain_loss(self, lost: LostRow) -> Fate:
         """Return why a row of an input has given no row."""
-        from rxtemporal.operators.snap.causes import explain_gap
-
-        return explain_gap(self, lost)
+        return find_gap(self, lost) or lost.tell_end()
 
 
 def snap_to_window_intervals(
@@ -81,3 +69,31 @@ def snap_to_window_intervals(
         alignment=time_ticks(alignment),
         time=find_span_form(duration, period, alignment),
     )
+
+
+class WindowGrid(Protocol):
+    """A regular grid of windows, in ticks."""
+
+    @property
+    def duration(self) -> int:
+        """The length of a window."""
+
+    @property
+    def period(self) -> int:
+        """The distance between the starts of two windows."""
+
+    @property
+    def alignment(self) -> int:
+        """The start of one of them."""
+
+
+def find_gap(operator: WindowGrid, lost: LostRow) -> Fate | None:
+    """Return that the row lies between windows, or which window has not ended; None for neither."""
+    first = (lost.start - operator.alignment - operator.duration) // operator.period + 1
+    begin = operator.alignment + first * operator.period
+    if begin >= lost.end:
+        return lost.tell(
+            "outside",
+            f"outside every window of {lost.place}: the next one begins at {lost.write(begin)}",
+        )
+    return lost.wait(begin + operator.duration) if begin + operator.duration > lost.cti else None

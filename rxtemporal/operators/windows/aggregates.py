@@ -39,7 +39,7 @@ class Changes:
 
     ``what`` ``int64[n]``: row number ``what >> 3`` begins; where ``what & 1`` it ends, where
     ``what & 2`` it is not needed after this, and where ``what & 4`` the next ``span`` windows hold
-    it, so that its end is no change of its own. ``key`` ``int64[rows]``: the keys by row number.
+    it, so that its end is not a change of its own. ``key`` ``int64[rows]``: the keys by row number.
     """
 
     what: Int64s
