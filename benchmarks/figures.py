@@ -95,7 +95,7 @@ class Report:
         print(figure, flush=True)
 
     def say(self, words: str) -> None:
-        """Print words that are no figure."""
+        """Print words that are not figures."""
         print(words, flush=True)
 
     def save(self) -> None:

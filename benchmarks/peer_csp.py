@@ -222,7 +222,7 @@ TASKS = {"w2": w2, "w3": w3, "w4": w4, "w5": w5, "push": push}
 def main():
     """Answer requests until standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the library prints is no answer
+    os.dup2(2, 1)  # what the library prints is not an answer
     print("{}", file=answers, flush=True)
     for line in sys.stdin:
         wanted = json.loads(line)

@@ -80,7 +80,7 @@ class EventError(RxTemporalError, ValueError):
 
 
 class SchemaError(RxTemporalError, ValueError):
-    """A payload that is no flat record, or a field that is missing, unknown or of wrong type."""
+    """A payload that is not a flat record, or a field that is missing, unknown or of wrong type."""
 
 
 class CtiViolationError(RxTemporalError):
@@ -107,7 +107,7 @@ class ProcessEndedError(BindingError):
 
 
 class StoppedError(BindingError):
-    """The end of a run by ``stop``, as its sinks are told: it has not failed."""
+    """The end of a run by ``stop``, as reported to its sinks: the run has not failed."""
 
 
 class SourceError(RxTemporalError):

@@ -306,7 +306,7 @@ class _Chart:
         """Write a text at a time; ``aside``: at a share of the width of the axes."""
         where = self._axes.get_yaxis_transform() if aside else self._axes.transData
         options = {"color": INK, "fontsize": options.pop("size", 9.0), **options}
-        # the text of a payload is no formula
+        # the text of a payload is not a formula
         self._axes.text(x, y, text, transform=where, parse_math=False, **options)
 
 

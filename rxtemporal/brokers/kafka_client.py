@@ -188,9 +188,9 @@ class KafkaClient:
             else "the topic has been created anew, or has lost its last messages"
         )
         return SourceError(
-            f"topic {topic!r}, partition {partition}: the run goes on at offset {offset:,}, which "
-            f"is not there: {why}. {bounds}. Hint: a longer retention.ms for next time; a new "
-            "run, with its own folder, begins with what is there."
+            f"topic {topic!r}, partition {partition}: the run continues at offset {offset:,}, "
+            f"which is not there: {why}. {bounds}. Hint: a longer retention.ms for next time; a "
+            "new run, with its own folder, begins with what is there."
         )
 
     def note_answer(self) -> None:

@@ -164,5 +164,5 @@ def _read_stamp(message: Message) -> datetime | None:
 def _refuse(first: Rejected) -> SchemaError:
     return SchemaError(
         f"the message at offset {first.index} of {first.input} cannot be read: {first.reason}. "
-        "Hint: with rejects=rxt.Rejects.KEEP it is kept apart, and the run goes on behind it."
+        "Hint: with rejects=rxt.Rejects.KEEP it is kept apart, and the run continues after it."
     )

@@ -66,7 +66,7 @@ def from_mqtt(
     Acknowledgements: with QoS 1 and ``resume=`` or ``log=`` each message is acknowledged when its
     rows are on disk, and the broker sends unacknowledged messages again. With ``seq`` a repeated
     row is a duplicate, so that each row counts once. QoS 2 is taken as QoS 1. With QoS 0, and
-    without a ``client_id``, messages are lost while nobody is connected.
+    without a ``client_id``, messages are lost while the client is not connected.
 
     Session: the broker keeps the messages for ``client_id`` while the run is down, for
     ``session_seconds`` with MQTT 5. Such a run needs a ``client_id`` that stays the same, and that

@@ -184,7 +184,7 @@ class MqttConnection:
         for name in ("ca", "certificate", "key", "password_file"):
             path = getattr(settings, name)
             if path is not None and not path.is_file():
-                return f"{name}= is the path of a file, and {str(path)!r} is none."
+                return f"{name}= is the path of a file, and {str(path)!r} is not a file."
         tls = "mqtts:// means TLS" if settings.tls else "mqtt:// means no TLS"
         return f"url= is where a broker listens, and {tls}."
 

@@ -235,4 +235,6 @@ def _check_topics(topics: Any) -> None:
         levels = topic.split("/") if is_filter else []
         wild = [level for level in levels if "#" in level or "+" in level]
         if not is_filter or "#" in levels[:-1] or not {*wild} <= {"#", "+"}:
-            raise ArgumentError(f"topic {topic!r} is no filter. Hint: sensors/+/temp, sensors/#.")
+            raise ArgumentError(
+                f"topic {topic!r} is not a filter. Hint: sensors/+/temp, sensors/#."
+            )

@@ -114,7 +114,7 @@ def _read_file(path: Path, options: FileOptions) -> Streamable:
         )
     if options.csv and suffix != ".csv":
         raise ArgumentError(
-            f"--separator is for .csv files, and {path} is none. Hint: leave it out."
+            f"--separator is for .csv files, and {path} is not one. Hint: leave it out."
         )
     _, schema = scan_batches(lambda: _SCANS[suffix](path, **options.csv), 1, str(path))
     start = options.start or _find_column(STARTS, schema)

@@ -150,7 +150,7 @@ def find_application(text: str, settings: Settings | None) -> ServiceApp:
     if isinstance(found, ServiceApp):
         return found if settings is None else found.configure(settings)
     raise SourceError(
-        f"{text} is no application, but {found!r}. Hint: an rxt.Application, the result of "
+        f"{text} is not an application, but {found!r}. Hint: an rxt.Application, the result of "
         "serve.app(…), or a function that returns one of them."
     )
 

@@ -62,7 +62,7 @@ class ServiceClient:
                 raise self.explain_loss(error) from error
 
     def open(self, path: str, headers: Mapping[str, str], patience: float) -> OpenReply:
-        """Return an answer that goes on, to be read as it comes; each part may take so long.
+        """Return a streamed answer, to be read as it comes; each part may take so long.
 
         ``StatusError``: the answer is an error. ``OSError``, ``HTTPException``: there is none.
         """
@@ -119,7 +119,7 @@ class Reply(NamedTuple):
 
 
 class OpenReply(NamedTuple):
-    """An answer that goes on, and its connection."""
+    """A streamed answer, and its connection."""
 
     connection: http.client.HTTPConnection
     response: http.client.HTTPResponse

@@ -359,8 +359,8 @@ class Cti:
             message = _explain_attribute(self, name)
             if name in ("payload", "end", "end_time"):
                 message = (
-                    f"{self!r} has no {name}: it is no row, but says that time has advanced. Hint: "
-                    "to_observable(ctis=False) and pipe(…) leave CTIs out; else filter by "
+                    f"{self!r} has no {name}: it is not a row, but says that time has advanced. "
+                    "Hint: to_observable(ctis=False) and pipe(…) leave CTIs out; else filter by "
                     "event.event_kind is rxt.EventKind.INSERT first."
                 )
             raise AttributeError(message, name=name, obj=self)

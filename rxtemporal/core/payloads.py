@@ -209,8 +209,8 @@ class PayloadReader:
         return self._convert_dicts([to_fields(payload) for payload in payloads])
 
     def _convert_dicts(self, payloads: Sequence[Any]) -> list[Column]:
-        """Return the columns of dicts; ``TypeError`` if a payload is none."""
-        # faster than an itemgetter, and refuses what is no dict
+        """Return the columns of dicts; ``TypeError`` if a payload is not a dict."""
+        # faster than an itemgetter, and refuses what is not a dict
         columns = [
             convert(list(map(dict.__getitem__, payloads, repeat(name))))
             for name, convert in self._converters

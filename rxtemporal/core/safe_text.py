@@ -146,7 +146,7 @@ _START_NAMES = frozenset({"start_time", "end_time", "start", "end", "time"})
 
 
 def hint_time(value: Any) -> str:
-    """Return the hint for a value that is no time."""
+    """Return the hint for a value that is not a time."""
     if isinstance(value, timedelta):
         return "Hint: a span is not a time; an end is the start plus a timedelta."
     if isinstance(value, date):
@@ -159,7 +159,7 @@ def hint_time(value: Any) -> str:
 
 
 def hint_event(value: Any) -> str:
-    """Return the hint for a value that is no event."""
+    """Return the hint for a value that is not an event."""
     if isinstance(value, Mapping):
         return (
             "Hint: rxt.PointEvent(time, {…}) makes an event of a payload; for rows with a field "
@@ -173,7 +173,7 @@ def hint_event(value: Any) -> str:
 
 
 def hint_events(value: Any) -> str:
-    """Return the hint for a value that is no iterable of events; empty if there is none."""
+    """Return the hint for a value that is not an iterable of events; empty if there is none."""
     if hasattr(value, "__aiter__"):
         return ". Hint: rxt.from_async takes an async generator."
     if hasattr(value, "columns") or hasattr(value, "collect_schema"):
@@ -200,7 +200,7 @@ def hint_column(name: str, dtype: object) -> str:
 
 
 def hint_sink(value: Any) -> str:
-    """Return the hint for a value that is no sink, without its full stop."""
+    """Return the hint for a value that is not a sink, without its full stop."""
     if isinstance(value, str | os.PathLike):
         return f"rxt.File({os.fspath(value)!r}) writes a file"
     if isinstance(value, type):
@@ -209,10 +209,10 @@ def hint_sink(value: Any) -> str:
 
 
 def hint_field(missing: str, fields: Iterable[str]) -> str:
-    """Return the hint for a name that is no field; empty if there is none."""
+    """Return the hint for a name that is not a field; empty if there is none."""
     if missing in _START_NAMES:
         return (
-            ". Hint: lifetimes are no fields of the payload; alter_event_lifetime and its like "
+            ". Hint: lifetimes are not fields of the payload; alter_event_lifetime and its like "
             "change them, and a window's apply(…, time_sensitive=True) sees them."
         )
     text = f". Hint: a text names a field; pl.lit({missing!r}) is the text itself."

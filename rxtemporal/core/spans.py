@@ -45,8 +45,8 @@ def count_microseconds(delta: timedelta) -> int:
 def parse_span(text: str, name: str) -> int:
     """Return a text such as ``90s``, ``2h30m`` or ``-1.5 d`` as ticks.
 
-    ``ArgumentError`` if it has no such form or is no whole number of ticks; ``name`` is that of the
-    argument, for the message.
+    ``ArgumentError`` if it has no such form or is not a whole number of ticks; ``name`` is the
+    argument's, for the message.
 
     >>> parse_span("500ms", "delay"), parse_span("1h30m", "delay") == 90 * 60 * SECOND
     (500000, True)
@@ -56,7 +56,7 @@ def parse_span(text: str, name: str) -> int:
     while rest and len(rest) <= _MOST_CHARACTERS and (part := _PART.match(rest, at)):
         number, unit = part.groups()
         if unit not in UNITS:
-            raise _make_text_error(text, name, f"{unit!r} is no unit. ")
+            raise _make_text_error(text, name, f"{unit!r} is not a unit. ")
         total += Fraction(number) * UNITS[unit]
         at = part.end()
         if at == len(rest):
@@ -67,14 +67,14 @@ def parse_span(text: str, name: str) -> int:
 def _check_whole(total: Fraction, text: str, name: str) -> int:
     if total.denominator != 1:
         raise ArgumentError(
-            f"{name}={brief(text)} is no whole number of microseconds. Hint: round it."
+            f"{name}={brief(text)} is not a whole number of microseconds. Hint: round it."
         )
     return total.numerator
 
 
 def _make_text_error(text: str, name: str, reason: str) -> ArgumentError:
     return ArgumentError(
-        f"{name}={brief(text)} is no span of time. {reason}Hint: write numbers with units, for "
+        f"{name}={brief(text)} is not a span of time. {reason}Hint: write numbers with units, for "
         f"example '5m' or '2h30m'. The units are {_NAMES}."
     )
 

@@ -132,7 +132,7 @@ def match_form(tick: int, like: Time) -> Time:
 def describe(tick: int) -> str:
     """Return ticks as text for messages: an ISO time, or the name of an end of time.
 
-    A time in the days around 1970-01-01T00:00:00Z is a number: whoever has such times counts ticks.
+    A time in the days around 1970-01-01T00:00:00Z is a number: give such times as ticks.
 
     >>> describe(5), describe(86_400_000_000), describe(MAX_TIME)
     ('5', '1970-01-02T00:00:00Z', 'the end of time')

@@ -76,7 +76,7 @@ def _find_one(value: Any) -> TimeForm | None:
 
 
 def check_unit(unit: Any) -> Unit | None:
-    """Return the argument ``unit=``; raise if it is no unit."""
+    """Return the argument ``unit=``; raise if it is not a unit."""
     if unit is not None and unit not in UNITS:
         raise ArgumentError(f"unit is one of {', '.join(UNITS)}, got {brief(unit)}")
     return unit  # type: ignore[no-any-return]

@@ -12,7 +12,7 @@ bytes  type       content
 Numbers are little-endian. Frames are Arrow IPC streams; arrays are their elements in C order, those
 of bools as bits. Nothing in a state is code, and loading one executes nothing.
 
-A run is saved while it goes on: to make a ``Captured`` copies what may change, which is short;
+A run is saved while it continues: to make a ``Captured`` copies what may change, which is short;
 encoding it is long.
 """
 

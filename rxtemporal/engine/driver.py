@@ -17,11 +17,11 @@ OnNext: TypeAlias = Callable[[EventBatch], object]
 
 
 def _ignore(batch: EventBatch) -> None:
-    """Let results go that nobody reads."""
+    """Discard results that have no reader."""
 
 
 def _do_nothing() -> None:
-    """Tell nobody of the end."""
+    """Ignore the end."""
 
 
 class Leaf(Stage):
@@ -106,8 +106,8 @@ class Driver:
 
     Each stage takes its batches in order of arrival: those of several readers and of operators with
     two inputs wait in front of them, others are taken at once. An exception in a step ends the run:
-    ``on_error`` gets it with the place of the operator. One in a leaf goes to whoever pushes. After
-    the end nothing is delivered. Not thread-safe: its owner serialises calls.
+    ``on_error`` gets it with the place of the operator. One in a leaf is raised to the producer.
+    After the end nothing is delivered. Not thread-safe: its owner serialises calls.
     """
 
     def __init__(self, on_error: Callable[[Exception], object] = lambda error: None) -> None:

@@ -70,7 +70,7 @@ class Meter:
             self._tap(batch)
 
     def watch(self, tap: Tap | None) -> None:
-        """Call ``tap`` with each batch that is counted; None: nobody looks any more."""
+        """Call ``tap`` with each batch that is counted; None: stop calling it."""
         self._tap = tap
 
 

@@ -382,7 +382,7 @@ class EventRun:
 
     @classmethod
     def from_items(cls, items: Sequence[Any]) -> EventRun | None:
-        """Return events as columns; None if an item is no point, interval or CTI."""
+        """Return events as columns; None if an item is not a point, interval or CTI."""
         try:
             # in C alone, and checked by the way
             kinds = bytearray(map(_KINDS.__getitem__, map(type, items)))

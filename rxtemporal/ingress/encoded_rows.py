@@ -19,7 +19,7 @@ from rxtemporal.core.safe_text import brief, describe_error, type_name
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.verdict import ReadRows, Rejected
 
-# dicts, the place of each, and the texts that are no objects
+# dicts, the place of each, and the texts that are not objects
 Objects: TypeAlias = tuple[list[Any], Sequence[int], list[Rejected]]
 # so much of a line that cannot be read is kept
 _MOST_KEPT = 1_024
@@ -56,7 +56,7 @@ class JsonLines(_Encoded):
 
     They are pushed, or read with ``make_batch``, as the dicts that they are in JSON; a line that is
     no object is a rejected row, and so is one with a NaN, an infinity, or a number beyond the
-    floats. Empty lines are no rows. Of fields for which JSON has no type, dates and datetimes are
+    floats. Empty lines are not rows. Of fields for which JSON has no type, dates and datetimes are
     ISO 8601 texts, decimals texts, and bytes base64; a duration has no form.
 
     About a million rows per second. Needs msgspec, which ``rxtemporal[json]`` brings; without it
@@ -191,7 +191,7 @@ def _list_objects(payload: bytes, decode: Callable[[bytes], Any]) -> list[Any]:
     try:
         value = decode(payload)
     except Exception as error:
-        whole = Rejected(0, f"it is no JSON: {_explain(error)}", payload[:_MOST_KEPT])
+        whole = Rejected(0, f"it is not JSON: {_explain(error)}", payload[:_MOST_KEPT])
         lines = [_read_line(line, decode) for line in payload.split(b"\n") if line.strip(_SPACE)]
         is_lines = any(isinstance(line, dict) for line in lines)
         return lines if is_lines else [whole]
@@ -206,7 +206,7 @@ def _read_line(line: bytes, decode: Callable[[bytes], Any]) -> Any:
     try:
         return _check_object(decode(line))
     except Exception as error:
-        return Rejected(0, f"it is no JSON: {_explain(error)}", line[:_MOST_KEPT])
+        return Rejected(0, f"it is not JSON: {_explain(error)}", line[:_MOST_KEPT])
 
 
 def _check_object(value: Any) -> Any:
@@ -233,7 +233,7 @@ def _decode_lines(lines: Sequence[bytes]) -> Objects:
 
 
 def decode_objects(texts: Sequence[bytes]) -> Objects:
-    """Return the objects, the place of each among the texts, and the texts that are none."""
+    """Return the objects, the place of each among the texts, and the texts that are not objects."""
     decode = _load_msgspec().json.Decoder(dict).decode
     with suppress(Exception):  # found text by text
         return [decode(text) for text in texts], range(len(texts)), []
@@ -278,7 +278,7 @@ def convert_texts(rows: Sequence[dict[str, Any]], schema: pl.Schema) -> None:
 def _place(
     found: ReadRows, places: Sequence[int], bad: Sequence[Rejected], data: bytes
 ) -> ReadRows:
-    """Return rows with their places among all lines, and the lines that are no objects."""
+    """Return rows with their places among all lines, and the lines that are not objects."""
     misfits = [dataclasses.replace(each, index=places[each.index]) for each in found.rejected]
     numbers = [n for n, line in enumerate(data.split(b"\n"), 1) if line.strip(_SPACE)]
     rejected = [
@@ -294,7 +294,7 @@ def _place(
 
 
 def _merge(found: ReadRows, places: Sequence[int], bad: Sequence[Rejected]) -> ReadRows:
-    """Return rows with their places among all rows, and what is no object."""
+    """Return rows with their places among all rows, and what is not an object."""
     misfits = [dataclasses.replace(each, index=places[each.index]) for each in found.rejected]
     return dataclasses.replace(
         found,

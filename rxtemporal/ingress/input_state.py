@@ -25,7 +25,7 @@ class SourceStats:
     makes no CTI and no verdict. Compared with the clock is each time that the guard finds ahead;
     besides, of a subject some CTIs of the source, and of a ``PushSource`` the latest row of a push
     of many and some of the rows that are pushed one by one. None if nothing has been compared since
-    the start. ``skipped`` counts messages without a value, which are no rows (Kafka's tombstones).
+    the start. ``skipped`` counts messages without a value, which are not rows (Kafka's tombstones).
     ``unsure`` counts the rows that were taken although their sequence numbers may have come before.
     """
 

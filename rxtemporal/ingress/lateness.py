@@ -146,7 +146,7 @@ def measure_lateness(event: RowEvent, cti: int) -> int:
 
 
 def make_no_event_error(event: Any) -> EventError:
-    """Return the error for an item of a stream that is no event."""
+    """Return the error for an item of a stream that is not an event."""
     from rxtemporal.core.safe_text import hint_event
 
     return EventError(
@@ -171,7 +171,7 @@ def make_violation(event: RowEvent, reason: LateReason, cti: int, source: str) -
             f"{event!r} of stream {source!r} comes after a CTI at the end of time, which ends the "
             "stream. Hint: that CTI is the last item, or leave it out."
         )
-    # whoever counts in ticks is told of ticks
+    # a stream in ticks gets a message in ticks
     by = f"{late} ticks" if describe(cti) == str(cti) else describe_span(late)
     hint = "advance_time= with a policy drops or adjusts late events, and a delay waits for them"
     if late > _FAR:

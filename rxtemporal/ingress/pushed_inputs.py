@@ -43,7 +43,7 @@ class PushStats:
 
 
 def check_name(name: Any, what: str = "an input's name") -> str:
-    """Return a name; raise if it is none that a log can hold."""
+    """Return a name; raise if a log cannot hold it."""
     if type(name) is str and name and name.isascii():
         return name
     if not isinstance(name, str) or not name or name != encodable(name):
@@ -256,7 +256,7 @@ MOST_INPUTS = 100_000
 
 
 def check_input(name: Any) -> str:
-    """Return the name of an input; raise if it is none, or that of the source's own rows."""
+    """Return the name of an input; raise if it is not valid, or that of the source's own rows."""
     if check_name(name) == OWN:
         raise ArgumentError(
             f"no input can be called {OWN!r}: so the rows are called that are pushed without "

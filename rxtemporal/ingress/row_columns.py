@@ -40,8 +40,8 @@ _HINT = (
 def plain_time(value: Any, name: str, unit: Unit | None = None) -> Time:
     """Return a time as ticks or as an aware datetime whose code is Python's own.
 
-    A number of a ``unit`` is a datetime. ``UnfitError`` if it is no valid time, or no instant; it
-    may still lie outside of time.
+    A number of a ``unit`` is a datetime. ``UnfitError`` if it is not a valid time, or not
+    an instant; it may still lie outside of time.
     """
     kind = type(value)
     if unit not in (None, "ticks") and _is_number(value):
@@ -97,7 +97,7 @@ def check_seq(value: Any, name: str) -> int | None:
         if 0 <= number <= _MOST_SEQ:
             return number
     raise UnfitError(
-        f"{name!r} is no sequence number, an int from 0 to {_MOST_SEQ}: "
+        f"{name!r} is not a sequence number, an int from 0 to {_MOST_SEQ}: "
         f"{brief(value)} ({type_name(value)})"
     )
 
@@ -260,7 +260,7 @@ def read_seqs(frame: pl.DataFrame, name: str) -> Int64s | None:
     if name not in frame.columns or (column := frame[name]).dtype == pl.Null:
         return None
     if not column.dtype.is_integer():
-        raise UnfitError(f"{name!r} is no column of sequence numbers")
+        raise UnfitError(f"{name!r} is not a column of sequence numbers")
     if ((least := column.min()) is not None) and least < 0:  # type: ignore[operator]
         raise UnfitError(f"{name!r} has negative sequence numbers")
     numbers = column.cast(pl.Int64, strict=True).fill_null(NO_SEQ).to_numpy()
@@ -268,7 +268,7 @@ def read_seqs(frame: pl.DataFrame, name: str) -> Int64s | None:
 
 
 def own_batch(batch: EventBatch) -> EventBatch:
-    """Return a copy of a batch that nobody can change; raise if it is none."""
+    """Return a copy of a batch that cannot be changed; raise if it is not a valid batch."""
     columns = [batch.start, batch.end, batch.edge]
     sound = all(isinstance(each, np.ndarray) and each.dtype == np.int64 for each in columns)
     lengths = {each.shape for each in columns} if sound else set()

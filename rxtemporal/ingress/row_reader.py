@@ -77,13 +77,13 @@ def finish(slices: Generator[None, None, T]) -> T:
 _log = get_logger(__name__)
 # fewer rows than these are read one by one
 COLUMN_ROWS = 32
-# one by one, so many rows are read in one slice
+# one by one, up to this many rows are read in one slice
 SLICE_ROWS = 1_000
 # so many unknown fields are counted by name
 MOST_NAMES = 256
 _OTHERS = "…"
 _EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent})
-# rows that are read in slices: whoever reads them may do something else in between
+# rows that are read in slices, between which their reader may do something else
 Slices: TypeAlias = Generator[None, None, ReadRows]
 One: TypeAlias = tuple[Event, int | None] | tuple[Rejected, None]
 _BAD = (Exception, pl.exceptions.PanicException)

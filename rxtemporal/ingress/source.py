@@ -185,7 +185,7 @@ class Cursor:
         self._failed: Exception | None = None
         self._ended = False
         self._reached = MIN_TIME
-        # nobody asks for times where a stream is read alone
+        # times are needed only where several streams are read
         self._is_timed = False
 
     def __repr__(self) -> str:

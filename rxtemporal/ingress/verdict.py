@@ -17,7 +17,7 @@ from rxtemporal.ingress.lateness import LateEvent
 
 
 class Rejects(Enum):
-    """Policy for rows that do not fit: kept apart, or an error for whoever pushes."""
+    """Policy for rows that do not fit: kept apart, or raised as an error by the push."""
 
     KEEP = "keep"
     """The row is in the verdict and in the source's ``rejects``; the others are accepted."""

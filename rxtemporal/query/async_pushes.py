@@ -119,7 +119,7 @@ class AsyncPushes:
         return pushes
 
     def _judge_all(self, pushes: Sequence[AsyncPush]) -> list[_Answer]:
-        # nobody waits for one that has been cancelled
+        # one that has been cancelled has no waiter
         pushes = [push for push in pushes if not push[4].cancelled()]
         events = [self._read_one(push) for push in pushes]
         answers: list[_Answer] = []
@@ -159,7 +159,7 @@ class AsyncPushes:
     def _list_rows(
         self, pushes: Sequence[AsyncPush], events: Sequence[PointEvent | None], begin: int
     ) -> Iterator[tuple[PointEvent, str]]:
-        """Yield the next pushes for one entry, up to one that is no event or has to wait."""
+        """Yield the next pushes for one entry, up to one that is not an event or has to wait."""
         entry = pushes[begin][0]
         for number in range(begin, len(pushes)):
             event, push = events[number], pushes[number]
@@ -221,7 +221,7 @@ def _answer(answers: Sequence[_Answer]) -> None:
     for answer in answers:
         loops[answer[0][4].get_loop()].append(answer)
     for loop, own in loops.items():
-        # a loop that has been closed has nobody who waits
+        # in a loop that has been closed no one waits
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(_resolve, own)
 

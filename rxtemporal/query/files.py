@@ -250,7 +250,7 @@ def _collect_schema(scan: Callable[[], pl.LazyFrame], what: str | Path) -> pl.Sc
 def _scan_csv(
     path: str | Path, times: list[str], schema: pl.Schema | None, separator: str
 ) -> Callable[[], pl.LazyFrame]:
-    """Return the scan of a CSV file whose times, and dates that are no ISO dates, stay texts."""
+    """Return the scan of a CSV file whose times, and dates that are not ISO dates, stay texts."""
     if Path(path).is_dir():
         raise SourceError(f"{path} is a folder. Hint: name a file.")
     read = partial(pl.scan_csv, path, separator=separator)

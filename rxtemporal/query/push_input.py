@@ -134,7 +134,7 @@ class PushInput:
 
 
 def check_number(seq: Any) -> int:
-    """Return a sequence number, or the next one of a count; raise if it is none."""
+    """Return a sequence number, or the next one of a count; raise if it is not valid."""
     if isinstance(seq, count):
         seq = next(seq)
     number = -1 if isinstance(seq, bool) or not hasattr(seq, "__index__") else index(seq)
@@ -172,7 +172,7 @@ class RejectFeed(Observable[Rejected]):
     Each has the name of the source, that of the input, and the time of arrival. The observable
     calls on the thread that pushes the row; a subscriber that raises is logged, and neither the
     push nor the other subscribers notice. It completes when the source is closed. The first row
-    that is rejected while nobody listens is logged as a warning.
+    that is rejected without any listener is logged as a warning.
     """
 
     def __init__(self, source: StreamSource) -> None:
@@ -215,7 +215,7 @@ class RejectFeed(Observable[Rejected]):
             self._subject.on_next(each)
 
     def _warn_once(self, first: Rejected, input: str) -> None:
-        """Log the first rejected row of the source: the verdicts may be read by nobody."""
+        """Log the first rejected row of the source, since its verdict may not be read."""
         if self._is_warned:
             return
         self._is_warned = True

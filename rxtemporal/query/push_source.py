@@ -91,7 +91,7 @@ class PushSource:
       advances the CTI sends a batch through the query, unless fewer than ``batch_rows`` rows wait.
     * Inputs: a device that comes and goes has an ``input`` with counters of its own, in which its
       end edges find their rows and its sequence numbers their repeats. ``seq`` is the field that
-      has the numbers; a row where it is missing or null has none, and is no duplicate.
+      has the numbers; a row where it is missing or null has none, and is not a duplicate.
     * Runs: one at a time takes what is pushed. In a run with ``log=`` or ``resume=`` a push returns
       when its rows are durable, and after a restart the source has its CTI, its open rows and its
       inputs again. ``process.stop()`` ends a run, ``close()`` the source.
@@ -275,7 +275,7 @@ class PushSource:
         the same time share one write. Otherwise they are in the query, or in the hand-off.
         ``input`` is the input that sends them. ``seq`` is the row's number in its input, or has one
         for each of several rows; an ``itertools.count`` numbers as many rows as there are, those
-        that are rejected too, and goes on behind them. A row whose number has come before is a
+        that are rejected too, and continues after them. A row whose number has come before is a
         duplicate.
 
         ``ProcessEndedError``: no run takes the rows; its cause is the error of the run. A row of

@@ -169,7 +169,7 @@ def check_shape(shape: Any) -> None:
 
 
 def check_time_form(time: Any) -> None:
-    """Raise an error if this is no form of times."""
+    """Raise an error if this is not a form of times."""
     if time not in (None, "ticks", "datetime"):
         raise ArgumentError(f"time is 'ticks' or 'datetime', got {brief(time)}")
 

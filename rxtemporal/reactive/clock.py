@@ -46,7 +46,7 @@ def read_steady() -> int:
 class LastingTime:
     """The wall clock's time, in which a step counts once it has lasted for a minute.
 
-    Until then time goes on as before the step. The first reading is believed. ``wall`` and
+    Until then time continues as before the step. The first reading is believed. ``wall`` and
     ``steady`` return nanoseconds. Thread-safe.
 
     >>> readings = iter([100 * 10**9, 500 * 10**9, 500 * 10**9])

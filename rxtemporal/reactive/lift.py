@@ -46,7 +46,7 @@ def lift(
 
 
 class _PipeEntry(Entry):
-    """Entry that refuses items that are no batches, such as events."""
+    """Entry that refuses items that are not batches, such as events."""
 
     __slots__ = ("place",)
     place: str

@@ -243,7 +243,7 @@ class InputStream:
             try:
                 self._entry.on_next(batch)
             except BaseException as error:
-                # a batch is lost, whoever lost it: a run that went on would give wrong results
+                # the batch is lost, so a run that continued would give wrong results
                 self.state = StreamState.ENDED
                 self._entry.on_error(error)  # type: ignore[arg-type]
                 raise

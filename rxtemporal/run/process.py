@@ -193,7 +193,7 @@ class Process:
             with self._write_lock:
                 if self._state is not _RUNNING:
                     return
-                # no result leaves before its events are durable; those that are held are
+                # no result leaves before its events are durable, as rows that were held are
                 if self._log and not all(each.holds_rows for each in self._execution.logged):
                     self._log.flush()
                 self._writer = threading.get_ident()

@@ -93,8 +93,8 @@ class HeldRows:
     No result leaves the query before its events are durable. If the rows went on at once, each push
     would wait for the disk under the stream's lock, and nobody could share its write. So whoever
     pushes calls ``hold``, has the rows judged, calls ``cut``, leaves the lock, flushes the log, and
-    then calls ``release``, which gives on what is durable. A batch that comes otherwise, by time
-    from outside, is made durable and given on at once.
+    then calls ``release``, which passes on what is durable. A batch that comes otherwise, by time
+    from outside, is made durable and passed on at once.
 
     Callers hold the stream's lock.
     """
@@ -122,7 +122,7 @@ class HeldRows:
             self._batches.append((self._tape.noted, batch))
 
     def release(self) -> None:
-        """Give on the rows that are durable."""
+        """Pass on the rows that are durable."""
         durable, batches = self._tape.durable, self._batches
         count = sum(number <= durable for number, _ in batches)
         if count:
@@ -130,12 +130,12 @@ class HeldRows:
             try:
                 self._entry.on_next(EventBatch.concat([batch for _, batch in batches[:count]]))
             except BaseException as error:
-                # a batch is lost, whoever lost it: the run ends, and the log still has the rows
+                # the batch is lost, so the run ends; the log still has the rows
                 self._entry.on_error(error)  # type: ignore[arg-type]
                 raise
 
     def drain(self) -> None:
-        """Make all rows durable, and give them on."""
+        """Make all rows durable, and pass them on."""
         self.cut()
         self._flush()
 
@@ -147,7 +147,7 @@ class HeldRows:
         self.release()
 
     def on_next(self, batch: EventBatch) -> None:
-        """Hold a batch; give it on if nobody comes back for it."""
+        """Hold a batch; pass it on at once unless ``release`` will be called."""
         self._batches.append((self._tape.noted, batch))
         if not self._is_judging:
             self._flush()
@@ -198,7 +198,7 @@ class PushEntry(Reader):
             self.holds_rows = True
 
     def drain(self) -> None:
-        """Make all rows that are held durable, and give them on."""
+        """Make all rows that are held durable, and pass them on."""
         if self._held is not None:
             self._held.drain()
 
@@ -432,7 +432,7 @@ class PushEntry(Reader):
         time = find_time(event) if kind is EdgeEvent else event.start
         if ahead:
             of.ahead += 1
-        elif of.reached < time < MAX_TIME:  # the end of time is no place that an input has reached
+        elif of.reached < time < MAX_TIME:  # no input has reached the end of time
             of.reached = time
         behind = 0 if ahead else self.door.high - time
         # a log tells the input and the number of an item; an edge is closed by its own input alone
@@ -505,7 +505,7 @@ class PushEntry(Reader):
         return self.refuse()
 
     def _check_taken(self) -> None:
-        """Raise if the rows are in nobody's hands, inside the lock: stop() delivers what is taken.
+        """Raise if the rows are lost; called inside the lock, since stop() delivers accepted rows.
 
         A run that has ended under the lock was stopped from inside, or did not wait any longer.
         """
@@ -518,7 +518,7 @@ class PushEntry(Reader):
             raise self.refuse()
 
     def settle(self) -> None:
-        """Wait until all accepted rows are durable, if the run has a log, and give them on."""
+        """Wait until all accepted rows are durable, if the run has a log, and pass them on."""
         tape = self._log
         if tape is None:
             return

@@ -152,7 +152,7 @@ class Reader(InputStream):
             self.flow.note_activity(self)
 
     def drain(self) -> None:
-        """Make all rows that are held durable, and give them on; by default none are held."""
+        """Make all rows that are held durable, and pass them on; by default none are held."""
 
     def wake(self) -> bool:
         """Let rejected rows into the query, with an empty batch; return False after the end."""

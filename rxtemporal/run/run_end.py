@@ -1,4 +1,4 @@
-"""End of a run: those who push see it, those who wait are told, later pushes are refused."""
+"""End of a run: it is reported to producers and waiters, and later pushes are refused."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Listeners(Generic[T]):
                 self._hearing -= hears
 
     def _wait(self, timeout: float | None) -> bool:
-        # polars installs a handler for SIGINT under which a blocked wait goes on, so that Python
+        # polars installs a handler for SIGINT under which a blocked wait continues, so that Python
         # sees Ctrl-C only between short waits
         last = None if timeout is None else time.monotonic() + timeout
         while not self._done.is_set():
@@ -234,10 +234,10 @@ class Refusal(RunObserver):
         raise self._run_end.refuse(self._stream, completed=self._completed)
 
     def on_error(self, error: Exception) -> None:
-        """Ignore the error: nobody listens any more."""
+        """Ignore the error: there is no listener any more."""
 
     def on_completed(self) -> None:
-        """Ignore the end: nobody listens any more."""
+        """Ignore the end: there is no listener any more."""
 
 
 _lock = threading.Lock()

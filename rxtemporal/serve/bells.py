@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 class Bell:
-    """Wakes whoever waits for news, in any event loop, at most once in each turn of a loop.
+    """Wakes all who wait for news, in any event loop, at most once in each turn of a loop.
 
     Threads: ``ring`` any, at little cost if nobody waits; ``wait`` in an event loop.
     """
@@ -26,7 +26,7 @@ class Bell:
         waiter, waiting = loop.create_future(), self._find(loop).waiting
         waiting.add(waiter)
         try:
-            # looked for once more, since whoever has news saw nobody until now
+            # looked for once more, since whoever rang before this saw no waiter
             if not has_news():
                 both = waiter, left
                 await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -62,7 +62,7 @@ class _LoopBell:
 
     def ring(self) -> None:
         self.is_rung = True
-        # a loop that has been closed wakes nobody
+        # in a loop that has been closed there is no one to wake
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._wake)
 

@@ -20,7 +20,7 @@ _DIGITS = 19
 
 
 class DisconnectError(Exception):
-    """The sender has gone before its body was complete: there is nobody to answer."""
+    """The sender disconnected before its body was complete; there is no one to answer."""
 
 
 class Head(NamedTuple):
@@ -34,7 +34,7 @@ class Head(NamedTuple):
 
 
 def read_head(scope: Scope) -> Head:
-    """Return the headers of a request. ``RequestError``: one of them is none."""
+    """Return the headers of a request. ``RequestError``: one of them is malformed."""
     headers = dict(scope["headers"])
     kind, _, _ = headers.get(b"content-type", b"").partition(b";")
     source, first = headers.get(b"source"), headers.get(b"sequence")

@@ -27,7 +27,7 @@ _EXTENSIONS = (b"ARROW:extension", b"_PL_", b"POLARS")
 
 
 class ArrowError(Exception):
-    """Bytes that are no Arrow IPC stream that can be taken; ``at`` is the place of the message."""
+    """Bytes that cannot be read as an Arrow IPC stream; ``at`` is the place of the message."""
 
     def __init__(self, reason: str, at: int) -> None:
         super().__init__(reason)
@@ -132,7 +132,7 @@ def _read_frame(data: bytes, at: int) -> tuple[int, bytes | None]:
     if data.startswith(b"ARROW1"):
         raise ValueError("it is an Arrow file. Hint: send the format of streams.")
     if _read(_UNSIGNED, data, at) != _CONTINUATION:
-        raise ValueError("it is no Arrow IPC stream")
+        raise ValueError("it is not an Arrow IPC stream")
     size = _read(_INT, data, at + 4)
     if not size:
         return 0, None
@@ -165,7 +165,7 @@ def _check_schema(kind: int, message: _Table, meta: bytes, most_fields: int) -> 
 def _check_batch(kind: int, message: _Table, columns: int, body: int, most_rows: int) -> int:
     """Return the number of rows of a record batch."""
     if kind != _RECORD_BATCH:
-        raise ValueError("a message is no record batch")
+        raise ValueError("a message is not a record batch")
     batch = message.read_table(2)
     if batch.find(3):
         raise ValueError("it is compressed. Hint: use Content-Encoding: gzip.")
@@ -234,7 +234,7 @@ class BodyError(RequestError):
 
 
 def find_form(kind: str) -> str | None:
-    """Return the form of a body by its content type. ``RequestError``: it is none of them."""
+    """Return the form of a body by its content type. ``RequestError``: the type is unknown."""
     try:
         return FORMS[kind]
     except KeyError:
@@ -288,7 +288,7 @@ def _read_json(body: bytes, limits: Limits) -> BodyRows:
 
 
 def _read_each_item(body: bytes, error: Exception, limits: Limits) -> BodyRows:
-    """Read an array in which a value is out of range, or a text is none, item by item."""
+    """Read an array in which a value is out of range, or a text is not valid, item by item."""
     whole = BodyError(explain(error), **find_place(body, error))
     try:
         items = _RAWS.decode(body)

@@ -1,4 +1,4 @@
-"""Results and accepted rows for whoever asks: lists of both, and events as they come."""
+"""Results and accepted rows for readers: lists of both, and events as they come."""
 
 from __future__ import annotations
 

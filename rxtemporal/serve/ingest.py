@@ -129,7 +129,7 @@ class Share:
     def _end(self, last: asyncio.Future[Any]) -> None:
         self._give_back()
         if not last.cancelled():
-            last.exception()  # nobody waits for it
+            last.exception()  # it has no waiter
 
     def _give_back(self) -> None:
         self._load.bytes -= self.bytes

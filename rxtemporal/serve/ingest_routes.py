@@ -73,7 +73,7 @@ class IngestSocket:
             if message["type"] == "websocket.disconnect":
                 return None
             text = message.get("text")
-            # a text of lone surrogates is no JSON, and is told so
+            # a text of lone surrogates is not JSON, and is told so
             body = message["bytes"] if text is None else text.encode("utf-8", "surrogatepass")
             if len(body) > self._ingest.limits.message_bytes:
                 return _TOO_BIG

@@ -152,7 +152,7 @@ def _make_page(name: str) -> bytes:
 
 
 def list_routes(service: Service) -> list[Route]:
-    """Return the routes of the live page; none if nobody may look."""
+    """Return the routes of the live page; an empty list if it is disabled."""
     if not service.settings.results.lookers:
         return []
     page = LivePage(service)

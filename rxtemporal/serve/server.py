@@ -80,7 +80,7 @@ class Connection(HttpToolsProtocol):
         self._head = None
         self._stop_watch()
         super().on_headers_complete()
-        # it is no dict, since it is this package's own
+        # it is not a dict, since it is this package's own
         self.scope["extensions"] = cast(Any, {CONNECTION: self})
 
     def on_message_complete(self) -> None:

@@ -140,7 +140,7 @@ def _hint_value(wanted: type, value: Any) -> str:
 
 
 def _convert(kind: type, value: Any) -> Any:
-    """Return a value in its type, None if it does not fit; a bool is no number."""
+    """Return a value in its type, None if it does not fit; a bool is not a number."""
     if kind is Path:
         return Path(value) if isinstance(value, (str, Path)) and str(value) else None
     if kind is tuple:

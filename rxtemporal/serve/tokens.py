@@ -65,7 +65,7 @@ class _Names:
 
 
 class Access:
-    """Rights of whoever makes a request."""
+    """Rights of the sender of a request."""
 
     __slots__ = ("_sources", "_streams", "burst", "default_source", "may_read", "name", "rate")
 

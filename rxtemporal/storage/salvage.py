@@ -557,8 +557,8 @@ def inspect_spool(path: Path) -> Inspection:
 def inspect(path: Path) -> Inspection:
     """Return the facts of an event log, a checkpoint or a recording, and its damage.
 
-    Reads all of it and changes nothing. ``SpoolError``: it is none of these, a run writes it, or
-    nothing of it can be read.
+    Reads all of it and changes nothing. ``SpoolError``: it is none of these, a run is writing it,
+    or nothing of it can be read.
     """
     return _examine(path, None)
 

@@ -442,7 +442,7 @@ def test_topic_that_is_missing_is_an_error(cluster: KafkaCluster) -> None:
         ({"topics": []}, "topics are different names"),
         ({"topics": None}, "the name of a topic has letters .* got None"),
         ({"topics": "rooms,doors"}, r'a list names several topics: \["rooms", "doors"\]'),
-        ({"topics": "^rooms.*"}, "is no pattern"),
+        ({"topics": "^rooms.*"}, "is not a pattern"),
         ({"group": 3}, "group is a non-empty str"),
         ({"begin": "now"}, "begin is 'earliest'"),
         ({"begin": datetime(2026, 1, 1)}, "begin is 'earliest'"),

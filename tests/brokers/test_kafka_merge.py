@@ -14,7 +14,7 @@ from rxtemporal.brokers.kafka import PartitionMerge, PartitionRows
 from rxtemporal.brokers.kafka_messages import Piece
 from rxtemporal.core.ticks import MAX_TIME
 
-# (start, or None for a message that is no row)
+# (start, or None for a message that is not a row)
 Message = int | None
 
 

@@ -181,10 +181,10 @@ class TestMessages:
             wait_for(lambda: feed.stats().acknowledged == len(payloads))
             assert [each.reason.partition(":")[0] for each in run.rejects] == [
                 "field 'n' is Int64 and cannot hold 'five' (str)",
-                "it is no JSON",
+                "it is not JSON",
                 "it is not a JSON object",
-                "it is no JSON",
-                "it is no JSON",
+                "it is not JSON",
+                "it is not JSON",
             ]
         assert [row["n"] for row in sink.to_dicts()] == [1, 2, 3, 4, 6]
         with Feed(MqttSettings(mosquitto.url, ("forms",), client_id="forms"), sink) as run:
@@ -310,7 +310,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),
         [
-            ({"topics": None}, ArgumentError, "topic None is no filter. Hint: sensors"),
+            ({"topics": None}, ArgumentError, "topic None is not a filter. Hint: sensors"),
             ({"topics": "a/{input}"}, ArgumentError, r'Hint: topics="a/\+", input="a/{input}"'),
             ({"client_id": 7}, ArgumentError, "client_id is a text, got int"),
             ({"inflight": "1"}, ArgumentError, "inflight is 1 to 65535, got '1'"),

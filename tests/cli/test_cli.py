@@ -69,6 +69,6 @@ def test_doctor_prints_findings(
 
 
 def test_the_command_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
-    """``rxtemporal`` without arguments lists the commands and is no error."""
+    """``rxtemporal`` without arguments lists the commands and is not an error."""
     assert main([]) == 0
     assert "replay" in capsys.readouterr().out

@@ -57,7 +57,7 @@ def test_missing_packages_and_java_are_found(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_full_disk_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too little space, or a path that is no folder, is told before a run needs it."""
+    """Too little space, or a path that is not a folder, is told before a run needs it."""
     assert named(examine(tmp_path / "later" / "sink"), "disk").ok
     usage = shutil.disk_usage(tmp_path)
     with monkeypatch.context() as patch:

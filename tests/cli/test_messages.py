@@ -83,7 +83,7 @@ def test_an_error_of_the_query_is_one_line_and_told_once(
 
 
 def test_an_error_of_the_package_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is no mistake of the user."""
+    """It is not a mistake of the user."""
 
     def fail(*arguments: object) -> None:
         int("x")

@@ -159,7 +159,7 @@ def test_rows_without_end_and_values_without_value_are_said_so(
 
 
 def test_a_speed_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
-    """Fast enough that nobody waits: the same results; what is no speed is refused."""
+    """Fast enough that nobody waits: the same results; what is not a speed is refused."""
     ROWS.write_parquet("readings.parquet")
     for speed in "max", "1000":
         assert (

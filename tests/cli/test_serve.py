@@ -59,7 +59,7 @@ def test_a_new_token_is_shown_once_and_hashed(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        (":nothing", "is no application, but 4"),
+        (":nothing", "is not an application, but 4"),
         (":missing", "has no name 'missing'. Hint: its applications are"),
         ("", "serve takes FILE.py:NAME or MODULE:NAME"),
         (":query", "cannot be called without arguments: missing a required argument: 'readings'."),

@@ -174,7 +174,7 @@ def test_a_stream_is_tapped_until_ctrl_c() -> None:
 def test_a_lost_connection_continues_where_it_was(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half an event is no event: it comes again, and each row is printed once."""
+    """Half an event is not an event: it comes again, and each row is printed once."""
     monkeypatch.setattr("rxtemporal.cli.tap._FIRST_PAUSE", 0.001)
     half = rows_event(9, {"x": 3})[:-1]
     with run_script(

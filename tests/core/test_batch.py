@@ -278,7 +278,7 @@ def test_a_payload_that_is_no_frame_is_refused() -> None:
 
 
 def test_a_batch_knows_its_edges() -> None:
-    """Complete and endless rows are no edges; parts of a batch know what they have themselves."""
+    """Complete and endless rows are not edges; parts of a batch know what they have themselves."""
     mixed = edges([(1, 4, 0), (2, MAX_TIME, 7), (2, 5, 7), (3, MAX_TIME, 0)])
     ends = mixed.find_ends()
     assert mixed.has_edges

@@ -96,7 +96,7 @@ def test_what_is_no_record_is_refused(payload: Any) -> None:
 
 @dataclasses.dataclass
 class Other:
-    """A payload whose temperature is no field."""
+    """A payload whose temperature is not a field."""
 
     room: str
     note: str
@@ -136,7 +136,7 @@ def test_payloads_of_any_kind_fit_by_their_fields(
 
 
 def test_scalars_of_several_kinds_are_payloads() -> None:
-    """Numbers and nulls of the field ``payload``; a bool is no number."""
+    """Numbers and nulls of the field ``payload``; a bool is not a number."""
     reader = PayloadReader(pl.Schema({"payload": pl.Float64()}))
     assert reader.frame([1, 0.5, None])["payload"].to_list() == [1.0, 0.5, None]
     with pytest.raises(BadPayloadError, match="cannot hold True"):
@@ -145,7 +145,7 @@ def test_scalars_of_several_kinds_are_payloads() -> None:
 
 @pytest.mark.parametrize("name", [1, None, ""])
 def test_a_field_has_a_name(name: Any) -> None:
-    """A dict with a key that is no non-empty str is refused."""
+    """A dict with a key that is not a non-empty str is refused."""
     with pytest.raises(BadPayloadError, match=f"name is a non-empty str, got {name!r}"):
         PayloadReader().frame([{name: 1}])
 

@@ -53,19 +53,23 @@ def test_what_a_message_shows_can_be_written(length: int) -> None:
 )
 def test_a_text_that_is_no_span_is_refused(text: str) -> None:
     """The message names the argument, and lists the units."""
-    with pytest.raises(ArgumentError, match=r"period=.* is no span of time\. .*d \(days\), h \(h"):
+    with pytest.raises(
+        ArgumentError, match=r"period=.* is not a span of time\. .*d \(days\), h \(h"
+    ):
         span(text, "period")
 
 
 def test_a_unit_that_is_unknown_is_named() -> None:
     """The message says which part of the text is wrong."""
-    with pytest.raises(ArgumentError, match=r"period='1h5x' is no span of time\. 'x' is no unit"):
+    with pytest.raises(
+        ArgumentError, match=r"period='1h5x' is not a span of time\. 'x' is not a unit"
+    ):
         span("1h5x", "period")
 
 
 def test_a_text_finer_than_a_tick_is_refused() -> None:
     """No part of a span is lost."""
-    with pytest.raises(ArgumentError, match=r"'0\.5us' is no whole number of microseconds"):
+    with pytest.raises(ArgumentError, match=r"'0\.5us' is not a whole number of microseconds"):
         span("0.5us", "period")
 
 

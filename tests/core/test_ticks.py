@@ -92,7 +92,7 @@ def test_a_time_is_a_datetime_or_an_int() -> None:
 
 @pytest.mark.parametrize("value", [True, 1.0, b"5", None, date(2026, 1, 1), timedelta(1)])
 def test_what_is_no_time_is_refused(value: Any) -> None:
-    """A bool, a float, bytes, a date and a timedelta are no times."""
+    """A bool, a float, bytes, a date and a timedelta are not times."""
     with pytest.raises(
         EventError,
         match="a time is an aware datetime, an ISO 8601 text with",

@@ -86,7 +86,7 @@ def assert_as_polars(dtype: pl.DataType, values: list[Any]) -> None:
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_each_value_is_converted_as_by_polars_or_refused(dtype: pl.DataType) -> None:
-    """Alone, beside a null, and beside a value that fits: bools are no numbers, nothing wraps."""
+    """Alone, beside a null, and beside a value that fits: bools are not numbers, nothing wraps."""
     fits = [value for value in VALUES if expect(dtype, [value]) is not None][-1]
     for value in VALUES:
         for values in [value], [value, None], [None, value, fits], [fits, value]:

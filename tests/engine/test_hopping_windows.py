@@ -109,7 +109,7 @@ def test_points_in_order_pass_the_store_by(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_point_at_the_end_of_time_never_ends() -> None:
-    """So it is no single change; the points before it are."""
+    """So it is not a single change; the points before it are."""
     for last, results in ((MAX_TIME - 2, 1), (MAX_TIME - 1, 0)):
         step = make_step(tumbling_window(10))
         step.on_batch(make_points([(last - 5, 1, 1.0), (last, 1, 2.0)], last))

@@ -253,7 +253,7 @@ def test_the_public_names_are_these() -> None:
 
 
 def test_each_public_name_is_there_and_described() -> None:
-    """Each can be imported, and what is no constant has a docstring."""
+    """Each can be imported, and what is not a constant has a docstring."""
     bare = [name for name in PUBLIC if not (name.isupper() or inspect.getdoc(getattr(rxt, name)))]
     assert bare == []
 

@@ -132,7 +132,7 @@ def test_no_public_class_is_an_address() -> None:
 
 
 def test_windows_say_what_follows() -> None:
-    """A window operator alone is no stream."""
+    """A window operator alone is not a stream."""
     assert repr(stream().tumbling_window(5)) == (
         "<windows of Streamable('readings': x): aggregate(…), top_k(…) or apply(…) gives their "
         "results>"

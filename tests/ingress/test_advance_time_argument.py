@@ -36,7 +36,7 @@ def test_ticks_are_a_span_too() -> None:
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ("five", ArgumentError, "advance_time='five' is no span of time"),
+        ("five", ArgumentError, "advance_time='five' is not a span of time"),
         ("-5m", AdvanceTimeError, "advance_time='-5m' is negative: it is how late an event may be"),
         (
             True,

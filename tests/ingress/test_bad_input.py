@@ -88,7 +88,7 @@ BAD_EVENTS: dict[str, tuple[list[Any], type[RxTemporalError], str]] = {
         CtiViolationError,
         r"Cti\(3\) of stream '.*' is before its last CTI, 5\. Hint: give the stream",
     ),
-    "something that is no event": (
+    "something that is not an event": (
         ["hello"],
         EventError,
         "takes PointEvent, IntervalEvent, EdgeEvent and Cti, got 'hello'",
@@ -133,7 +133,7 @@ def test_the_first_of_two_errors_is_told(stream_of: Callable[..., rxt.Streamable
 
 @ways_in
 def test_the_first_event_may_be_the_bad_one(stream_of: Callable[..., rxt.Streamable]) -> None:
-    """A stream that begins with a payload that is no record says which field is wrong."""
+    """A stream that begins with a payload that is not a record says which field is wrong."""
     events, errors = collect(stream_of([PointEvent(1, {"x": 1, "y": {"z": 2}}), Cti(5)]))
     assert events == []
     assert re.search(r"field 'y' holds \{'z': 2\} \(dict\).*flat record", str(errors[0]))

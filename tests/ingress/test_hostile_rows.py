@@ -149,13 +149,13 @@ def check_rejected(row: Any, good: int) -> None:
 
 @pytest.mark.parametrize(("place", "number"), draw_product(PLACES, range(len(BAD_VALUES))))
 def test_whatever_is_pushed_alone_is_rejected_or_read(place, number):
-    """``read`` takes any object, also one that is no list."""
+    """``read`` takes any object, also one that is not a list."""
     check_none_read(PLACES[place](BAD_VALUES[number]))
 
 
 @pytest.mark.parametrize("number", range(len(OTHER_ROWS)))
 def test_whatever_is_pushed_alone_as_a_row_is_rejected_or_read(number):
-    """``read`` takes any object, also one that is no row."""
+    """``read`` takes any object, also one that is not a row."""
     check_none_read(OTHER_ROWS[number])
 
 

@@ -19,7 +19,7 @@ from rxtemporal.ingress.door import Door
 # the subject is the first of them, the step is where they arrive
 MOST_OBJECTS = 8
 _PACKAGES = ("rxtemporal", "reactivex")
-# what travels: events, batches and their columns are no stations on the way
+# what travels: events, batches and their columns are not stations on the way
 _VALUES = (rxt.EventBatch, Columns, PointEvent, Cti)
 
 

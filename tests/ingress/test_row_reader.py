@@ -210,7 +210,7 @@ def test_sequence_numbers():
     declared = make({**SCHEMA, "n": pl.Int64}, seq="n")
     assert declared.read_one({**GOOD, "n": 1})[0].payload["n"] == 1
     for bad in (-1, True, "1", 2**63, 1.0):
-        assert "is no sequence number" in reason({**GOOD, "n": bad}, seq="n")
+        assert "is not a sequence number" in reason({**GOOD, "n": bad}, seq="n")
 
 
 @pytest.mark.parametrize("count", [3, MANY])
@@ -244,7 +244,7 @@ def test_an_unknown_field_in_the_place_of_a_number(count):
 
 
 def test_time_fields_leave_the_payload():
-    """A declared time field is no field of the payload."""
+    """A declared time field is not a field of the payload."""
     reader = make({**SCHEMA, "time": pl.Datetime("us", "UTC")})
     assert dict(reader.schema) == dict(SCHEMA)
 
@@ -434,7 +434,7 @@ def test_edges_in_a_batch_stay_edges():
     ids=range(5),
 )
 def test_what_is_no_batch_is_rejected_as_one(batch):
-    """A batch whose columns are no columns has no rows to keep."""
+    """A batch whose columns are not columns has no rows to keep."""
     read = make().read(batch)
     assert (read.rows, len(read.rejected), len(read.items)) == (1, 1, 0)
     assert read.rejected[0].row is batch
@@ -442,13 +442,13 @@ def test_what_is_no_batch_is_rejected_as_one(batch):
 
 UTC_TIME = pl.Datetime("us", "UTC")
 FRAMES = {
-    "floats are no ints": (pl.Series([1.0, None]), pl.Int64(), [0]),
+    "floats are not ints": (pl.Series([1.0, None]), pl.Int64(), [0]),
     "ints are floats": (pl.Series([1, None]), pl.Float64(), []),
     "ints in range": (pl.Series([1, 300]), pl.Int8(), [1]),
     "large ints": (pl.Series([1, 2**64 - 1], dtype=pl.UInt64), pl.Int64(), [1]),
     "categories are texts": (pl.Series(["a", "b"], dtype=pl.Categorical), pl.String(), []),
-    "texts are no numbers": (pl.Series(["1", None]), pl.Int64(), [0]),
-    "bools are no numbers": (pl.Series([True, None]), pl.Float64(), [0]),
+    "texts are not numbers": (pl.Series(["1", None]), pl.Int64(), [0]),
+    "bools are not numbers": (pl.Series([True, None]), pl.Float64(), [0]),
     "lists": (pl.Series([[1], None]), pl.Int64(), [0]),
     "structs": (pl.Series([{"x": 1}, None]), pl.String(), [0]),
     "objects": (pl.Series([object(), None], dtype=pl.Object), pl.String(), [0]),

@@ -248,7 +248,7 @@ def test_select_keeps_lifetimes() -> None:
     ],
 )
 def test_shift_event_time(row: tuple[int, int], d: int, moved: list[tuple[int, int]]) -> None:
-    """Both ends move; infinities stay, other times saturate, and an empty lifetime is no row."""
+    """Both ends move; infinities stay, other times saturate, and an empty lifetime is not a row."""
     assert shift_event_time([Row(*row, "p")], d) == [Row(*r, "p") for r in moved]
 
 
@@ -279,7 +279,7 @@ def test_shift_time_moves_ctis() -> None:
 def test_snap_to_window_intervals(
     row: tuple[int, int], d: int, p: int, snapped: list[tuple[int, int]]
 ) -> None:
-    """A row covers the assigned intervals of the windows that it touches, or is no row."""
+    """A row covers the assigned intervals of the windows that it touches, or is not a row."""
     assert snap_to_window_intervals([Row(*row, "p")], d, p) == [Row(*r, "p") for r in snapped]
 
 

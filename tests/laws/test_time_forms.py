@@ -383,7 +383,7 @@ def test_a_datetime_in_the_schema_says_the_form() -> None:
 
 
 def test_fractions_are_rounded_and_nanoseconds_floored() -> None:
-    """To the tick, for rows one by one and many; NaN and bools are no times."""
+    """To the tick, for rows one by one and many; NaN and bools are not times."""
     cases: list[tuple[Any, Any, str]] = [
         ("s", 1.5, "1970-01-01T00:00:01.500000"), ("ms", 1.5, "1970-01-01T00:00:00.001500"),
         ("ns", 1_999, "1970-01-01T00:00:00.000001"), ("ns", -1, "1969-12-31T23:59:59.999999"),

@@ -75,7 +75,7 @@ def test_an_end_that_lands_before_the_cti_is_a_violation() -> None:
 @pytest.mark.parametrize("shape", ["interval", "edge", "endless"])
 @pytest.mark.parametrize("duration", [pl.col("x") - 1, pl.when(pl.col("x") > 1).then(1)])
 def test_a_duration_that_is_not_positive_is_an_error(shape: str, duration: pl.Expr) -> None:
-    """It is an error in every shape, the message shows the row, and null is no duration."""
+    """It is an error in every shape, the message shows the row, and null is not a duration."""
     items = {
         "interval": [("interval", 5, 9, A)],
         "edge": [("start", 5, A)],
@@ -103,7 +103,7 @@ def test_a_function_that_returns_something_else_is_refused(result: Any) -> None:
 
 
 def test_an_expression_that_gives_no_time_is_refused() -> None:
-    """A null start is no time."""
+    """A null start is not a time."""
     with pytest.raises(EventError, match="gives no time for start "):
         history(ROWS, alter_event_start_time(pl.when(pl.col("start") < 5).then(pl.col("start"))))
 

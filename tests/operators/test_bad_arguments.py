@@ -127,7 +127,7 @@ BAD_ARGUMENTS: dict[str, tuple[Compose, str]] = {
         lambda st: st.clip_event_duration(5, on="x"),
         "takes on= only with another stream",
     ),
-    "shift: a text": (lambda st: st.shift_event_time("1 hour"), "d='1 hour' is no span of time"),
+    "shift: a text": (lambda st: st.shift_event_time("1 hour"), "d='1 hour' is not a span of time"),
     "extend: nothing": (
         lambda st: st.extend_lifetime(None),
         "d is a timedelta, a text such as '5m', or an int",

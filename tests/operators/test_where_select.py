@@ -219,7 +219,7 @@ def test_explode_continues_from_its_saved_state() -> None:
 
 
 def test_explode_takes_a_list_field() -> None:
-    """An unknown field, or one that is no list, is refused when composed."""
+    """An unknown field, or one that is not a list, is refused when composed."""
     schema = pl.Schema({"x": pl.Int64, "l": pl.List(pl.String)})
     assert dict(explode("l").check(schema, ())) == {"x": pl.Int64, "l": pl.String}
     with pytest.raises(SchemaError, match=r"no field 'y'; there are \['x', 'l'\].*in explode"):

@@ -310,7 +310,7 @@ BAD: dict[str, tuple[Callable[[rxt.Application], object], type[Exception], str]]
         BindingError,
         "run got the queries all, but sinks for big",
     ),
-    "what is no sink": (
+    "what is not a sink": (
         lambda app: app.run("all", sinks=[object()]),
         ArgumentError,
         "results go into a sink or a function of batches, got <object.*Hint: derive",

@@ -59,7 +59,7 @@ def test_a_line_is_read_as_its_dict_is(rows: list[dict[str, Any]]) -> None:
     strict = {number: reason for number, reason in bad if "is not a JSON object" not in reason}
     assert strict == {n: f"line {n + 1}: {why}" for n, why in misfits if n in strict}
     assert {number for number, _ in bad} >= {number for number, _ in misfits}
-    # only what JSON itself does not know is no object: NaN, and numbers beyond the floats
+    # only what JSON itself does not know is not an object: NaN, and numbers beyond the floats
     others = {number for number, _ in bad} - {number for number, _ in misfits}
     assert all("NaN" in lines[n] or "Infinity" in lines[n] for n in others)
 
@@ -90,7 +90,7 @@ def test_a_line_is_read_as_its_dict_is(rows: list[dict[str, Any]]) -> None:
 )
 @pytest.mark.parametrize("lines", [2, 50])
 def test_a_bad_line_loses_none_of_the_others(line: bytes, reason: str, lines: int) -> None:
-    """It is rejected with its number; empty lines are counted, and are no rows."""
+    """It is rejected with its number; empty lines are counted, and are not rows."""
     data = b"\n \r\n".join([*[GOOD] * (lines - 1), line, GOOD]) + b"\r\n\n"
     good, bad = read(JsonLines(data))
     assert len(good) == lines

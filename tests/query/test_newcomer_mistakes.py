@@ -113,7 +113,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "select: a function by name": (lambda: S.select(y=lambda row: 1), ArgumentError,
                                    r"y= takes an expression.*select\(function, schema="),
     "where: a lifetime": (lambda: S.where(pl.col("start_time") > 1), SchemaError,
-                          "lifetimes are no fields"),
+                          "lifetimes are not fields"),
     "where: a typo": (lambda: S.select("xx"), SchemaError, "did you mean 'x'"),
     "with_columns: a text": (lambda: S.with_columns(y="abc"), SchemaError, r"pl\.lit\('abc'\)"),
     "group_by: a list": (lambda: S.group_by(["k", "x"]), ArgumentError, "without the brackets"),

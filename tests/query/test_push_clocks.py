@@ -143,7 +143,7 @@ def test_of_a_push_of_many_the_latest_row_is_compared_with_the_clock() -> None:
 
 
 def test_the_time_of_an_end_edge_is_its_end() -> None:
-    """So an input that ends its rows keeps up; the end of time is no place that one has reached."""
+    """So an input that ends its rows keeps up; no input has reached the end of time."""
     devices = Devices(end="end", shape=rxt.EventShape.EDGE)
     for name, end in ("a", 95), ("b", 40), ("b", None):
         row = reading(30, name)

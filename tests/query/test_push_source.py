@@ -837,7 +837,7 @@ def test_a_push_ends_idleness(results):
 
 @dataclasses.dataclass
 class Reading:
-    """A row that is no dict."""
+    """A row that is not a dict."""
 
     ts: int
     device: str = "a"

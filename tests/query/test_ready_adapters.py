@@ -181,7 +181,7 @@ def test_what_an_observable_pushes_comes() -> None:
 
 
 def test_an_iterable_that_cannot_be_made_fails_the_run() -> None:
-    """What the function raises, and what is no iterable, is told by run; sinks stay closed."""
+    """What the function raises, and what is not an iterable, is told by run; sinks stay closed."""
 
     def broken() -> Any:
         raise OSError("no such line")

@@ -73,7 +73,7 @@ def test_what_cannot_stand_in_a_pipe_is_refused(operators: list[Any], message: s
 
 
 def test_a_window_in_the_pipe_of_an_observable_is_refused() -> None:
-    """As in that of a stream; and a stream is no observable to begin with."""
+    """As in that of a stream; and a stream is not an observable to begin with."""
     with pytest.raises(rxt.ArgumentError, match="a window in a pipe has no result"):
         Subject[Any]().pipe(ops.tumbling_window(2))
     with pytest.raises(rxt.ArgumentError, match="is a stream already"):
@@ -149,7 +149,7 @@ def test_a_cti_says_that_it_is_no_row(name: str) -> None:
     )
     [error] = errors
     assert isinstance(error, AttributeError)
-    assert f"has no {name}: it is no row" in str(error)
+    assert f"has no {name}: it is not a row" in str(error)
     assert "to_observable(ctis=False)" in str(error)
     assert not hasattr(rxt.Cti(1), "payload")
     with pytest.raises(AttributeError, match=r"no attribute 'x'$"):

@@ -185,7 +185,7 @@ def test_a_query_is_woken_by_a_cti_and_gets_many_events_at_once() -> None:
 
 
 def test_what_waits_at_the_end_is_judged_many_at_once() -> None:
-    """The end of time, which is no time of a run, comes by itself behind it."""
+    """The end of time, which is not a time of a run, comes by itself behind it."""
     subject, waiting = feed()
     for start in range(60):
         subject.on_next(point(start))

@@ -83,7 +83,7 @@ class FailsInCreate:
 
 
 class CreatesNothing:
-    """What is created is no source."""
+    """What is created is not a source."""
 
     def create(self, config: Config, shape: EventShape) -> Any:
         """Return what cannot be iterated."""
@@ -134,7 +134,7 @@ class GoesBack:
 
 
 class SendsNoEvents:
-    """What it sends is no event."""
+    """What it sends is not an event."""
 
     def create(self, config: Config, shape: EventShape) -> Any:
         """Return numbers."""
@@ -278,10 +278,10 @@ BOUND: dict[str, tuple[Callable[[rxt.Application], object], type[Exception], str
         AdvanceTimeError,
         "frequency must be positive, got 0",
     ),
-    "a delay that is no span": (
+    "a delay that is not a span": (
         lambda app: rxt.AdvanceTimeGenerationSettings(1, "5 sec"),
         AdvanceTimeError,
-        "delay=.5 sec. is no span of time",
+        "delay=.5 sec. is not a span of time",
     ),
 }
 

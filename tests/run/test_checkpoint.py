@@ -206,7 +206,7 @@ def test_two_runs_on_one_folder_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_arguments_are_refused(options: dict[str, Any], says: str) -> None:
-    """What is no folder, and a recording of a run that begins in the middle."""
+    """What is not a folder, and a recording of a run that begins in the middle."""
     with pytest.raises(ArgumentError, match=says):
         readings().run(Log(), **options)
 

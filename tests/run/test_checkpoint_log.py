@@ -207,7 +207,7 @@ def test_a_list_is_skipped_as_far_as_state_and_log_have_it(tmp_path: Path) -> No
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("saves", range(1, 6))
 def test_a_list_goes_on_from_any_of_its_states(tmp_path: Path, saves: int) -> None:
-    """Also from that between its last event and its end, which is no event of the list's."""
+    """Also from that between its last event and its end, which is not an event of the list's."""
     events = [PointEvent(1, {"x": 1}), Cti(2), PointEvent(3, {"x": 3})]
     got, left = list[rxt.EventBatch](), [saves]
 

@@ -23,7 +23,7 @@ class Full(rxt.Sink):
 
 
 class Odd(rxt.Sink):
-    """A sink whose state is no bytes."""
+    """A sink whose state is not bytes."""
 
     def write(self, batch: rxt.EventBatch) -> None:
         """Take it."""

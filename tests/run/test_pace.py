@@ -133,7 +133,7 @@ def test_as_fast_as_possible_is_the_stream_itself() -> None:
 
 
 def test_what_cannot_be_paced_is_refused() -> None:
-    """A speed that is none, a source that pushes, what is no stream, two speeds in one run."""
+    """A speed that is none, a source that pushes, what is not a stream, two speeds in one run."""
     stream = rxt.from_events(points(1))
     for bad in (0, -1, math.nan, True, "fast"):
         with pytest.raises(ArgumentError, match="speed must be a positive number"):

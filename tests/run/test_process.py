@@ -175,7 +175,7 @@ def test_what_write_raises_ends_the_process(way: Any, schema: Any) -> None:
 
 @both_ways
 def test_what_close_raises_is_raised_by_wait(way: Any) -> None:
-    """A close that fails is no success; after another error, that one is told."""
+    """A close that fails is not a success; after another error, that one is told."""
     sink = Log(raises="close")
     process = way(EVENTS)(sink)
     for _ in range(2):
@@ -270,7 +270,7 @@ def test_an_interrupt_while_leaving_the_context_stops_the_process(
 
 
 def test_dispose_stops_and_closes_once() -> None:
-    """Stopping is no error, can be done twice, and what comes afterwards is not written."""
+    """Stopping is not an error, can be done twice, and what comes afterwards is not written."""
     subject: Subject[Any] = Subject()
     sink = Log()
     process = rxt.from_observable(subject).run(sink)

@@ -481,7 +481,7 @@ def test_stop_tells_of_a_bad_row_that_waited() -> None:
 
 
 def test_stop_tells_of_a_sink_that_cannot_be_closed() -> None:
-    """A sink that was not closed well is no success, though the process was stopped on purpose."""
+    """A sink that could not be closed is a failure, though the process was stopped on purpose."""
     _, process = begin(Log(raises="close"))
     process.stop()
     with pytest.raises(OSError, match="the disk of close is full"):

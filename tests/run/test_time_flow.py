@@ -142,7 +142,7 @@ def test_an_idle_stream_imports_the_lowest_cti_of_the_others(
     gates, idle = model(kind, happened)
     told = {each.name: each for each in streams.process.diagnostics().streams}
     for name, gate in gates.items():
-        # what was promised before all times here is no promise to the process
+        # what was promised before all times here is not a promise to the process
         assert max(told[name].cti, -9) == (max(gate.cti, -9) if gate.promised else -9)
         assert sum(told[name].late.values()) == len(gate.late)
         assert told[name].idle == (name in idle)
@@ -420,7 +420,7 @@ def test_two_streams_of_one_name_cannot_be_told_apart() -> None:
         ({"heartbeat": 5}, "heartbeat is a Heartbeat, got 5. Hint: heartbeat=Heartbeat"),
         ({"idle_after": 0}, "idle_after must be positive, got 0"),
         ({"idle_after": timedelta(seconds=-1)}, "idle_after must be positive"),
-        ({"idle_after": "soon"}, "idle_after='soon' is no span of time"),
+        ({"idle_after": "soon"}, "idle_after='soon' is not a span of time"),
     ],
 )
 @pytest.mark.parametrize("source", ["observable", "async"])

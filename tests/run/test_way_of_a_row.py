@@ -7,7 +7,7 @@ from typing import Any
 
 import rxtemporal as rxt
 
-# the modules of values, which are no stations of the way
+# the modules of values, which are not stations of the way
 VALUES = ("rxtemporal.core.events", "rxtemporal.core.batch", "rxtemporal.core.columns")
 
 

@@ -64,7 +64,7 @@ def test_a_slow_body_is_refused():
 
 
 def test_a_sender_that_goes_gets_no_answer():
-    """A connection that is closed in the middle of a body is no error of the service."""
+    """A connection that is closed in the middle of a body is not an error of the service."""
     with pytest.raises(DisconnectError):
         read([b"a", GONE])
 

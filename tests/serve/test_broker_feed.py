@@ -132,7 +132,7 @@ def test_the_section_is_checked() -> None:
     app.query("all", source.stream)
     with pytest.raises(ArgumentError, match=r"\[mqtt\] and rejects=Rejects.RAISE"):
         Service(app, Settings.parse({"mqtt": mqtt}))
-    with pytest.raises(ArgumentError, match="topic 'a/#/b' is no filter"):
+    with pytest.raises(ArgumentError, match="topic 'a/#/b' is not a filter"):
         Settings.parse({"mqtt": {**mqtt, "topics": ["a/#/b"]}})
 
 

@@ -20,7 +20,7 @@ def letter(number, raw=b"{}"):
 
 
 def test_a_letter_has_the_bytes_its_source_and_the_reason(tmp_path):
-    """Bytes that are no text are in base64; a long one is cut, and says how long it was."""
+    """Bytes that are not text are in base64; a long one is cut, and says how long it was."""
     letters = DeadLetters(DeadLetterSettings(folder=tmp_path / "new", file_bytes=1_000))
     raws = [b'{"a": 1}', b"\xff", b"x" * 600]
     letters.write(DeadLetter("s", None, n, "why", raw) for n, raw in enumerate(raws))

@@ -149,9 +149,9 @@ def test_what_may_pass_is_sent_again(failures: list[Answer]) -> None:
 
 def test_an_answer_that_will_not_pass_ends_the_run() -> None:
     """The error has what the server said, and no secret."""
-    with receive((422, {}, "x is no number")) as server:
+    with receive((422, {}, "x is not a number")) as server:
         sink = HttpPost(server.url, headers={"Authorization": "Bearer secret"})
-        with pytest.raises(RxTemporalError, match=r"422 .*x is no number") as caught:
+        with pytest.raises(RxTemporalError, match=r"422 .*x is not a number") as caught:
             post(sink, 1)
     assert "secret" not in str(caught.value)
     assert "secret" not in repr(sink)

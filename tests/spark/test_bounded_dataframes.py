@@ -35,7 +35,7 @@ def test_in_order(spark: SparkSession) -> None:
 
 
 def test_judged_in_the_order_of_a_column(spark: SparkSession) -> None:
-    """Late rows are late by the order of a column, which is no part of the payload."""
+    """Late rows are late by the order of a column, which is not part of the payload."""
     shuffled = in_spark(spark, READINGS.sample(fraction=1, shuffle=True))
     read = from_dataframe(shuffled, start="time", advance_time=SETTINGS, order_by="received")
     expected = hourly(

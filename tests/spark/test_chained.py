@@ -188,6 +188,6 @@ def test_nothing_is_final_as_well(spark: SparkSession) -> None:
     ],
 )
 def test_refused(spark: SparkSession, cti: Any, error: type[Exception], says: str) -> None:
-    """A name that the result has already, in any case of letters, and what is no name."""
+    """A name that the result has already, in any case of letters, and what is not a name."""
     with pytest.raises(error, match=says):
         run(hourly, readings=stream(in_spark(spark, IN_ORDER), start="time"), cti=cti)

@@ -112,7 +112,7 @@ def test_another_database_is_refused() -> None:
 
 @pytest.mark.filterwarnings("ignore:coroutine")
 def test_an_asynchronous_connection_is_refused(database: str) -> None:
-    """A coroutine is no connection, though psycopg makes it."""
+    """A coroutine is not a connection, though psycopg makes it."""
     with pytest.raises(BindingError, match=r"returned a builtins\.coroutine"):
         DatabaseTable(partial(psycopg.AsyncConnection.connect, database), "t").open(origin())
 

@@ -70,7 +70,7 @@ def micro_batches(rows: list[oracle.Row], random: Random) -> list[pl.DataFrame]:
 
 
 def rows_of(frame: pl.DataFrame) -> list[oracle.Row]:
-    """The rows of a result that are no CTIs."""
+    """The rows of a result that are not CTIs."""
     found = []
     for record in frame.filter(pl.col("cti").is_null()).drop("cti").to_dicts():
         start, end = record.pop("start_time"), record.pop("end_time")

@@ -247,7 +247,7 @@ def test_another_partition_by_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
-    """A ledger that cannot be read is no reason to begin anew."""
+    """A ledger that cannot be read is not a reason to begin anew."""
     (tmp_path / ".t.rxtemporal").mkdir()
     (tmp_path / ".t.rxtemporal" / "q.json").write_text('{"query": "q"', encoding="utf-8")
     with pytest.raises(SpoolError, match="damaged"):

@@ -103,7 +103,7 @@ def test_the_end_of_time_is_remembered_at_once(tmp_path: Path) -> None:
 
 
 def test_a_row_before_the_runs_own_cti_is_refused(tmp_path: Path) -> None:
-    """A row that breaks what this run has promised is no repetition: an error."""
+    """A row that breaks what this run has promised is not a repetition: an error."""
     sink = opened(tmp_path)
     row = {"start_time": 5, "k": "a", "v": 1}
     sink.write(EventBatch.empty(SCHEMA, 9))
@@ -157,7 +157,7 @@ def test_a_checkpoint_behind_the_spool_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
-    """Bytes that are no text are damage like any other."""
+    """Bytes that are not text are damage like any other."""
     checkpoint(tmp_path, b"\xff")
     with pytest.raises(SpoolError, match="is damaged"):
         opened(tmp_path)

@@ -161,7 +161,7 @@ def keys(number: int, rows: list[tuple[int, int, int]], cti: int) -> tuple[int, 
 
 @pytest.mark.parametrize("order", [["left", "right"], ["right", "left"]])
 def test_inputs_are_known_by_name(order: list[str]) -> None:
-    """In which order the inputs are given is no part of a query: each goes on from its own CTI."""
+    """In which order the inputs are given is not part of a query: each goes on from its own CTI."""
     before, numbers = joined(["left", "right"])
     taken = [keys(numbers["left"], [(1, 300, 7)], 100), keys(numbers["right"], [], 50)]
     assert before.take(taken) == b""

@@ -170,7 +170,7 @@ def test_what_does_not_belong_together_is_refused(spark: SparkSession, tmp_path:
 
 
 def test_what_cannot_be_followed_is_refused(spark: SparkSession) -> None:
-    """Without settings nothing would ever be final; what is no trigger; one of a bounded frame."""
+    """No settings, so nothing would ever be final; a bad trigger; a trigger of a bounded frame."""
     endless = spark.readStream.format("rate").load()
     with pytest.raises(AdvanceTimeError, match=r"time does not advance on .*Hint"):
         from_dataframe(endless, start="timestamp")

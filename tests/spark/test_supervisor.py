@@ -203,7 +203,7 @@ driver.main(orders, reports, parent)
 
 
 def test_a_micro_batch_that_does_not_end_is_broken_off(tmp_path: Path) -> None:
-    """A child that is stopped waits for what runs in it, and not for ever; that is no failure."""
+    """A child that is stopped waits for what runs in it, but not for ever; that is no failure."""
     pytest.importorskip("pyspark")
     made: list[Scripted] = []
 

@@ -529,7 +529,7 @@ def test_a_log_of_something_else_is_refused(
 
 
 def test_a_log_has_a_folder_of_its_own(folder: Path) -> None:
-    """What is no path, no folder, no log, and what is in use, is refused; the sink stays closed."""
+    """A value, a file, another folder and one in use are refused; the sink stays closed."""
     sink = Log()
     with pytest.raises(ArgumentError, match="log= is the path of a folder, got 7"):
         another()().run(sink, log=7)  # type: ignore[arg-type]
@@ -626,7 +626,7 @@ def test_a_bit_that_has_flipped_is_no_shorter_history(
 
 @pytest.mark.parametrize("left", [killed, closed])
 def test_a_file_that_was_cut_off_is_refused(folder: Path, left: Callable[[Path], Path]) -> None:
-    """Where the WAL has not all of what is missing; an empty file is no new one."""
+    """Where the WAL has not all of what is missing; an empty file is not a new one."""
     whole = left(folder)
     content = (whole / DB).read_bytes()
     for size in 0, 100, 4_096, 5_000, len(content) - 4_096, len(content) - 1:
@@ -655,7 +655,7 @@ def test_a_wal_whose_end_was_cut_off_is_refused(folder: Path) -> None:
 def test_a_wal_whose_end_was_overwritten_is_refused(
     folder: Path, made: Callable[[int], bytes]
 ) -> None:
-    """A page of zeros, or of anything, in its last transactions is no torn end."""
+    """A page of zeros, or of anything, in its last transactions is not a torn end."""
     left = killed(folder)
     content = (left / WAL).read_bytes()
     for end in range(4_096, 5 * 4_096, 1_024):

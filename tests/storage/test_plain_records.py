@@ -50,7 +50,7 @@ UTC_TIMES = st.datetimes(datetime(2, 1, 1), datetime(9998, 1, 1), timezones=st.j
 
 
 class Reading(NamedTuple):
-    """A payload that is no dict."""
+    """A payload that is not a dict."""
 
     temp: float
 
@@ -198,7 +198,7 @@ def test_a_value_that_is_not_exact_is_left_to_the_frame(name: str, value: Any) -
 
 
 def test_fields_too_few_or_too_many_are_left_to_the_frame() -> None:
-    """As is an object that is no payload."""
+    """As is an object that is not a payload."""
     records = PlainRecords(pl.Schema({"x": pl.Int64()}))
     for payload in {}, {"y": 1}, {"x": 1, "y": 2}, Evil():
         assert records.dump([PointEvent(1, payload)]) is None

@@ -105,7 +105,7 @@ def test_rights_that_were_given_stay(tmp_path: Path) -> None:
 
 
 def test_results_are_for_others_as_the_umask_says(tmp_path: Path) -> None:
-    """A file or table of results is no state: its rights are those of any file of the user."""
+    """A file or table of results is not a state: its rights are those of any file of the user."""
     ParquetTable(tmp_path / "a" / "table").open(Origin("q", "id", pl.Schema({"x": int}), 0)).close()
     frame = pl.DataFrame(ROWS)
     path = tmp_path / "rows.csv"

@@ -82,7 +82,7 @@ def test_a_recording_is_plain_arrow(folder: Path) -> None:
 
 
 def test_a_recording_has_a_folder_of_its_own(folder: Path) -> None:
-    """Where something is, nothing is recorded and no sink opened; what is no path is refused."""
+    """Where something is, nothing is recorded and no sink opened; what is not a path is refused."""
     folder.mkdir()
     (folder / "notes.txt").write_text("mine", "utf-8")
     sink = Log()

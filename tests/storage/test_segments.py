@@ -153,7 +153,7 @@ def test_an_interrupted_discard_is_finished(tmp_path: Path) -> None:
 def test_a_reader_may_discard_while_the_spool_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the reader of a killed run discards in the midst of opening is no damage."""
+    """What the reader of a killed run discards in the midst of opening is not damage."""
     with opened(tmp_path) as spool:
         for number in range(4):
             spool.append(batch(number * 10, number * 10 + 10))
@@ -169,7 +169,7 @@ def test_a_reader_may_discard_while_the_spool_is_opened(
 
 
 def test_what_an_interrupted_write_leaves_is_deleted(tmp_path: Path) -> None:
-    """A half-written file, or facts without their segment, are no segment."""
+    """A half-written file, or facts without their segment, are not a segment."""
     with opened(tmp_path) as spool:
         spool.append(batch(0, 10))
     (tmp_path / ".000000000002.arrow.part").write_bytes(b"ARROW1 and no more")

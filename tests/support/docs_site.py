@@ -26,7 +26,7 @@ PAGES = {
     "tests/README.md": "tests.md",
 }
 FOLDERS = {"samples": "samples.md", "benchmarks": "benchmarks.md"}
-# pages of the site that are no files of ``docs``
+# pages of the site that are not files of ``docs``
 MADE = [*PAGES.values(), "samples.md"]
 LINK = re.compile(
     r"(?:(?<=\[)(?P<text>[\w./-]+\.md))?\]\((?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)"

@@ -177,7 +177,7 @@ def theta_join(given: Given) -> rxt.Streamable:
 
 
 def vehicles_and_payments(given: Given) -> tuple[rxt.Streamable, rxt.Streamable]:
-    """Every vehicle, and the tolls of those that are no Toyotas."""
+    """Every vehicle, and the tolls of those that are not Toyotas."""
     vehicles = tolls(given)
     paid = vehicles.where(pl.col("Make") != "Toyota").select("LicensePlate", "Toll", "TollId")
     return vehicles.select("LicensePlate", "Make", "Model"), paid

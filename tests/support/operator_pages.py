@@ -37,7 +37,7 @@ def call(name: str) -> str:
         if each.name != "self"
     ]
     text = str(inspect.Signature(parameters))
-    # <WindowOutput.WINDOW: 'window'> is no Python
+    # <WindowOutput.WINDOW: 'window'> is not Python
     text = re.sub(r"<(\w+\.\w+): [^>]+>", r"\1", text)
     return f"{'stream' if name in ops.__all__ else 'window'}.{name}{text}"
 

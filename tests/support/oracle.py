@@ -327,7 +327,7 @@ def exact_sum(values: list[Any]) -> int | float:
     if all(isinstance(v, int) for v in values):
         total = sum(values)
         if not -(2**63) <= total < 2**63:
-            raise OverflowError(f"{total} is no Int64")
+            raise OverflowError(f"{total} is not an Int64")
         return total
     strange = [v for v in values if not math.isfinite(v)]
     if strange:

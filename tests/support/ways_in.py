@@ -537,7 +537,7 @@ class Observing:
     options: tuple[tuple[str, Any], ...] = ()
     place: str | None = None
     lives: int = 1
-    # True if the observable sends rows that are no events
+    # True if the observable sends rows that are not events
     sends_rows: bool = False
 
     def __call__(self, case: Case, pushes: Sequence[Push]) -> Given:

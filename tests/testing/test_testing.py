@@ -252,7 +252,7 @@ def test_the_message_lists_the_rows_in_question() -> None:
 
 
 def test_many_rows_that_arithmetic_has_moved_are_compared_quickly() -> None:
-    """Rows are looked up, so ten thousand floats that all differ a little are no matter."""
+    """Rows are looked up, so ten thousand floats that all differ a little do not matter."""
     one = [rxt.PointEvent(t, {"x": 1.1 * t}) for t in range(10_000)]
     other = [rxt.PointEvent(t, {"x": 1.1 * t + 1e-12}) for t in reversed(range(10_000))]
     testing.assert_same_history(one, other)
@@ -473,7 +473,7 @@ def test_the_message_shows_the_smallest_streams() -> None:
 
 
 def test_an_error_over_some_cut_is_a_broken_law_and_over_all_is_itself() -> None:
-    """What the query raises whatever the cut is no matter of laws."""
+    """What the query raises whatever the cut is not a matter of laws."""
     with pytest.raises(AssertionError, match="ZeroDivisionError: no rows") as raised:
         testing.check_laws(wrong(failing), STREAM)
     assert isinstance(raised.value.__cause__, ZeroDivisionError)

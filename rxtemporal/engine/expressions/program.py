@@ -226,7 +226,7 @@ class Program:
         self.position = self._reads[0] if is_column else None
         lavish = len(terms) > _MANY or any(each.name.startswith(_LAVISH) for each in terms)
         self._limit = _BLOCK if lavish else _LONG
-        # overflow and NaN are no errors here; to enter errstate for each batch costs 0.8 µs
+        # overflow and NaN are not errors here; to enter errstate for each batch costs 0.8 µs
         with np.errstate(all="ignore"):
             self._context = contextvars.copy_context()
 

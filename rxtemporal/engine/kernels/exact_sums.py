@@ -12,7 +12,7 @@ released, the highest number in use, and how many nodes are in use. Adding is ex
 leave no trace once they are removed, and their order does not matter. A change of digits costs
 about a hundred times what one of floats does.
 
-A kernel stops where ``rest`` has no room, and goes on from there when it is called again: its
+A kernel stops where ``rest`` has no room, and continues from there when called again: its
 ``progress`` has the numbers of changes applied and of results written, and 1 if it has stopped.
 """
 

@@ -49,7 +49,7 @@ def _pack(time: Ints) -> tuple[Ints, int, int]:
     bits = 0
     while len(time) >> bits:
         bits += 1
-    # as floats: the difference of distant times is no int64
+    # as floats: the difference of distant times is not an int64
     if np.float64(most) - np.float64(least) >= np.float64(1 << (62 - bits)):
         return np.empty(0, np.int64), least, 0
     packed = np.empty(len(time), np.int64)

@@ -129,7 +129,7 @@ class Gate:
 
     def wait_for_room(self) -> None:
         """Wait until rows have been taken out or the run is ending; it may return before that."""
-        # with polars' handler for SIGINT a blocked wait goes on, and only the main thread is told
+        # with polars' handler for SIGINT a blocked wait continues; only the main thread is notified
         is_main = threading.current_thread() is threading.main_thread()
         self._wait(self._room, INTERRUPT_PERIOD if is_main else None)
 

@@ -185,7 +185,7 @@ def session(**settings: Any) -> SparkSession:
     it if they can still change, and a warning names the others. Under ``spark-submit`` the session
     runs in its Java process, otherwise in a new one. As everywhere in Spark, ``settings`` win over
     those of ``spark-submit`` or ``PYSPARK_SUBMIT_ARGS``, and those over ``spark-defaults.conf``. If
-    nobody names a master the session is local. A session whose Java process has died is replaced.
+    no master is named, the session is local. A session whose Java process has died is replaced.
 
     Starting takes 3 to 6 seconds. The Java process's error output goes to the logger
     ``rxtemporal.spark.jvm``. Its memory is a quarter of what this process may use, at least 1 GB

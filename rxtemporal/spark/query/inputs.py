@@ -83,7 +83,7 @@ def stream(
     ``end_time``. A row with a null end never ends.
 
     A bounded DataFrame without ``advance_time`` is final as a whole. With it, one task finds late
-    events in the order of the columns ``order_by`` (which are no part of the payload) before rows
+    events in the order of the columns ``order_by`` (which are not part of the payload) before rows
     go to buckets: whether an event is late depends on the order of all events.
 
     A streaming DataFrame has its CTIs in the column ``cti``: a row in which it is not null is a CTI
@@ -164,7 +164,7 @@ def _check_time(frame: DataFrame, name: str) -> None:
     kind = frame.schema[name].dataType.typeName()
     if kind == "timestamp_ntz":
         raise SchemaError(
-            f"column {name!r} is TIMESTAMP_NTZ, which is no instant. "
+            f"column {name!r} is TIMESTAMP_NTZ, which is not an instant. "
             f"Hint: cast it to TIMESTAMP in its time zone."
         )
     if kind not in ("timestamp", "long", "integer", "short", "byte"):

@@ -99,7 +99,7 @@ def check_reference(plan: Node, judged: Collection[str]) -> None:
 
 
 def check_cti(name: Any, schema: pl.Schema) -> None:
-    """Refuse a name for the column of CTIs that is no name or that a field has."""
+    """Refuse a name for the column of CTIs that is not a name or that a field has."""
     if not isinstance(name, str) or not name:
         raise ArgumentError(
             f"cti is the name of a column for the result's CTIs, got {name!r}. Hint: a parameter "

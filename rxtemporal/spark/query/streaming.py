@@ -151,7 +151,7 @@ class StreamRun:
 
     def save(self) -> bytes:
         """Return the state."""
-        # by name: the order of the inputs, and so their numbers, is no part of a query
+        # by name: the order of the inputs, and so their numbers, is not part of a query
         ctis = {reader.name: self._ctis[reader.number] for reader in self._readers}
         reached = {"ctis": ctis, "cti": self.cti}
         held = {"held": self._plan.steps.save(), "shape": self._plan.shape.save()}
@@ -256,7 +256,7 @@ def load_door(door: Door, data: bytes) -> Door:
 def run_streaming(job: Job) -> DataFrame:
     """Return the results of a job over streaming DataFrames, with times as ticks."""
     check_session(next(iter(job.inputs.values())).frame)
-    # Spark's checkpoint knows sources and states by their order, which is no part of the query
+    # Spark's checkpoint knows sources and states by their order, which is not part of the query
     parts = [_pack_input(job, reader) for reader in sorted(job.readers, key=lambda each: each.name)]
     rows: Any = reduce(lambda one, other: one.unionByName(other), parts)
     schema = arrow_schema(job.tick_schema)

@@ -79,7 +79,7 @@ class Runner:
 
     def _exit(self, error: BaseException) -> WorkerExit | None:
         if self._stopping:
-            return None  # an effect of being stopped is no failure
+            return None  # an effect of being stopped is not a failure
         died = explain_java_exit(error, SAFE)
         if died is not None:
             # a session that the user gave cannot be restarted here

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def check_target(target: Any, shape: Any) -> None:
-    """Raise if the object is no target, or the target does not take the shape."""
+    """Raise if the object is not a target, or the target does not take the shape."""
     if not isinstance(shape, EventShape):
         raise ArgumentError(f"shape is an EventShape, got {shape!r}")
     if isinstance(target, Target) and not isinstance(target, type):
@@ -65,7 +65,7 @@ def check_names(schema: pl.Schema, shape: EventShape) -> None:
 
 
 def check_session(session: Any) -> None:
-    """Refuse a Spark Connect client, and an object that is no session."""
+    """Refuse a Spark Connect client, and an object that is not a session."""
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise BindingError(
             "a Spark Connect session runs its functions on another machine, where they cannot "
@@ -88,7 +88,7 @@ def check_pace(trigger: Any, max_segments: Any) -> None:
 
 
 def check_limit(spool_limit: Any, when_full: Any) -> None:
-    """Refuse a limit that is no size, and an unknown policy."""
+    """Refuse a limit that is not a size, and an unknown policy."""
     whole = isinstance(spool_limit, int) and not isinstance(spool_limit, bool)
     if spool_limit is not None and not (whole and spool_limit > 0):
         raise ArgumentError(f"spool_limit is a number of bytes, or None, got {spool_limit!r}")

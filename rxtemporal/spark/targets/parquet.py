@@ -71,8 +71,8 @@ class ParquetTable:
     def open(self, origin: Origin) -> Writer:
         """Return the writer for a query, after undoing its unfinished publication.
 
-        This reads each file's name once. ``SchemaError`` for a ``partition_by`` that is no column,
-        ``SpoolError`` for a ledger of another spool or a folder that cannot be written.
+        This reads each file's name once. ``SchemaError`` for a ``partition_by`` that is not a
+        column, ``SpoolError`` for a ledger of another spool or a folder that cannot be written.
         """
         columns = {START: pl.Datetime("us", "UTC"), END: pl.Datetime("us", "UTC"), **origin.schema}
         if self.partition_by is not None and self.partition_by not in columns:

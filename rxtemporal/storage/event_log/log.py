@@ -146,7 +146,7 @@ class Tape:
     """Tape of one stream, which notes its records into a log, in order.
 
     ``accepted`` counts pushed events, rows of batches, and the end. ``brought`` counts records of
-    the source: a batch's own CTI is one, the end is none. With ``prompt`` each record is durable
+    the source: a batch's own CTI is one, the end is not. With ``prompt`` each record is durable
     before the call returns.
     """
 
