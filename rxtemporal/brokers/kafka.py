@@ -583,7 +583,7 @@ def _check_topics(topics: Any) -> list[str]:
     for each in names:
         if not isinstance(each, str) or not _TOPIC.fullmatch(each):
             raise ArgumentError(
-                "the name of a topic has letters (A to Z), digits, '.', '_' and '-', and is no "
+                "the name of a topic has letters (A to Z), digits, '.', '_' and '-', and is not a "
                 f"pattern, got {brief(each)}. "
                 'Hint: a list names several topics: ["rooms", "doors"].'
             )

@@ -418,7 +418,7 @@ def test_messages_deleted_before_they_were_read_are_an_error(
     cluster.delete(topic, 2, 12)
     error = fail(stream, resume=tmp_path)
     assert isinstance(error, rxt.SourceError)
-    assert f"topic {topic!r}, partition 2: the run goes on at offset 5" in str(error)
+    assert f"topic {topic!r}, partition 2: the run continues at offset 5" in str(error)
     assert "from 12 up to 20" in str(error)
 
 

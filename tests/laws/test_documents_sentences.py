@@ -156,7 +156,7 @@ def test_a_frequency_is_positive(frequency: Any) -> None:
 @pytest.mark.parametrize("frequency", [1.5, "10", None, True])
 def test_a_frequency_is_a_number_or_a_span(frequency: Any) -> None:
     """A value that is neither is refused at once."""
-    message = "a number of events, a timedelta or a text such as '1s', got|no span of time"
+    message = "a number of events, a timedelta or a text such as '1s', got|is not a span of time"
     with pytest.raises(rxt.AdvanceTimeError, match=message):
         Generation(frequency, 0)
 
