@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import time
 from pathlib import Path
 
 import polars as pl
@@ -133,13 +135,15 @@ def test_progress_is_for_terminals(
     with show_progress("reading", "writing") as progress:
         progress(5)
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    # a stream of its own: what is written while capsys empties its stream is lost
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", terminal)
     with show_progress("reading", "writing") as progress:
         progress(1_000)
-        written = ""
-        while "reading: 1,000 arrivals" not in written or "writing, " not in written:
-            written += capsys.readouterr().err
-    assert (written + capsys.readouterr().err).endswith("\r\x1b[K")
+        while not re.search("reading: 1,000 arrivals.*writing, ", terminal.getvalue()):
+            time.sleep(0.01)
+    assert terminal.getvalue().endswith("\r\x1b[K")
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "debug.md"

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 from child_process import environment
 from reactivex.subject import Subject
-from runs import SOON
+from runs import SOON, nothing_left_running
 
 import rxtemporal as rxt
 from rxtemporal import agg
@@ -201,18 +201,15 @@ def test_a_subscription_without_results_is_warned_of(
 ) -> None:
     """The log says what it waits for, once; nothing is left when it is disposed."""
     monkeypatch.setattr(runnable_stream, "WARN_AFTER", "10ms")
-    before = set(threading.enumerate())
     doors: Subject[Any] = Subject()
-    held = rxt.from_observable(doors, schema={"x": int}, name="doors").subscribe(print)
-    doors.on_next(rxt.PointEvent(1, {"x": 1}))
-    until = time.monotonic() + SOON
-    while "nothing has come out" not in caplog.text and time.monotonic() < until:
-        time.sleep(0.01)
-    held.dispose()
+    with nothing_left_running():
+        held = rxt.from_observable(doors, schema={"x": int}, name="doors").subscribe(print)
+        doors.on_next(rxt.PointEvent(1, {"x": 1}))
+        until = time.monotonic() + SOON
+        while "nothing has come out" not in caplog.text and time.monotonic() < until:
+            time.sleep(0.01)
+        held.dispose()
     assert "query 'query' waits for stream 'doors', which has had no CTI" in caplog.text
-    while not set(threading.enumerate()) <= before and time.monotonic() < until:
-        time.sleep(0.01)
-    assert set(threading.enumerate()) <= before
 
 
 def test_an_endless_source_is_refused_by_calls_that_wait_for_its_end(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from reactivex.subject import Subject
-from runs import SOON, Log
+from runs import SOON, Log, nothing_left_running
 from time_settings import settings
 
 import rxtemporal as rxt
@@ -124,15 +123,13 @@ def test_a_file_that_goes_bad_in_the_midst_ends_the_run(tmp_path: Path) -> None:
     """One error that names the file; nothing is left running."""
     path = tmp_path / "bad.csv"
     path.write_text("at,x\n" + "1,1\n" * 20_000 + "noon,1\n", "utf-8")
-    before = set(threading.enumerate())
     given = adapters.CsvConfig(path=path, start="at", unit="ticks")
     stream = bound(adapters.CsvAdapter, given, POINT)
-    with pytest.raises(SourceError, match=r"bad\.csv cannot be read"):
+    with (
+        nothing_left_running(),
+        pytest.raises(SourceError, match=r"bad\.csv cannot be read"),
+    ):
         stream.run(Log()).wait(SOON)
-    started = set(threading.enumerate()) - before
-    for thread in started:
-        thread.join(SOON)  # the one that has told of the end is just ending
-    assert not any(thread.is_alive() for thread in started)
 
 
 def events() -> Iterator[Any]:

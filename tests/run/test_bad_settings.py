@@ -7,14 +7,11 @@ the threads are those that there were before.
 from __future__ import annotations
 
 import dataclasses
-import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from runs import SOON, Log
+from runs import SOON, Log, nothing_left_running
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EventShape, PointEvent
@@ -29,17 +26,6 @@ from rxtemporal.errors import (
 EACH = rxt.AdvanceTimeGenerationSettings(1, 0)
 DROP = rxt.AdvanceTimePolicy.DROP
 POINT = EventShape.POINT
-
-
-@contextmanager
-def nothing_left_running() -> Iterator[None]:
-    """Fail if a thread of the block is still there a while after it."""
-    before = set(threading.enumerate())
-    yield
-    until = time.monotonic() + 10
-    while left := [each for each in set(threading.enumerate()) - before if each.is_alive()]:
-        assert time.monotonic() < until, left
-        left[0].join(0.05)
 
 
 @dataclasses.dataclass

@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 from physical import SCHEMA
 from reactivex.subject import Subject
-from runs import SOON, Log
+from runs import SOON, Log, nothing_left_running
 from time_settings import ADJUST, settings
 
 import rxtemporal as rxt
@@ -380,24 +380,20 @@ def test_a_run_that_was_stopped_or_failed_has_ended_its_recording(
 
 def test_a_recording_that_cannot_be_written_ends_the_run(folder: Path, monkeypatch: Any) -> None:
     """The process fails by the store's error, its sink is told, and nothing is left running."""
-    before = set(threading.enumerate())
 
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    subject = Subject[Any]()
-    sink = Log()
-    process = rxt.from_observable(subject).run(sink, record=folder)
-    monkeypatch.setattr(os, "fsync", full)
-    subject.on_next(PointEvent(1, 1))
-    subject.on_completed()
-    with pytest.raises(SpoolError, match=r"No space left.*Hint: free some space there"):
-        process.wait(SOON)
-    assert isinstance(sink.ended_by, SpoolError)
-    started = set(threading.enumerate()) - before
-    for thread in started:
-        thread.join(SOON)  # the one that has told of the end is just ending
-    assert not any(thread.is_alive() for thread in started)
+    with nothing_left_running():
+        subject = Subject[Any]()
+        sink = Log()
+        process = rxt.from_observable(subject).run(sink, record=folder)
+        monkeypatch.setattr(os, "fsync", full)
+        subject.on_next(PointEvent(1, 1))
+        subject.on_completed()
+        with pytest.raises(SpoolError, match=r"No space left.*Hint: free some space there"):
+            process.wait(SOON)
+        assert isinstance(sink.ended_by, SpoolError)
 
 
 def test_sources_that_push_from_many_threads_are_recorded_whole(folder: Path) -> None:

@@ -1,8 +1,11 @@
-"""A sink that records its calls, and the longest time a run may take."""
+"""A sink that records its calls, the longest time a run may take, and the threads it leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import polars as pl
@@ -11,6 +14,25 @@ from rxtemporal import EventBatch, EventShape, Sink
 
 # a test that hangs fails here instead
 SOON = 60
+
+
+@contextmanager
+def nothing_left_running() -> Iterator[None]:
+    """Fail if a thread of the block is still there a while after it.
+
+    The thread that tells of the end may be just ending. Timers do not count: a run that an earlier
+    test has left may start one at any moment.
+    """
+    before = set(threading.enumerate())
+    yield
+    until = time.monotonic() + SOON
+    while left := [
+        each
+        for each in set(threading.enumerate()) - before
+        if each.is_alive() and not isinstance(each, threading.Timer)
+    ]:
+        assert time.monotonic() < until, left
+        left[0].join(0.05)
 
 
 class Log(Sink):

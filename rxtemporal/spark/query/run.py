@@ -93,8 +93,8 @@ def run(
     ``CheckpointError``, as the cause of Spark's own error. A row that breaks the CTI of an earlier
     micro-batch ends the query.
 
-    ``cti`` names one more column of the result, for its CTIs: where it is not null the row is not a
-    event, its other columns are null, and no row of a later micro-batch starts before it.
+    ``cti`` names one more column of the result, for its CTIs: where it is not null the row is not
+    an event, its other columns are null, and no row of a later micro-batch starts before it.
     ``stream(df, cti=…)`` reads it, so that one run can feed another, directly or through a table. A
     CTI is the lowest of all buckets'. It follows the rows of its micro-batch, only if time has
     advanced, and never goes back; all results pass through one task for it. A bounded result has
