@@ -15,18 +15,12 @@ from typing import Any
 import numpy as np
 from reactivex.subject import Subject
 
+import rxtemporal as rxt
 from rxtemporal.cli.options import INTERRUPTED, add_file_options, list_file_options, parse_seconds
-from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.events import Cti, EventShape
-from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.stage import Stage
-from rxtemporal.errors import SourceError
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.bound_query import apply_query
-from rxtemporal.query.inputs import from_observable
-from rxtemporal.query.streamable import Streamable
-from rxtemporal.sinks import Sink
 
 SIZES = (64, 1_024, 65_536)
 # events whose latency is measured, at most
@@ -65,22 +59,22 @@ class InputRows:
     After each batch comes the highest CTI that the rows behind it allow.
     """
 
-    def __init__(self, name: str, stream: Streamable) -> None:
+    def __init__(self, name: str, stream: rxt.Streamable) -> None:
         batches = list(stream.to_batches())
         if not any(map(len, batches)):
-            raise SourceError(
+            raise rxt.SourceError(
                 f"the input {name!r} has no rows to measure with. Hint: check its file, and that "
                 "--delay does not drop all of its rows."
             )
-        self.batch = EventBatch.concat(batches)
+        self.batch = rxt.EventBatch.concat(batches)
         ends = self.batch.find_ends()
         times = (
             self.batch.start if ends is None else np.where(ends, self.batch.end, self.batch.start)
         )
         # for each row the lowest time of it and all rows behind it
-        self._lowest = np.append(np.minimum.accumulate(times[::-1])[::-1], MAX_TIME)
+        self._lowest = np.append(np.minimum.accumulate(times[::-1])[::-1], rxt.MAX_TIME)
 
-    def cut(self, batch_rows: int) -> Iterator[tuple[int, EventBatch]]:
+    def cut(self, batch_rows: int) -> Iterator[tuple[int, rxt.EventBatch]]:
         """Yield batches of so many rows, each with the lowest time from it on."""
         for begin in range(0, len(self.batch), batch_rows):
             part = self.batch.slice(begin, begin + batch_rows)
@@ -154,7 +148,7 @@ class _TimedStep:
         return getattr(self._step, name)
 
 
-def time_operators(query: Streamable, timer: OperatorTimer) -> Streamable:
+def time_operators(query: rxt.Streamable, timer: OperatorTimer) -> rxt.Streamable:
     """Return the same query, with a timer for each operator."""
     made: dict[int, Node] = {}
     for number, node in enumerate(query._node.list_nodes()):
@@ -164,22 +158,22 @@ def time_operators(query: Streamable, timer: OperatorTimer) -> Streamable:
             place = operator.line.rsplit("/", 1)[-1]
             operator = TimedOperator(operator, f"{number}. {operator.name} ({place})", timer)
         made[id(node)] = dataclasses.replace(node, inputs=inputs, operator=operator)
-    return Streamable(made[id(query._node)])
+    return rxt.Streamable(made[id(query._node)])
 
 
-class Discard(Sink):
+class Discard(rxt.Sink):
     """Sink that discards what comes."""
 
-    shape = EventShape.EDGE
+    shape = rxt.EventShape.EDGE
 
-    def write(self, batch: EventBatch) -> None:
+    def write(self, batch: rxt.EventBatch) -> None:
         """Do nothing."""
 
 
 class Bench:
     """Measurement of one query over rows in memory; ``seconds`` limits each single run."""
 
-    def __init__(self, query: Query, streams: Mapping[str, Streamable], seconds: float) -> None:
+    def __init__(self, query: Query, streams: Mapping[str, rxt.Streamable], seconds: float) -> None:
         self._query, self._seconds = query, seconds
         self._inputs = {name: InputRows(name, stream) for name, stream in streams.items()}
         self.rows = sum(len(each.batch) for each in self._inputs.values())
@@ -212,7 +206,7 @@ class Bench:
         for name, each in self._inputs.items():
             events = list_events(each.batch.slice(0, SINGLE), "ticks")
             parts = zip(each.cut(1), events, strict=False)
-            pushes += [(time, name, [event, Cti(part.cti)]) for (time, part), event in parts]
+            pushes += [(time, name, [event, rxt.Cti(part.cti)]) for (time, part), event in parts]
         pushes.sort(key=lambda push: push[0])
         _, taken = self._run([(name, 1, items) for _, name, items in pushes[:SINGLE]])
         steady = taken[len(taken) // 10 :]  # the first tenth compiles and fills the caches
@@ -236,8 +230,8 @@ class Bench:
         process.wait()
         return rows, taken
 
-    def _stream(self, name: str, subject: Subject[Any]) -> Streamable:
-        return from_observable(subject, schema=self._inputs[name].batch.schema, name=name)
+    def _stream(self, name: str, subject: Subject[Any]) -> rxt.Streamable:
+        return rxt.from_observable(subject, schema=self._inputs[name].batch.schema, name=name)
 
 
 def _push(

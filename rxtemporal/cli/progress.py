@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rxtemporal.operators.causes.lost_row import format_delay
+from rxtemporal.core.spans import format_delay
 from rxtemporal.run.diagnostics import StreamDiagnostics
 from rxtemporal.run.process import Process
 

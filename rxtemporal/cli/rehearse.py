@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
+import rxtemporal as rxt
 from rxtemporal.cli.options import parse_share
+from rxtemporal.core.spans import format_delay
 from rxtemporal.errors import ArgumentError
 
 # lines of a table of --every
@@ -39,8 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; the status says if the results are the same."""
-    from rxtemporal.view.lineage.delays import find_delays, list_lines
-
     if (options.old is None) != (options.new is None):
         raise ArgumentError("rehearse takes --old and --new together. Hint: name both queries.")
     if options.old is None and (options.out or options.every):
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     if options.old is not None:
         same = _compare(options)
         print()
-    for line in list_lines(find_delays(options.path), options.loss):
+    for line in _list_lines(rxt.testing.find_delays(options.path), options.loss):
         print(line)
     return 0 if same else 1
 
@@ -57,10 +58,9 @@ def run(options: argparse.Namespace) -> int:
 def _compare(options: argparse.Namespace) -> bool:
     from rxtemporal.cli.inputs import find_query
     from rxtemporal.core.row_text import format_frame, get_width
-    from rxtemporal.testing.rehearsal import rehearse
 
     old, new = find_query(options.old, "--old"), find_query(options.new, "--new")
-    rehearsal = rehearse(options.path, old=old, new=new)
+    rehearsal = rxt.testing.rehearse(options.path, old=old, new=new)
     rehearsal.names = options.old, options.new
     print(rehearsal)
     if options.every is not None:
@@ -70,3 +70,17 @@ def _compare(options: argparse.Namespace) -> bool:
     if options.out is not None:
         rehearsal.save(options.out)
     return rehearsal.same
+
+
+def _list_lines(delays: Mapping[str, rxt.testing.Delays], loss: float) -> list[str]:
+    """Return a line for each stream: the loss now, and the delay for a chosen share."""
+    lines = []
+    for each in delays.values():
+        lines.append(str(each))
+        if loss:
+            delay = each.propose(loss)
+            lines.append(
+                f"  for a loss of at most {loss:.2%}: a delay of {format_delay(delay)} "
+                f"({each.count_lost(delay):,} late)"
+            )
+    return lines

@@ -7,6 +7,7 @@ import math
 import sys
 from pathlib import Path
 
+import rxtemporal as rxt
 from rxtemporal.cli.options import (
     add_file_options,
     add_query_options,
@@ -41,12 +42,11 @@ def run(options: argparse.Namespace) -> int:
     from rxtemporal.cli.progress import is_watched, report_once, summarize, wait_visibly
     from rxtemporal.query.bound_query import apply_query
     from rxtemporal.query.replay import at_speed
-    from rxtemporal.sinks import File, Print
 
     files = FileOptions(*list_file_options(options))
     query = apply_query(find_query(options.query), open_streams(options.paths, files))
     quiet = options.out is not None or not sys.stdout.isatty()
-    sink = Print() if options.out is None else File(options.out)
+    sink = rxt.Print() if options.out is None else rxt.File(options.out)
     with report_once():
         process = at_speed(query, options.speed).run(sink, name="replay")
         try:

@@ -209,7 +209,7 @@ def _list_inputs(run: dict[str, Any]) -> Grid:
 
 def _times(answer: Answer, of: dict[str, Any]) -> tuple[str, str, str]:
     """Return a CTI, its distance from the server's clock, and how long it has not advanced."""
-    from rxtemporal.run.stalls import format_age
+    from rxtemporal.core.spans import format_age
 
     cti, age = of["cti"], format_age(of["cti_age"])
     if not isinstance(cti, str):
@@ -223,7 +223,7 @@ def _times(answer: Answer, of: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def _format_span(span: float | None, run: dict[str, Any]) -> str:
-    from rxtemporal.run.stalls import format_age
+    from rxtemporal.core.spans import format_age
 
     if span is None:
         return "-"

@@ -117,3 +117,26 @@ def describe_span(length: int) -> str:
         if length and length % size == 0:
             return f"{length // size} {unit}"
     return f"{length} tick{'' if abs(length) == 1 else 's'}"
+
+
+def format_delay(delay: int) -> str:
+    """Return a delay in two units at most, rounded up to tenths of the smaller.
+
+    >>> format_delay(852_000_001), format_delay(5), format_delay(90_000_000)
+    ('14 min 12.1 s', '5 ticks', '1 min 30 s')
+    """
+    if delay < 100_000:
+        return describe_span(delay)
+    tenths = -(-delay // 100_000)
+    minutes, tenths = divmod(tenths, 600)
+    if minutes >= 600:
+        return f"{-(-(minutes + (tenths > 0)) // 60)} h"
+    seconds = f"{tenths / 10:g} s"
+    if not minutes:
+        return seconds
+    return f"{minutes} min {seconds}" if tenths else f"{minutes} min"
+
+
+def format_age(seconds: float) -> str:
+    """Return a span of the wall clock as text."""
+    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"

@@ -11,6 +11,7 @@ from typing import Any
 
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.safe_text import show
+from rxtemporal.core.spans import format_age
 from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND, to_datetime
 from rxtemporal.engine.stage import Stage
 from rxtemporal.ingress.input_state import SourceStats
@@ -20,7 +21,7 @@ from rxtemporal.operators.plan import Node
 from rxtemporal.run.execution import Execution
 from rxtemporal.run.outlet import Outlet
 from rxtemporal.run.reader import Reader
-from rxtemporal.run.stalls import SIDES, Stall, find_stalls, format_age, format_time
+from rxtemporal.run.stalls import SIDES, Stall, find_stalls, format_time
 from rxtemporal.storage.event_log.verification import StorageDiagnostics
 from rxtemporal.text.html import escape, section, table
 from rxtemporal.text.plain_text import align

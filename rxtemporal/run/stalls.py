@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.log import get_logger
-from rxtemporal.core.spans import span
+from rxtemporal.core.spans import format_age, span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND, describe
 from rxtemporal.engine.stage import Meter, RowHolder, Stage
 from rxtemporal.errors import ArgumentError
@@ -25,11 +25,6 @@ def format_time(time: int | None, form: TimeForm) -> str:
     if time is None or time <= MIN_TIME:
         return "-"
     return str(time) if form == "ticks" and time < MAX_TIME else describe(time)
-
-
-def format_age(seconds: float) -> str:
-    """Return a span of the wall clock as text."""
-    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

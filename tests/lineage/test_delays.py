@@ -17,7 +17,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 import rxtemporal as rxt
-from rxtemporal.operators.causes.lost_row import format_delay
+from rxtemporal.core.spans import format_delay
 from rxtemporal.view.lineage.delays import find_delays
 
 CHOICES = st.sampled_from("piseectp")

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+import rxtemporal as rxt
 from rxtemporal.cli.demo.feeds import AIRPORTS, DEPARTURE_SCHEMA, count_fates, departures, flights
 from rxtemporal.cli.demo.query import DOOR, Merge, airborne, departures_by_airport
 from rxtemporal.cli.demo.report import Report, Stopwatch, make_report
 from rxtemporal.engine.kernels.compiled import on_first_compile
 from rxtemporal.query.event_flow import write_event_flow
-from rxtemporal.query.inputs import from_polars
-from rxtemporal.query.streamable import Streamable
-from rxtemporal.sinks import File, Sink
 
 if TYPE_CHECKING:
     from rxtemporal.cli.demo.display import Display
@@ -35,7 +33,7 @@ class ResultTable(ABC):
         """Say where the results will be."""
 
     @abstractmethod
-    def sink(self) -> Sink:
+    def sink(self) -> rxt.Sink:
         """Return the sink to run the query into."""
 
     @abstractmethod
@@ -59,7 +57,7 @@ class SparkTable(ResultTable):
         """Say where the results will be."""
         return f"into the Spark table {self._table}"
 
-    def sink(self) -> Sink:
+    def sink(self) -> rxt.Sink:
         """Return a Spark sink."""
         from rxtemporal.spark import ParquetTable, SparkSink
         from rxtemporal.spark.jvm.session import SHORT_RUN
@@ -99,10 +97,10 @@ class FileTable(ResultTable):
         """Say where the results will be."""
         return f"into the file {self._file}, without Spark"
 
-    def sink(self) -> Sink:
+    def sink(self) -> rxt.Sink:
         """Return a sink that writes the file."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        return File(self._file, time="datetime")
+        return rxt.File(self._file, time="datetime")
 
     def read(self) -> pl.DataFrame:
         """Return the rows of the file, sorted."""
@@ -121,14 +119,14 @@ def write_day(recorded: pl.DataFrame, path: Path) -> Path:
     begin, end = FLOW_DAY
     gone = recorded.filter(pl.col("departure").is_between(begin, end, closed="left"))
     feeds = [_read_feed(gone, airport) for airport in AIRPORTS]
-    query = departures_by_airport(reduce(Streamable.union, feeds))
+    query = departures_by_airport(reduce(rxt.Streamable.union, feeds))
     return write_event_flow(query._node, path, title="Departures on 18 January 2013").path
 
 
-def _read_feed(flights: pl.DataFrame, airport: str) -> Streamable:
+def _read_feed(flights: pl.DataFrame, airport: str) -> rxt.Streamable:
     own = flights.filter(pl.col("origin") == airport)
     frame = own.select("departure", *DEPARTURE_SCHEMA)
-    return from_polars(frame, start="departure", advance_time=DOOR, name=airport)
+    return rxt.from_polars(frame, start="departure", advance_time=DOOR, name=airport)
 
 
 # a Friday, from midnight to midnight in New York
@@ -171,14 +169,13 @@ def demo(out: Path, *, spark: bool, rate: float | None, display: Display) -> Rep
 
 def draw(recorded: pl.DataFrame, out: Path) -> Path:
     """Draw the flights in the air on one day, by airport, and return the path of the picture."""
-    from rxtemporal.plots import step_chart
 
     begin, end = DAY
     counts = airborne(recorded).to_polars()
     day = counts.filter(pl.col("start_time") < end, pl.col("end_time") > begin)
     out.mkdir(parents=True, exist_ok=True)
     path = out / "airborne.png"
-    step_chart(
+    rxt.plots.step_chart(
         day,
         path,
         value="airborne",

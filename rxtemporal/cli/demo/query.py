@@ -7,23 +7,15 @@ from datetime import timedelta
 
 import polars as pl
 
+import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.cli.demo.feeds import AIRPORTS, DEPARTURE_SCHEMA
-from rxtemporal.core.events import Cti, PointEvent
 from rxtemporal.ingress.door import Door
-from rxtemporal.ingress.settings import (
-    AdvanceTimeGenerationSettings,
-    AdvanceTimePolicy,
-    AdvanceTimeSettings,
-)
-from rxtemporal.query.inputs import from_observable, from_polars
 from rxtemporal.query.replay import merge_by_time
-from rxtemporal.query.streamable import Streamable
-from rxtemporal.reactive.subjects import CtiSynchronizingSubject
 
 # every tenth event makes a CTI, four hours behind it: events delayed by more are late
-DOOR = AdvanceTimeSettings(
-    AdvanceTimeGenerationSettings(10, timedelta(hours=4)), policy=AdvanceTimePolicy.DROP
+DOOR = rxt.AdvanceTimeSettings(
+    rxt.AdvanceTimeGenerationSettings(10, timedelta(hours=4)), policy=rxt.AdvanceTimePolicy.DROP
 )
 # how far one airport's feed may be ahead of another's
 DELAY = timedelta(hours=1)
@@ -31,7 +23,7 @@ DELAY = timedelta(hours=1)
 BATCH_ROWS = 512
 
 
-def departures_by_airport(departures: Streamable) -> Streamable:
+def departures_by_airport(departures: rxt.Streamable) -> rxt.Streamable:
     """Count departures and their mean delay by airport, for an hour, every fifteen minutes."""
     return (
         departures.group_by("origin")
@@ -40,11 +32,11 @@ def departures_by_airport(departures: Streamable) -> Streamable:
     )
 
 
-def airborne(flights: pl.DataFrame) -> Streamable:
+def airborne(flights: pl.DataFrame) -> rxt.Streamable:
     """Count the flights in the air at each moment, by airport of departure."""
     landed = flights.filter(pl.col("landing").is_not_null())
     intervals = landed.select("departure", "landing", "origin")
-    stream = from_polars(intervals, start="departure", end="landing", name="flights")
+    stream = rxt.from_polars(intervals, start="departure", end="landing", name="flights")
     return stream.group_by("origin").snapshot_window().aggregate(airborne=agg.count())
 
 
@@ -53,8 +45,8 @@ class Merge:
 
     def __init__(self) -> None:
         self.doors = {airport: Door(DOOR, airport) for airport in AIRPORTS}
-        self.subject = CtiSynchronizingSubject.create_point(DELAY)
-        self.stream = from_observable(
+        self.subject = rxt.CtiSynchronizingSubject.create_point(DELAY)
+        self.stream = rxt.from_observable(
             self.subject,
             schema=DEPARTURE_SCHEMA,
             name="departures",
@@ -62,7 +54,9 @@ class Merge:
             unit="us",
         )
 
-    def run(self, feeds: Mapping[str, Iterable[PointEvent]], accepted: Callable[[], None]) -> None:
+    def run(
+        self, feeds: Mapping[str, Iterable[rxt.PointEvent]], accepted: Callable[[], None]
+    ) -> None:
         """Push the events of the feeds in order of time; call ``accepted`` after each."""
         inputs = {name: self.subject.input(name) for name in feeds}
         for name, event in merge_by_time(feeds):
@@ -72,7 +66,7 @@ class Merge:
             if kept is not None:
                 into.on_next(kept)
             if door.cti > before:
-                into.on_next(Cti(door.cti))
+                into.on_next(rxt.Cti(door.cti))
             accepted()
         for into in inputs.values():
             into.close()

@@ -12,7 +12,6 @@ from pathlib import Path
 import polars as pl
 
 from rxtemporal.cli.demo.query import Merge
-from rxtemporal.reactive.subjects.inputs import SubjectStats
 from rxtemporal.run.diagnostics import Diagnostics
 
 
@@ -61,7 +60,7 @@ def make_report(
     watch: Stopwatch,
 ) -> Report:
     """Gather the counts of a run."""
-    stats: SubjectStats = merge.subject.stats()
+    stats = merge.subject.stats()
     lags = {
         name: max(door.largest_lateness, stats.sources[name].largest_lateness)
         for name, door in merge.doors.items()

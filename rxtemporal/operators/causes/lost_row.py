@@ -13,7 +13,7 @@ import polars as pl
 
 from rxtemporal.core.batch import Int64s, TimeForm
 from rxtemporal.core.columns import time_series
-from rxtemporal.core.spans import describe_span
+from rxtemporal.core.spans import format_delay
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, to_datetime
 from rxtemporal.operators.causes.history import History
 from rxtemporal.text.plain_text import format_span, format_value, shorten
@@ -52,24 +52,6 @@ def write_delay(length: int, form: TimeForm) -> str:
     ('9 ticks', '62 min 3.1 s')
     """
     return write_span(length, form) if form == "ticks" else format_delay(length)
-
-
-def format_delay(delay: int) -> str:
-    """Return a delay in two units at most, rounded up to tenths of the smaller.
-
-    >>> format_delay(852_000_001), format_delay(5), format_delay(90_000_000)
-    ('14 min 12.1 s', '5 ticks', '1 min 30 s')
-    """
-    if delay < 100_000:
-        return describe_span(delay)
-    tenths = -(-delay // 100_000)
-    minutes, tenths = divmod(tenths, 600)
-    if minutes >= 600:
-        return f"{-(-(minutes + (tenths > 0)) // 60)} h"
-    seconds = f"{tenths / 10:g} s"
-    if not minutes:
-        return seconds
-    return f"{minutes} min {seconds}" if tenths else f"{minutes} min"
 
 
 def write_lifetime(start: int, end: int, form: TimeForm) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.schema import conform
-from rxtemporal.core.spans import Span, describe_span, span
+from rxtemporal.core.spans import Span, describe_span, format_delay, span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.door_rules import NEVER, is_due
 from rxtemporal.errors import ArgumentError
@@ -24,7 +24,6 @@ from rxtemporal.ingress.settings import (
     WhenAhead,
 )
 from rxtemporal.operators.causes.history import match_codes
-from rxtemporal.operators.causes.lost_row import format_delay
 from rxtemporal.storage.event_log.reader import Recording, StreamRecords
 
 Flags = npt.NDArray[np.bool_]
@@ -287,17 +286,3 @@ def _measure(name: str, stream: StreamRecords) -> Delays:
         np.sort(others.get_column("distance").to_numpy()),
         senders.sort("largest", "input", descending=[True, False], nulls_last=True),
     )
-
-
-def list_lines(delays: Mapping[str, Delays], loss: float) -> list[str]:
-    """Return a line for each stream: the loss now, and the delay for a chosen share."""
-    lines = []
-    for each in delays.values():
-        lines.append(str(each))
-        if loss:
-            delay = each.propose(loss)
-            lines.append(
-                f"  for a loss of at most {loss:.2%}: a delay of {format_delay(delay)} "
-                f"({each.count_lost(delay):,} late)"
-            )
-    return lines
