@@ -75,6 +75,9 @@ class Sink(ABC):
     def save(self) -> bytes | Callable[[], bytes]:
         """Return the sink's part of a checkpoint: the state that ``load`` needs to resume.
 
+        A run with ``resume=`` calls it before the first row, too, after the first ``open``: a
+        crash before its first checkpoint leads back to there.
+
         The query waits meanwhile. What takes long, such as a sync to disk, is left to a function:
         another thread calls it once, while ``write`` may go on, and it returns the state.
         """

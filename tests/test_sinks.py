@@ -315,7 +315,7 @@ def test_an_object_with_the_methods_of_a_sink_is_one(tmp_path: Path) -> None:
     with stream().run(sink, resume=tmp_path):  # type: ignore[arg-type]
         pass
     assert sink.rows == 3
-    assert sink.calls == ["open query", "close", "save"]
+    assert sink.calls == ["open query", "save", "close", "save"]
     with pytest.raises(CheckpointError, match="this sink cannot load one"):
         stream().run(Least(), resume=tmp_path)
 

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -58,7 +59,8 @@ class Checkpointer:
 
     Results reach the sinks before they are saved. So after a crash the results since the last
     checkpoint are delivered again. The state of a sink is saved with the run's, and ``Sink.load``
-    is called before ``Sink.open``, so that a sink can tell which results it has.
+    is called before ``Sink.open``, so that a sink can tell which results it has. A run without a
+    checkpoint has the states of its sinks as they were before their first row.
 
     The folder contains the file of ``RunStore``, a ``lock`` against a second run, and in
     ``sources`` the files that sources need to resume.
@@ -277,6 +279,7 @@ class Checkpointer:
     def _load(self) -> None:
         data = self._store.load()
         if data is None:
+            self._load_sinks()
             return
         where = f"the checkpoint in {self.path}"
         name, counts, run, sinks = loads("checkpoint", data, where, ANEW)
@@ -294,6 +297,18 @@ class Checkpointer:
                 outlet.load(state)
         self._execution.load(run, f"{self.path} was begun")
         _log.info("run.resumed", run=self.name, path=str(self.path))
+
+    def _load_sinks(self) -> None:
+        """Load the states that the sinks had before the first row; save those that have none."""
+        for outlet in self._outlets:
+            state = self._store.load_sink(outlet.name)
+            if state is None:
+                outlet.call_on_open(partial(self._save_sink, outlet))
+            elif state:
+                outlet.load(state)
+
+    def _save_sink(self, outlet: Outlet) -> None:
+        self._store.save_sink(outlet.name, outlet.save()())
 
 
 def make_checkpointer(resume: Any, record: Any, log: Any, name: str) -> Checkpointer | None:

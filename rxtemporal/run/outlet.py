@@ -27,12 +27,19 @@ class Outlet:
         self.cti = MIN_TIME
         # seconds of the wall clock at the last result
         self.wrote = 0.0
+        self._on_open: Callable[[], object] | None = None
 
     def open(self, schema: pl.Schema) -> None:
         """Open the sink."""
         with self._name_errors():
             self.sink.open(self.name, schema)
         self.opened = True
+        if self._on_open is not None:
+            self._on_open()
+
+    def call_on_open(self, action: Callable[[], object]) -> None:
+        """Call a function when the sink is open, before its first row."""
+        self._on_open = action
 
     def write(self, batch: EventBatch) -> None:
         """Write one batch to the sink; open it first if the fields were not known before.

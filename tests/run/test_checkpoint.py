@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 from resumed_runs import SOON, Table
-from run_settings import save_at_once
+from run_settings import save_at_once, save_never
 from runs import Log
 
 import rxtemporal as rxt
@@ -173,6 +173,45 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
         query(readings()).run(unstopped(), resume=tmp_path)
 
 
+class Appender(rxt.Sink):
+    """A sink that appends to a list which has rows of before; it breaks at some batch."""
+
+    def __init__(self, rows: list[int], breaks_at: int = -1) -> None:
+        self.rows, self._left = rows, breaks_at
+
+    def write(self, batch: rxt.EventBatch) -> None:
+        """Append the starts of the rows."""
+        self._left -= 1
+        if self._left == 0:
+            raise OSError("the line is dead")
+        self.rows += batch.start.tolist()
+
+    def save(self) -> bytes:
+        """Return how many rows there are."""
+        return str(len(self.rows)).encode()
+
+    def load(self, state: bytes) -> None:
+        """Cut off what was written after the state."""
+        del self.rows[int(state) :]
+
+
+def test_a_sink_knows_where_a_run_without_a_checkpoint_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that breaks before its first checkpoint is as if it had not written a row."""
+    save_never(monkeypatch)
+    rows = [-2, -1]
+    for breaks_at in (9, 3):
+        broken = readings().run(Appender(rows, breaks_at), resume=tmp_path / "kept")
+        with pytest.raises(OSError, match="the line is dead"):
+            broken.wait(SOON)
+        assert len(rows) > 2
+    readings().run(Appender(rows), resume=tmp_path / "kept").wait(SOON)
+    whole = rxt.Collect()
+    readings().run(whole).wait(SOON)
+    assert rows == [-2, -1, *whole.batch.start.tolist()]
+
+
 def test_another_sink_is_refused(tmp_path: Path) -> None:
     """What a sink has kept no other kind of sink can take."""
     kept(tmp_path)
@@ -185,11 +224,11 @@ def test_two_runs_on_one_folder_are_refused(tmp_path: Path) -> None:
     sink = Table(EventShape.EDGE, [], 3, "stopped")
     entered, go = threading.Event(), threading.Event()
 
-    def wait(state: bytes) -> None:
+    def wait(batch: rxt.EventBatch) -> None:
         entered.set()
         go.wait(SOON)
 
-    sink.save = lambda: wait(b"") or b""  # type: ignore[method-assign]
+    sink.write = wait  # type: ignore[method-assign]
     first = query(readings()).run(sink, resume=tmp_path)
     entered.wait(SOON)
     with pytest.raises(SpoolError, match="is being written by the process with pid"):

@@ -118,9 +118,9 @@ def test_pushes_go_on_while_a_checkpoint_stands_still(
         owner, name = seams[where]
         inner = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda *given: (stop.wait(), inner(*given))[1])
-    else:
-        sink.finish = stop.wait
     run = Counting(tmp_path / "run", sink)
+    if where not in seams:
+        sink.finish = stop.wait
     run.push(1)
     assert stop.reached.wait(SOON)
     push_aside(run, 60)

@@ -419,6 +419,15 @@ class RunStore(StoredLog):
         found = self._connection.rows("SELECT name FROM facts WHERE name LIKE 'checkpoint %'")
         return [(name,) for (name,) in found if name not in but]
 
+    def save_sink(self, name: str, state: bytes) -> None:
+        """Write the state of a query's sink before its first row, until there is a checkpoint."""
+        with self._turns, self._connection.transaction() as connection:
+            connection.execute(_PUT_FACT, self._fact(f"sink {name}", state))
+
+    def load_sink(self, name: str) -> bytes | None:
+        """Return what ``save_sink`` wrote; None if it was not called for this query."""
+        return self.fact(f"sink {name}")
+
     def load(self) -> bytes | None:
         """Return the saved state; None if there is none. ``CheckpointError``: it is damaged."""
         try:

@@ -10,7 +10,8 @@
                  ``saves``, the number of checkpoints so far, its streams), ``schema 1`` (the
                  declared fields of stream 1), ``checkpoint`` (JSON: its number, how many records
                  it covers, and how many pieces it has), ``checkpoint 7.0`` (the first piece of the
-                 run's state at checkpoint 7)
+                 run's state at checkpoint 7), ``sink query`` (the state of that query's sink before
+                 its first row)
     parts        stream, first, records, content: an entry is a part for the order (stream -1) and
                  one for each stream with records
 
