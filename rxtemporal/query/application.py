@@ -17,7 +17,7 @@ from rxtemporal.query.adapters import AdapterEvents, check_factory, read_declare
 from rxtemporal.query.inputs import from_events
 from rxtemporal.query.runnable_stream import WARN_AFTER
 from rxtemporal.query.streamable import Streamable
-from rxtemporal.sinks import Sink, as_sink, is_sink
+from rxtemporal.sinks.sink import Sink, as_sink, is_sink
 
 if TYPE_CHECKING:
     from reactivex import abc

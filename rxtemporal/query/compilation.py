@@ -20,7 +20,7 @@ from rxtemporal.ingress.pushed_source import PushedSource
 from rxtemporal.operators.operator import TwoInputs
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.push_source import PushSource
-from rxtemporal.sinks import Collect
+from rxtemporal.sinks.results import Collect
 
 _log = get_logger(__name__)
 

@@ -41,7 +41,7 @@ from rxtemporal.run.recovery import make_log
 from rxtemporal.run.run_end import INTERRUPT_PERIOD
 from rxtemporal.run.stalls import StallWatch
 from rxtemporal.run.time_flow import find_imported
-from rxtemporal.sinks import Sink
+from rxtemporal.sinks.sink import Sink
 from rxtemporal.storage.event_log.recorder import RunRecorder
 
 # seconds after which a call that waits for the end of its sources says so

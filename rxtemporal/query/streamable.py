@@ -15,7 +15,7 @@ from rxtemporal.operators.plan import Node
 from rxtemporal.operators.stream import Composed
 from rxtemporal.query.method import method, window_method
 from rxtemporal.query.runnable_stream import WARN_AFTER, RunnableStream
-from rxtemporal.sinks import Sink, as_sink
+from rxtemporal.sinks.sink import Sink, as_sink
 
 if TYPE_CHECKING:
     from reactivex import Observable, abc

@@ -12,7 +12,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import CheckpointError, annotate
-from rxtemporal.sinks import Sink, describe_sink
+from rxtemporal.sinks.sink import Sink, describe_sink
 
 
 class Outlet:

@@ -14,7 +14,7 @@ from rxtemporal.query.application import AnySink, Application
 from rxtemporal.run.process import Process
 from rxtemporal.serve.results import ResultFeed
 from rxtemporal.serve.settings import ResultSettings
-from rxtemporal.sinks import Sink, as_sink
+from rxtemporal.sinks.sink import Sink, as_sink
 
 
 def make_feed(settings: ResultSettings) -> ResultFeed:

@@ -24,7 +24,7 @@ from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, RxTemporalError
-from rxtemporal.sinks import Sink
+from rxtemporal.sinks.sink import Sink
 
 
 def read_retry_after(text: str | None) -> float:

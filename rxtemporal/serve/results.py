@@ -21,7 +21,7 @@ from rxtemporal.engine import codec
 from rxtemporal.errors import ArgumentError
 from rxtemporal.serve.bells import Bell
 from rxtemporal.serve.responses import dumps
-from rxtemporal.sinks import Sink
+from rxtemporal.sinks.sink import Sink
 
 # so many small batches, or rows of them, become one
 _BATCHES, _ROWS = 64, 4_096

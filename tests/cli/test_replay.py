@@ -235,5 +235,5 @@ def test_an_interrupt_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("rxtemporal.cli.progress.wait_visibly", interrupted)
-    monkeypatch.setattr("rxtemporal.sinks.File.write", lambda *batch: None)
+    monkeypatch.setattr("rxtemporal.sinks.file.File.write", lambda *batch: None)
     assert replayed("r.parquet", "--query", "asked:passed", "--out", "o.csv") == 130

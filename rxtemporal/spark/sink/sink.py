@@ -16,7 +16,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME, describe
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, BindingError, CheckpointError, SchemaError, SpoolError
-from rxtemporal.sinks import Sink
+from rxtemporal.sinks.sink import Sink
 from rxtemporal.spark.jvm.session import require_pyspark
 from rxtemporal.spark.sink.direct import DirectDelivery
 from rxtemporal.spark.sink.settled_rows import SettledRows, make_settled_rows
