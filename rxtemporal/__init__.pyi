@@ -251,6 +251,12 @@ from .sinks import (
 from .sinks import (
     Sink as Sink,
 )
+from .sinks.postgres import (
+    PostgresTable as PostgresTable,
+)
+from .sinks.sqlite import (
+    SqliteTable as SqliteTable,
+)
 from .view.lineage.trace import Explanation as Explanation
 
 __version__: str

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-import random
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -24,6 +22,7 @@ from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, RxTemporalError
+from rxtemporal.sinks.backoff import Backoff
 from rxtemporal.sinks.sink import Sink
 
 
@@ -53,8 +52,6 @@ def _until(text: str) -> float:
 
 
 _log = get_logger(__name__)
-# seconds before the second attempt, and the most between two
-_FIRST_PAUSE, _MOST_PAUSE = 0.1, 10.0
 # bytes of an answer that are read, and characters of it in an error
 _MOST_READ, _MOST_SHOWN = 65_536, 500
 # answers that a later attempt may turn into success
@@ -166,22 +163,21 @@ class HttpPost(Sink):
             "Results-From": str(self._position),
             "Results-To": str(cti),
         }
-        end, pause = time.monotonic() + self._patience, _FIRST_PAUSE
+        backoff = Backoff(self._patience)
         while True:
             wait, reason = self._attempt(body, headers)
             if wait is None:
                 return
-            wait = wait or pause * random.uniform(0.5, 1)
-            pause = min(2 * pause, _MOST_PAUSE)
-            if time.monotonic() + wait > end:
+            pause = backoff.next(wait)
+            if pause is None:
                 raise RxTemporalError(
                     f"{self.url} has not accepted results of query {self._query!r} for "
                     f"{self._patience:g} seconds: {reason}. Hint: raise patience=; a run with "
                     "resume= continues from its checkpoint."
                 )
             self.restarts += 1
-            _log.warning("post.again", url=self.url, query=self._query, error=reason, seconds=wait)
-            self._cancelled.wait(wait)
+            _log.warning("post.again", url=self.url, query=self._query, error=reason, seconds=pause)
+            self._cancelled.wait(pause)
 
     def _attempt(self, body: bytes, headers: Mapping[str, str]) -> tuple[float | None, str]:
         """Send one request; return None on success, else seconds to wait, or 0, and the reason."""

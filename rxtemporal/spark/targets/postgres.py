@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import io
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,49 +12,12 @@ import polars as pl
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SpoolError
+from rxtemporal.sinks.postgres import copy_rows, find_postgres_type
 from rxtemporal.spark.targets.target import DIRECT, EDGE, STATE, Origin, Writer
 from rxtemporal.storage.segments import SEGMENT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-_TYPES: dict[type[pl.DataType], str] = {
-    pl.Boolean: "boolean",
-    pl.Int8: "smallint",
-    pl.Int16: "smallint",
-    pl.Int32: "integer",
-    pl.Int64: "bigint",
-    pl.Float32: "real",
-    pl.Float64: "double precision",
-    pl.String: "text",
-    pl.Binary: "bytea",
-    pl.Date: "date",
-    pl.Duration: "interval",
-    pl.Null: "text",
-}
-
-
-def as_text(column: pl.Series) -> pl.Series:
-    """Return a column as text that PostgreSQL reads from CSV."""
-    if isinstance(column.dtype, pl.Datetime):
-        zone = "%:z" if column.dtype.time_zone is not None else ""
-        return column.dt.strftime(f"%Y-%m-%d %H:%M:%S%.6f{zone}")
-    if column.dtype == pl.Binary:
-        return ("\\x" + column.bin.encode("hex")).alias(column.name)
-    if isinstance(column.dtype, pl.Duration):
-        microseconds = column.dt.total_microseconds().cast(pl.String)
-        return (microseconds + " microseconds").alias(column.name)
-    return column
-
-
-def find_postgres_type(dtype: pl.DataType) -> str:
-    """Return the type of a payload field's column."""
-    if isinstance(dtype, pl.Datetime):
-        return "timestamptz" if dtype.time_zone is not None else "timestamp"
-    if isinstance(dtype, pl.Decimal):
-        return f"numeric({dtype.precision or 38}, {dtype.scale})"
-    return _TYPES[type(dtype)]
 
 
 # the ledger of all queries of a database, and in edge shape the column with a row's query
@@ -273,16 +235,8 @@ class _DatabaseWriter:
         )
 
     def _copy(self, into: Any, rows: pl.DataFrame, names: list[str]) -> None:
-        from psycopg import sql
-
-        text = io.BytesIO()
-        # polars quotes empty texts and leaves nulls empty, which is how PostgreSQL reads them
-        rows.select(names).select(map(as_text, rows.select(names).iter_columns())).write_csv(
-            text, include_header=False
-        )
-        copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(into, _join_names(names))
-        with self._connection.cursor() as cursor, cursor.copy(copy) as target:
-            target.write(text.getvalue())
+        with self._connection.cursor() as cursor:
+            copy_rows(cursor, into, rows.select(names))
 
 
 def _join_names(names: list[str]) -> Any:

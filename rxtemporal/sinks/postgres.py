@@ -1,0 +1,265 @@
+"""Sink that writes into a table of a PostgreSQL database, and how fields are stored there."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.core.batch import TimeForm
+from rxtemporal.errors import ArgumentError, BindingError, SchemaError
+from rxtemporal.sinks.table import POSITIONS, TableSink
+
+_TYPES: dict[type[pl.DataType], str] = {
+    pl.Boolean: "boolean",
+    pl.Int8: "smallint",
+    pl.Int16: "smallint",
+    pl.Int32: "integer",
+    pl.Int64: "bigint",
+    pl.Float32: "real",
+    pl.Float64: "double precision",
+    pl.String: "text",
+    pl.Binary: "bytea",
+    pl.Date: "date",
+    pl.Duration: "interval",
+    pl.Null: "text",
+}
+# other types whose columns take all values of a type
+_WIDER = {
+    "smallint": {"integer", "bigint", "numeric"},
+    "integer": {"bigint", "numeric"},
+    "bigint": {"numeric"},
+    "real": {"double precision"},
+    "text": {"character varying"},
+}
+# the names that PostgreSQL gives in a catalogue
+_FULL = {"timestamptz": "timestamp with time zone", "timestamp": "timestamp without time zone"}
+
+
+def as_text(column: pl.Series) -> pl.Series:
+    """Return a column as text that PostgreSQL reads from CSV."""
+    if isinstance(column.dtype, pl.Datetime):
+        zone = "%:z" if column.dtype.time_zone is not None else ""
+        return column.dt.strftime(f"%Y-%m-%d %H:%M:%S%.6f{zone}")
+    if column.dtype == pl.Binary:
+        return ("\\x" + column.bin.encode("hex")).alias(column.name)
+    if isinstance(column.dtype, pl.Duration):
+        microseconds = column.dt.total_microseconds().cast(pl.String)
+        return (microseconds + " microseconds").alias(column.name)
+    return column
+
+
+def find_postgres_type(dtype: pl.DataType) -> str:
+    """Return the type of a payload field's column."""
+    if isinstance(dtype, pl.Datetime):
+        return "timestamptz" if dtype.time_zone is not None else "timestamp"
+    if isinstance(dtype, pl.Decimal):
+        return f"numeric({dtype.precision or 38}, {dtype.scale})"
+    return _TYPES[type(dtype)]
+
+
+def copy_rows(cursor: Any, into: Any, rows: pl.DataFrame) -> None:
+    """Add rows to a table by ``COPY``; ``into`` is its identifier."""
+    from psycopg import sql
+
+    text = io.BytesIO()
+    # polars quotes empty texts and leaves nulls empty, which is how PostgreSQL reads them
+    rows.select(map(as_text, rows.iter_columns())).write_csv(text, include_header=False)
+    names = sql.SQL(", ").join(map(sql.Identifier, rows.columns))
+    copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(into, names)
+    with cursor.copy(copy) as target:
+        target.write(text.getvalue())
+
+
+class PostgresTable(TableSink):
+    """Sink that writes rows into a PostgreSQL table; in a run with ``resume=`` each row once.
+
+    ``dsn`` is what ``psycopg.connect`` takes, ``"host=db dbname=house"`` for example, and ``table``
+    a name or ``schema.name``. The table has the columns ``start_time`` and ``end_time`` (null:
+    never ends), as ``timestamptz``, or ``bigint`` if the times are numbers, and a column for each
+    field; others keep their defaults. With ``create=True`` it is created if it is missing. ``time``
+    is as in ``Print``.
+
+    ``key`` names one column or several over which the table has a unique index: of the rows with
+    the same key the table has the last one. Without it rows are only added.
+
+    Each batch is one transaction, by ``COPY``, with the position of the run, which stands in the
+    table ``rxtemporal_positions``. So results that a resumed run delivers again are recognized.
+    When the connection is lost the sink connects again, for ``patience`` seconds, and continues at
+    that position; the query waits meanwhile, and with a hand-off producers do not. ``restarts``
+    counts these attempts. Needs ``pip install 'rxtemporal[database]'``.
+
+    >>> PostgresTable("host=db dbname=house", "late_flights")
+    PostgresTable('late_flights')
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        table: str,
+        key: str | Sequence[str] | None = None,
+        *,
+        create: bool = False,
+        time: TimeForm | None = None,
+        patience: float = 60.0,
+    ) -> None:
+        if not isinstance(dsn, str):
+            raise ArgumentError(
+                f"dsn is a text as psycopg.connect takes it, got {dsn!r}. Hint: for example "
+                '"host=db dbname=house".'
+            )
+        super().__init__(table, key, time, patience)
+        self._dsn, self._creates = dsn, create
+        self._connection: Any = None
+
+    def cancel(self, error: BaseException) -> None:
+        """Make a ``write`` that waits for the database raise this error."""
+        super().cancel(error)
+        connection = self._connection
+        if connection is not None:
+            with contextlib.suppress(Exception):
+                connection.cancel()
+
+    def _connect(self) -> None:
+        try:
+            import psycopg
+        except ImportError as error:
+            raise BindingError(
+                "PostgresTable needs psycopg. Hint: pip install 'rxtemporal[database]'."
+            ) from error
+
+        self._connection = psycopg.connect(self._dsn, autocommit=True)
+        with self._connection.transaction():
+            # "if not exists" does not protect against a concurrent creation
+            self._run_sql("SELECT pg_advisory_xact_lock(hashtext('rxtemporal'))")
+            self._run_sql(
+                "CREATE TABLE IF NOT EXISTS {positions} "
+                "(run text PRIMARY KEY, query text, table_name text, position bigint)"
+            )
+        if not self._creates and self._find_columns() is None:
+            raise SchemaError(
+                f"there is no table {self.table!r}. Hint: create=True creates it, or run "
+                f"{self._make_statement({**self._list_times(), **self._list_payload()})!r}."
+            )
+
+    def _list_times(self) -> dict[str, str]:
+        return dict.fromkeys(("start_time", "end_time"), self._name_time_type(self._form()))
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _run_sql(self, text: str, *values: Any, **parts: Any) -> Any:
+        from psycopg import sql
+
+        names = {"positions": sql.Identifier(POSITIONS), "table": self._table, **parts}
+        return self._connection.execute(sql.SQL(text).format(**names), values)
+
+    @property
+    def _table(self) -> Any:
+        from psycopg import sql
+
+        return sql.Identifier(*self.table.split("."))
+
+    def _is_away(self, error: Exception) -> bool:
+        from psycopg import InterfaceError, OperationalError
+
+        return isinstance(error, (OperationalError, InterfaceError))
+
+    def _find_position(self) -> int | None:
+        line = "SELECT position FROM {positions} WHERE run = %s"
+        found = self._run_sql(line, self._id).fetchone()
+        return None if found is None else int(found[0])
+
+    def _forget(self) -> None:
+        self._run_sql("DELETE FROM {positions} WHERE run = %s", self._id)
+
+    def _find_columns(self) -> dict[str, str] | None:
+        found = self._run_sql(
+            "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute "
+            "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+            self._table.as_string(self._connection),
+        )
+        return dict(found.fetchall()) or None
+
+    def _has_key(self) -> bool:
+        found = self._run_sql(
+            "SELECT array_agg(attname::text) FROM pg_index JOIN pg_attribute "
+            "ON attrelid = indrelid AND attnum = ANY(indkey) "
+            "WHERE indrelid = to_regclass(%s) AND indisunique AND indpred IS NULL "
+            "GROUP BY indexrelid",
+            self._table.as_string(self._connection),
+        )
+        return any({*names} == {*self.key} for (names,) in found.fetchall())
+
+    def _make_statement(self, columns: Mapping[str, str]) -> str:
+        from psycopg import sql
+
+        parts = [sql.SQL("{} {}").format(sql.Identifier(n), sql.SQL(k)) for n, k in columns.items()]
+        if self.key:
+            parts.append(sql.SQL("PRIMARY KEY ({})").format(_join_names(self.key)))
+        statement = sql.SQL("CREATE TABLE {} ({})").format(self._table, sql.SQL(", ").join(parts))
+        return str(statement.as_string(self._connection))
+
+    def _create(self, columns: Mapping[str, str]) -> None:
+        self._connection.execute(self._make_statement(columns))
+
+    def _store(self, frame: pl.DataFrame, position: int) -> None:
+        from psycopg import sql
+
+        with self._connection.transaction(), self._connection.cursor() as cursor:
+            if self.key:
+                staged = sql.Identifier("_rxtemporal_staged")
+                self._run_sql(
+                    "CREATE TEMPORARY TABLE {staged} ON COMMIT DROP AS "
+                    "SELECT {names} FROM {table} LIMIT 0",
+                    staged=staged,
+                    names=_join_names(frame.columns),
+                )
+                copy_rows(cursor, staged, frame)
+                self._upsert(staged, frame.columns)
+            else:
+                copy_rows(cursor, self._table, frame)
+            self._run_sql(
+                "INSERT INTO {positions} VALUES (%s, %s, %s, %s) "
+                "ON CONFLICT (run) DO UPDATE SET position = excluded.position",
+                self._id, self._query, self.table, position,
+            )  # fmt: skip
+
+    def _upsert(self, staged: Any, names: Sequence[str]) -> None:
+        from psycopg import sql
+
+        changes = [
+            sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name))
+            for name in names
+            if name not in self.key
+        ]
+        action = sql.SQL("DO UPDATE SET ") + sql.SQL(", ").join(changes)
+        self._run_sql(
+            "INSERT INTO {table} ({names}) SELECT {names} FROM {staged} "
+            "ON CONFLICT ({key}) {action}",
+            staged=staged,
+            names=_join_names(names),
+            key=_join_names(self.key),
+            action=action if changes else sql.SQL("DO NOTHING"),
+        )
+
+    def _name_type(self, dtype: pl.DataType) -> str:
+        return find_postgres_type(dtype)
+
+    def _name_time_type(self, form: TimeForm) -> str:
+        return "bigint" if form == "ticks" else "timestamptz"
+
+    def _accepts(self, found: str, wanted: str) -> bool:
+        plain = wanted.partition("(")[0]
+        return found == _FULL.get(plain, plain) or found in _WIDER.get(plain, ())
+
+
+def _join_names(names: Sequence[str]) -> Any:
+    from psycopg import sql
+
+    return sql.SQL(", ").join(map(sql.Identifier, names))

@@ -1,0 +1,393 @@
+"""Sinks that write into tables of SQLite and PostgreSQL: each row once, whatever breaks."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import psycopg
+import pytest
+from needs import skip_or_fail
+from postgres import programs, server
+from run_settings import save_at_once, save_never
+from runs import SOON
+
+import rxtemporal as rxt
+from rxtemporal import agg
+from rxtemporal.errors import (
+    ArgumentError,
+    ProcessEndedError,
+    RxTemporalError,
+    SchemaError,
+    SpoolError,
+)
+from rxtemporal.sinks.table import TableSink
+
+ROWS = 300
+FRAME = pl.DataFrame(
+    {
+        "t": [n // 3 for n in range(ROWS)],
+        "room": [("hall", "lab", "attic")[n % 3] for n in range(ROWS)],
+        "temp": [n * 31 % 17 for n in range(ROWS)],
+    }
+)
+
+
+class Database:
+    """A database for tests: a sink into a table of it, and what the table has."""
+
+    def __init__(self, make: Callable[..., TableSink], connect: Callable[[], Any]) -> None:
+        self.make, self.connect = make, connect
+
+    def rows(self, columns: str = "start_time, end_time, room, temp") -> list[tuple[Any, ...]]:
+        """Return the rows of the table, in order."""
+        return self.run(f"SELECT {columns} FROM results ORDER BY start_time, room")
+
+    def run(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run a statement; return its rows."""
+        connection = self.connect()
+        try:
+            cursor = connection.execute(statement)
+            found = cursor.fetchall() if cursor.description else []
+            connection.commit()
+            return list(found)
+        finally:
+            connection.close()
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """Address of a PostgreSQL server."""
+    if programs() is None:
+        skip_or_fail("postgres", "there is no PostgreSQL server to start")
+    with server() as found:
+        yield found
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Database:
+    """An SQLite file."""
+    path = tmp_path / "house.db"
+    return Database(partial(rxt.SqliteTable, path, "results"), partial(sqlite3.connect, path))
+
+
+@pytest.fixture
+def postgres(address: str) -> Iterator[Database]:
+    """An empty PostgreSQL database."""
+    connect = partial(psycopg.connect, address)
+    made = Database(partial(rxt.PostgresTable, address, "results", create=True), connect)
+    yield made
+    made.run("DROP SCHEMA public CASCADE")
+    made.run("CREATE SCHEMA public")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest) -> Database:
+    """Each of them."""
+    found: Database = request.getfixturevalue(request.param)
+    return found
+
+
+def readings(**options: Any) -> rxt.Streamable:
+    """Readings of three rooms, three at each time."""
+    options = {"batch_rows": 7, "advance_time": 2, "name": "readings", **options}
+    return rxt.from_polars(FRAME, start="t", **options)
+
+
+def expect(query: rxt.Streamable) -> list[tuple[Any, ...]]:
+    """Return the rows that a table has to have."""
+    return query.to_polars().sort("start_time", "room").rows()
+
+
+@pytest.mark.parametrize("saves", [save_at_once, save_never])
+def test_a_run_that_breaks_anywhere_writes_each_row_once(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saves: Any
+) -> None:
+    """Before a transaction or after it, with a checkpoint since or without one."""
+    saves(monkeypatch)
+    made = readings().group_by("room").tumbling_window(9).aggregate(temp=agg.max("temp"))
+    store = type(database.make())._store
+    breaks: list[tuple[int, str]] = []
+
+    def break_off(sink: Any, frame: pl.DataFrame, position: int) -> None:
+        left, when = breaks[-1] if breaks else (0, "")
+        breaks[-1:] = [(left - 1, when)] if breaks else []
+        if left == 1 and when == "before":
+            raise KeyError("killed")
+        store(sink, frame, position)
+        if left == 1 and when == "after":
+            raise KeyError("killed")
+
+    monkeypatch.setattr(type(database.make()), "_store", break_off)
+    for each in [(1, "before"), (1, "after"), (3, "before"), (2, "after"), (1, "after")]:
+        breaks = [each]
+        with pytest.raises(KeyError, match="killed"):
+            made.run(database.make(), resume=tmp_path / "kept").wait(SOON)
+    breaks = []
+    made.run(database.make(), resume=tmp_path / "kept").wait(SOON)
+    assert database.rows() == expect(made)
+    assert database.run("SELECT count(*) FROM rxtemporal_positions") == [(1,)]
+    made.run(database.make(), resume=tmp_path / "kept").wait(SOON)
+    assert database.rows() == expect(made)
+
+
+def test_runs_without_a_folder_add_their_rows(database: Database) -> None:
+    """Each run adds all of them, and leaves no position behind."""
+    sink = database.make()
+    for _ in range(2):
+        readings().run(sink).wait(SOON)
+    assert database.rows() == sorted(expect(readings()) * 2, key=lambda row: (row[0], row[2]))
+    assert database.run("SELECT count(*) FROM rxtemporal_positions") == [(0,)]
+
+
+def test_a_query_without_results_has_an_empty_table(database: Database) -> None:
+    """The table is created at the end, with all columns."""
+    readings().where(pl.col("temp") > 99).run(database.make()).wait(SOON)
+    assert database.rows() == []
+
+
+NOON = datetime.datetime(2026, 5, 4, 12, 0, 0, 250, datetime.UTC)
+VALUES: dict[str, Any] = {
+    "flag": True,
+    "number": -(2**62),
+    "real": 0.1,
+    "text": 'a "quoted", text\nof two lines',
+    "empty": "",
+    "raw": b"\x00\xff",
+    "moment": NOON,
+    "day": datetime.date(2026, 5, 4),
+    "span": datetime.timedelta(hours=-3, microseconds=5),
+    "price": Decimal("12.50"),
+}
+SCHEMA = {name: type(value) for name, value in VALUES.items()} | {"price": pl.Decimal(10, 2)}
+
+
+def test_values_of_all_types_are_stored(database: Database) -> None:
+    """Values, nulls, and the end of a row that never ends."""
+    nothing = dict.fromkeys(VALUES)
+    events = [
+        rxt.IntervalEvent(NOON, NOON + datetime.timedelta(seconds=1), VALUES),
+        rxt.IntervalEvent(NOON + datetime.timedelta(seconds=2), rxt.MAX_TIME, nothing),
+    ]
+    rxt.from_events(events, schema=SCHEMA).run(database.make()).wait(SOON)
+    first, second = database.run("SELECT * FROM results ORDER BY start_time")
+    assert second[1:] == (None,) * (1 + len(VALUES))
+    found = dict(zip(["start_time", "end_time", *VALUES], first, strict=True))
+    if isinstance(database.make(), rxt.PostgresTable):
+        assert found == {
+            "start_time": NOON,
+            "end_time": NOON + datetime.timedelta(seconds=1),
+            **VALUES,
+        }
+    else:
+        assert found == {
+            **VALUES,
+            "start_time": "2026-05-04T12:00:00.000250+00:00",
+            "end_time": "2026-05-04T12:00:01.000250+00:00",
+            "moment": "2026-05-04T12:00:00.000250+00:00",
+            "day": "2026-05-04",
+            "span": -3 * 3_600_000_000 + 5,
+            "price": "12.50",
+        }
+
+
+@pytest.mark.parametrize("key", ["room", ["room"], ["start_time", "room"]])
+def test_a_key_has_the_last_row(database: Database, key: Any) -> None:
+    """Rows of one key replace each other, within a batch and over batches."""
+    for _ in range(2):
+        readings().run(database.make(key=key)).wait(SOON)
+    names = [key] if isinstance(key, str) else key
+    last = readings().to_polars().unique(names, keep="last", maintain_order=True)
+    assert database.rows() == last.sort("start_time", "room").rows()
+
+
+def test_a_table_that_is_there_has_to_fit(database: Database) -> None:
+    """The error names each column that is missing or of another type, before a row is read."""
+    database.run("CREATE TABLE results (start_time bigint, end_time bigint, temp text)")
+    with pytest.raises(SchemaError, match=r"'results' does not fit query.*has no room.*Hint"):
+        readings().run(database.make())
+    database.run("ALTER TABLE results ADD COLUMN room text")
+    if isinstance(database.make(), rxt.PostgresTable):
+        with pytest.raises(SchemaError, match="temp is text, not bigint"):
+            readings().run(database.make())
+        database.run("ALTER TABLE results ALTER COLUMN temp TYPE numeric USING 0")
+    with pytest.raises(SchemaError, match=r"no primary key or unique index over \['room'\]"):
+        readings().run(database.make(key="room"))
+    database.run("CREATE UNIQUE INDEX rooms ON results (room)")
+    readings().run(database.make(key="room")).wait(SOON)
+    assert len(database.rows()) == 3
+
+
+def test_a_table_that_lost_the_position_is_refused(database: Database, tmp_path: Path) -> None:
+    """A run whose rows the table may lack does not go on in silence."""
+    source = rxt.PushSource("rooms", schema={"room": str, "temp": int}, start="t", unit="ticks")
+    sink = database.make()
+    process = source.stream.run(sink, resume=tmp_path / "kept")
+    source.push({"t": 1, "room": "hall", "temp": 2})
+    source.push(rxt.Cti(5))
+    database.run("DELETE FROM rxtemporal_positions")
+    sink._is_connected = False
+    source.push({"t": 6, "room": "hall", "temp": 2})
+    source.push(rxt.Cti(9))
+    with pytest.raises(SpoolError, match=r"lost the position of this run.*Hint"):
+        process.wait(SOON)
+
+
+def test_wrong_arguments_are_refused(sqlite: Database, tmp_path: Path) -> None:
+    """Each says what is expected."""
+    wrong: list[tuple[Callable[[], object], str]] = [
+        (lambda: rxt.SqliteTable(3, "t"), "path is the path"),  # type: ignore[arg-type]
+        (lambda: rxt.SqliteTable("a.db", "a.b"), "without a dot"),
+        (lambda: rxt.SqliteTable("a.db", ""), "table is a name"),
+        (lambda: rxt.SqliteTable("a.db", "t", patience=-1), "patience"),
+        (lambda: rxt.PostgresTable(3, "t"), "dsn is a text"),  # type: ignore[arg-type]
+        (lambda: readings().run(sqlite.make(key="floor")), "key= names 'floor'"),
+    ]
+    for make, says in wrong:
+        with pytest.raises(ArgumentError, match=says):
+            make()
+    away = rxt.SqliteTable(tmp_path / "away" / "a.db", "t")
+    with pytest.raises(FileNotFoundError, match="folder of the database does not exist"):
+        readings().run(away)
+
+
+def push_into_the_end(source: rxt.PushSource) -> None:
+    """Push a CTI into a run that is stopped meanwhile."""
+    with pytest.raises(ProcessEndedError):
+        source.push(rxt.Cti(9))
+
+
+def test_a_lock_is_waited_for(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another connection that writes is waited for; a run that is stopped does not wait."""
+    monkeypatch.setattr("rxtemporal.sinks.sqlite.LOCKED_SECONDS", 0.01)
+    source = rxt.PushSource("rooms", schema={"room": str, "temp": int}, start="t", unit="ticks")
+    sink = sqlite.make()
+    process = source.stream.run(sink)
+    source.push({"t": 1, "room": "hall", "temp": 2})
+    other = sqlite.connect()
+    other.execute("BEGIN IMMEDIATE")
+    thread = threading.Thread(target=source.push, args=(rxt.Cti(5),))
+    thread.start()
+    while not sink.restarts:
+        threading.Event().wait(0.01)
+    other.rollback()
+    thread.join(SOON)
+    assert sqlite.rows() == [(1, 2, "hall", 2)]
+    source.push({"t": 6, "room": "hall", "temp": 2})
+    other.execute("BEGIN IMMEDIATE")
+    before = sink.restarts
+    thread = threading.Thread(target=push_into_the_end, args=(source,))
+    thread.start()
+    while sink.restarts == before:
+        threading.Event().wait(0.01)
+    process.stop()
+    thread.join(SOON)
+    other.close()
+    assert len(sqlite.rows()) == 1
+
+
+def test_patience_has_an_end(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the run fails, and its error says for how long it has tried."""
+    monkeypatch.setattr("rxtemporal.sinks.sqlite.LOCKED_SECONDS", 0.01)
+    source = rxt.PushSource("rooms", schema={"room": str, "temp": int}, start="t", unit="ticks")
+    process = source.stream.run(sqlite.make(patience=0.05))
+    other = sqlite.connect()
+    other.execute("BEGIN IMMEDIATE")
+    source.push({"t": 1, "room": "hall", "temp": 2})
+    message = r"not answered for 0\.05 seconds.*locked.*Hint"
+    with pytest.raises(RxTemporalError, match=message):
+        source.push(rxt.Cti(5))
+    with pytest.raises(RxTemporalError, match=message):
+        process.wait(SOON)
+    other.close()
+
+
+def test_a_lost_connection_is_made_again(postgres: Database) -> None:
+    """A server that ends the connection loses no row and doubles none."""
+    source = rxt.PushSource("rooms", schema={"room": str, "temp": int}, start="t", unit="ticks")
+    sink = postgres.make()
+    process = source.stream.run(sink)
+    for time in range(1, 9):
+        source.push({"t": time, "room": "hall", "temp": time})
+        if time % 3 == 0:
+            postgres.run(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE pid <> pg_backend_pid() AND datname = current_database()"
+            )
+        source.push(rxt.Cti(time + 1))
+    source.close()
+    process.wait(SOON)
+    assert postgres.rows("temp, start_time, room") == [(n, n, "hall") for n in range(1, 9)]
+    assert sink.restarts == 2
+
+
+def test_a_missing_table_is_created_on_request(postgres: Database, address: str) -> None:
+    """Otherwise the error has the statement that creates it."""
+    with pytest.raises(SchemaError, match="there is no table 'results'") as caught:
+        readings().run(rxt.PostgresTable(address, "results", "room"))
+    statement = str(caught.value).split("run ", 1)[1]
+    assert 'CREATE TABLE "results"' in statement
+    assert 'PRIMARY KEY ("room")' in statement
+    with pytest.raises(psycopg.OperationalError):
+        readings().run(rxt.PostgresTable("host=/nowhere", "results"))
+
+
+SERVICE = """
+import sys
+import polars as pl
+import rxtemporal as rxt
+from rxtemporal import agg
+from rxtemporal.run import checkpoint
+checkpoint.SECONDS, checkpoint.SHARE = 0.02, 1e9
+kind, where, folder = sys.argv[1:]
+frame = pl.DataFrame({"t": range(300_000), "room": ["hall", "lab", "attic"] * 100_000})
+table = (
+    rxt.SqliteTable(where, "results")
+    if kind == "sqlite"
+    else rxt.PostgresTable(where, "results", create=True)
+)
+stream = rxt.from_polars(frame, start="t", batch_rows=50, advance_time=2, name="readings")
+counted = stream.group_by("room").tumbling_window(30).aggregate(temp=agg.count())
+counted.run(table, resume=folder).wait()
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_twenty_kills_lose_no_row_and_double_none(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The process is killed at any moment, and started again."""
+    database: Database = request.getfixturevalue(kind)
+    where = request.getfixturevalue("address") if kind == "postgres" else tmp_path / "house.db"
+    numbers, kills = random.Random(kind), 0
+    command = [sys.executable, "-c", SERVICE, kind, str(where), str(tmp_path / "kept")]
+    while kills < 20:
+        process = subprocess.Popen(command)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(numbers.uniform(0.8, 2.0))
+        if process.poll() is not None:
+            assert process.returncode == 0
+            break
+        process.kill()
+        process.wait()
+        kills += 1
+    subprocess.run(command, check=True, timeout=SOON)
+    assert kills == 20, "the run is too short to be killed as often"
+    rows = database.rows()
+    assert rows == [
+        (start, start + 30, room, 10)
+        for start in range(0, 300_000, 30)
+        for room in ("attic", "hall", "lab")
+    ]
