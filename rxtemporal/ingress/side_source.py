@@ -41,6 +41,11 @@ class SideSource:
         return str(self.origin.describe_time())
 
 
+def find_origin(source: Any) -> Any:
+    """Return the source that is read: the origin of a side stream, else the source itself."""
+    return source.origin if isinstance(source, SideSource) else source
+
+
 LATE_FIELDS: dict[str, pl.DataType] = {
     "source": pl.String(),
     "reason": pl.String(),

@@ -10,7 +10,7 @@ from typing import Any
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.errors import ArgumentError, BindingError
-from rxtemporal.ingress.side_source import SideSource
+from rxtemporal.ingress.side_source import SideSource, find_origin
 from rxtemporal.operators.operator import TwoInputs
 from rxtemporal.operators.plan import Node
 
@@ -43,7 +43,7 @@ def _find_streams(nodes: list[Node], named: Mapping[str, Node]) -> dict[int, Nod
     seen: dict[str, int] = {}
     for node in nodes:
         source: Any = node.source
-        source = source.origin if isinstance(source, SideSource) else source
+        source = find_origin(source)
         if source is None or id(source) in found:
             continue
         seen[source.name] = seen.get(source.name, 0) + 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rxtemporal.core.events import Event
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, BindingError
-from rxtemporal.ingress.side_source import SideSource
+from rxtemporal.ingress.side_source import find_origin
 from rxtemporal.operators.plan import Pace, set_pace
 from rxtemporal.query.streamable import Streamable
 
@@ -122,7 +122,7 @@ def at_speed(
     if isinstance(speed, bool) or not isinstance(speed, (int, float)) or not speed > 0:
         raise ArgumentError(f"speed must be a positive number, got {speed!r}")
     for node in stream._node.list_nodes():
-        source = node.source.origin if isinstance(node.source, SideSource) else node.source
+        source = find_origin(node.source)
         if source is not None and source.pushes:
             raise ArgumentError(
                 f"{source.name!r} pushes its events and cannot be replayed at a speed. "

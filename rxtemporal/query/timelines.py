@@ -10,7 +10,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.lanes import MOST_LANE_BARS, make_lane, make_late_bars
 from rxtemporal.errors import ArgumentError
-from rxtemporal.ingress.side_source import SideSource
+from rxtemporal.ingress.side_source import SideSource, find_origin
 from rxtemporal.operators.plan import Node, Pace, set_pace
 from rxtemporal.query.runs import shape_output
 from rxtemporal.query.streamable import Streamable
@@ -97,7 +97,7 @@ class _LaneRun:
 def _step_by_step(stream: Streamable) -> Node:
     """Return the plan over sources that are read one event at a time, in virtual time."""
     for node in stream._node.list_nodes():
-        source = node.source.origin if isinstance(node.source, SideSource) else node.source
+        source = find_origin(node.source)
         if source is not None and source.pushes:
             raise ArgumentError(
                 f"{source.name!r} pushes its events, and a timeline is drawn of what is there. "

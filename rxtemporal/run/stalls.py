@@ -13,7 +13,7 @@ from rxtemporal.core.spans import format_age, span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND, describe
 from rxtemporal.engine.stage import Meter, RowHolder, Stage
 from rxtemporal.errors import ArgumentError
-from rxtemporal.ingress.side_source import SideSource
+from rxtemporal.ingress.side_source import find_origin
 from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.clock import TOLERANCE, RepeatingTimer
 from rxtemporal.run.execution import Execution
@@ -170,7 +170,7 @@ class _Search:
 
     def _reader(self, node: Node) -> Reader:
         """Return the reader of a source; late events are read with their original stream."""
-        source = node.source.origin if isinstance(node.source, SideSource) else node.source
+        source = find_origin(node.source)
         return self._readers[id(source)]
 
     def find(self) -> list[Stall]:

@@ -9,7 +9,7 @@ from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND
 from rxtemporal.errors import AdvanceTimeError, BindingError
 from rxtemporal.ingress.settings import policy_error
-from rxtemporal.ingress.side_source import SideSource
+from rxtemporal.ingress.side_source import find_origin
 from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.clock import TOLERANCE, Clock, RepeatingTimer
 from rxtemporal.run.input_stream import InputStream, StreamState
@@ -24,7 +24,7 @@ def find_imported(outputs: Sequence[Node], named: Mapping[str, Node]) -> list[No
     sources = [each for node in outputs for each in node.list_nodes() if each.source is not None]
     there, others = {id(each.source) for each in sources}, []
     for node in sources:  # grows during the loop
-        source = node.source.origin if isinstance(node.source, SideSource) else node.source
+        source = find_origin(node.source)
         if source is None or source.settings is None or source.settings.imports is None:
             continue
         beside: Mapping[str, Node] = getattr(source, "beside", {})

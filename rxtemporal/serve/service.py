@@ -18,7 +18,7 @@ from rxtemporal.core.ticks import TICKS_PER_SECOND
 from rxtemporal.core.time_forms import check_unit
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.pushed_source import PushedSource
-from rxtemporal.ingress.side_source import SideSource
+from rxtemporal.ingress.side_source import find_origin
 from rxtemporal.ingress.verdict import Rejects
 from rxtemporal.operators.plan import list_nodes
 from rxtemporal.query.application import AnySink, Application
@@ -74,7 +74,7 @@ def find_in_plan(application: Application) -> dict[str, PushSource]:
     names = {id(each._node.source): name for name, each in application.streams.items()}
     nodes = list_nodes([each._node for each in application.queries.values()])
     found = [node.source for node in nodes if node.source is not None]
-    origins = [each.origin if isinstance(each, SideSource) else each for each in found]
+    origins = map(find_origin, found)
     return _select((names.get(id(each), each.name), each) for each in origins)
 
 
