@@ -251,6 +251,9 @@ from .sinks import (
 from .sinks import (
     Sink as Sink,
 )
+from .sinks.http import (
+    Http as Http,
+)
 from .sinks.postgres import (
     PostgresTable as PostgresTable,
 )

@@ -9,10 +9,10 @@ from rxtemporal.errors import BindingError
 
 try:
     from rxtemporal.serve.asgi import ServiceApp, app
-    from rxtemporal.serve.post_sink import HttpPost
     from rxtemporal.serve.results import ResultFeed
     from rxtemporal.serve.service import Service
     from rxtemporal.serve.settings import Settings
+    from rxtemporal.sinks.http import Http as HttpPost
 except ModuleNotFoundError as error:
     if str(error.name).startswith("rxtemporal"):
         raise

@@ -59,6 +59,7 @@ PUBLIC = [
     "File",
     "HandOff",
     "Heartbeat",
+    "Http",
     "IntervalEvent",
     "JavaError",
     "JsonLines",

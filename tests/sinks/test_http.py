@@ -17,8 +17,7 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal.errors import ArgumentError, RxTemporalError
-from rxtemporal.serve import HttpPost
-from rxtemporal.serve.post_sink import read_retry_after
+from rxtemporal.sinks.http import read_retry_after
 
 Answer = tuple[int, Mapping[str, str], str] | str
 TAKEN: Answer = (200, {}, "thanks")
@@ -107,7 +106,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rxtemporal.sinks.backoff.MOST", 0.01)
 
 
-def post(sink: HttpPost, *times: int) -> None:
+def post(sink: rxt.Http, *times: int) -> None:
     """Run a query of points at these times, with a CTI behind each, into a sink."""
     source = rxt.PushSource("readings", schema={"x": int})
     with source.stream.run(sink, name="hot"):
@@ -120,7 +119,7 @@ def post(sink: HttpPost, *times: int) -> None:
 def test_rows_are_posted_as_json_lines_with_their_position() -> None:
     """A request has the rows from one time up to another, over one connection."""
     with receive() as server:
-        post(HttpPost(server.url, headers={"Authorization": "Bearer x"}), 1, 5)
+        post(rxt.Http(server.url, headers={"Authorization": "Bearer x"}), 1, 5)
     (first, rows), (second, others) = server.requests
     assert rows == [{"start_time": 1, "end_time": 2, "x": 1}]
     assert others == [{"start_time": 5, "end_time": 6, "x": 5}]
@@ -140,7 +139,7 @@ def test_rows_are_posted_as_json_lines_with_their_position() -> None:
 def test_what_may_pass_is_sent_again(failures: list[Answer]) -> None:
     """The same request, with the same key, until it is taken; no row is doubled."""
     with receive(TAKEN, *failures) as server:
-        sink = HttpPost(server.url)
+        sink = rxt.Http(server.url)
         post(sink, 1, 5, 9)
     assert server.starts == [1, 5, 9]
     # a connection that was silent, and is closed, is made again at once
@@ -150,12 +149,27 @@ def test_what_may_pass_is_sent_again(failures: list[Answer]) -> None:
 def test_an_answer_that_will_not_pass_ends_the_run() -> None:
     """The error has what the server said, and no secret."""
     with receive((422, {}, "x is not a number")) as server:
-        sink = HttpPost(server.url, headers={"Authorization": "Bearer secret"})
+        sink = rxt.Http(server.url, headers={"Authorization": "Bearer secret"})
         with pytest.raises(RxTemporalError, match=r"422 .*x is not a number") as caught:
             post(sink, 1)
     assert "secret" not in str(caught.value)
     assert "secret" not in repr(sink)
     assert server.requests == []
+
+
+def test_refused_rows_are_kept_in_a_file(tmp_path: Path) -> None:
+    """With the answer; the rows after them are posted. An answer about the sender ends the run."""
+    letters = tmp_path / "refused.jsonl"
+    with receive((422, {}, "x is not a number"), TAKEN, (401, {}, "who are you")) as server:
+        sink = rxt.Http(server.url, dead_letters=letters)
+        with pytest.raises(RxTemporalError, match=r"401 .*who are you"):
+            post(sink, 1, 2, 3)
+    found = [json.loads(line) for line in letters.read_text("utf-8").splitlines()]
+    assert [each["row"]["start_time"] for each in found] == [1]
+    assert {(each["query"], each["answer"]) for each in found} == {
+        ("hot", "422 Unprocessable Entity: x is not a number")
+    }
+    assert (sink.refused, server.starts) == (1, [2])
 
 
 def test_a_redirection_is_not_followed() -> None:
@@ -164,7 +178,7 @@ def test_a_redirection_is_not_followed() -> None:
         receive((307, {"Location": "http://127.0.0.1:1/"}, "")) as server,
         pytest.raises(RxTemporalError, match="307"),
     ):
-        post(HttpPost(server.url), 1)
+        post(rxt.Http(server.url), 1)
 
 
 def test_patience_ends() -> None:
@@ -173,7 +187,7 @@ def test_patience_ends() -> None:
         receive(*[(503, {}, "down for repair")] * 10_000) as server,
         pytest.raises(RxTemporalError, match=r"0\.05 seconds: 503 .*down for repair"),
     ):
-        post(HttpPost(server.url, patience=0.05), 1)
+        post(rxt.Http(server.url, patience=0.05), 1)
 
 
 def test_a_server_that_is_not_there_is_waited_for() -> None:
@@ -182,14 +196,14 @@ def test_a_server_that_is_not_there_is_waited_for() -> None:
         found.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{found.getsockname()[1]}/"
     with pytest.raises(RxTemporalError, match="ConnectionRefusedError"):
-        post(HttpPost(url, patience=0.02), 1)
+        post(rxt.Http(url, patience=0.02), 1)
 
 
 def test_the_server_says_how_long_to_wait() -> None:
     """``Retry-After`` counts, in seconds and as a date; one beyond the patience ends it at once."""
     waited = list[float]()
     with receive((503, {"Retry-After": "0.25"}, "")) as server:
-        sink = HttpPost(server.url)
+        sink = rxt.Http(server.url)
         wait = sink._cancelled.wait
         sink._cancelled.wait = lambda timeout=None: waited.append(timeout) or wait(0)  # type: ignore
         post(sink, 1)
@@ -198,7 +212,7 @@ def test_the_server_says_how_long_to_wait() -> None:
         receive((503, {"Retry-After": "3600"}, "")) as server,
         pytest.raises(RxTemporalError, match="503"),
     ):
-        post(HttpPost(server.url), 1)
+        post(rxt.Http(server.url), 1)
     assert 25 < read_retry_after(formatdate(time.time() + 30, usegmt=True)) <= 30
     assert read_retry_after(formatdate(time.time() - 30, usegmt=True)) == 0
     assert read_retry_after("nan") == read_retry_after("-1") == 0
@@ -207,7 +221,7 @@ def test_the_server_says_how_long_to_wait() -> None:
 def test_a_server_that_never_answers_is_left_when_the_run_fails() -> None:
     """The write that waits is cancelled; a stop without an error waits as long as the sink."""
     with receive("wait") as server:
-        sink = HttpPost(server.url, timeout=60)
+        sink = rxt.Http(server.url, timeout=60)
         source = rxt.PushSource("readings", schema={"x": int}, hand_off=rxt.HandOff())
         process = source.stream.run(sink)
         source.push([{"time": 1, "x": 1}, rxt.Cti(2)])
@@ -222,7 +236,7 @@ def test_a_server_that_never_answers_is_left_when_the_run_fails() -> None:
 def test_a_server_that_is_too_slow_is_asked_again() -> None:
     """The time limit counts for one attempt."""
     with receive("wait") as server:
-        post(HttpPost(server.url, timeout=0.05), 1, 2)
+        post(rxt.Http(server.url, timeout=0.05), 1, 2)
     assert server.starts == [1, 2]
 
 
@@ -231,7 +245,7 @@ def test_many_rows_are_several_requests() -> None:
     times = [1, 1, 1, 2, 3, 3, 3, 3, 3, 3, 4, 5, 6]
     with receive() as server:
         events = [*(rxt.PointEvent(t, {"x": n}) for n, t in enumerate(times)), rxt.Cti(9)]
-        with rxt.from_events(events).run(HttpPost(server.url, rows=4)):
+        with rxt.from_events(events).run(rxt.Http(server.url, rows=4)):
             pass
     assert server.starts == times
     requests = [(int(h["Results-From"]), int(h["Results-To"]), r) for h, r in server.requests]
@@ -245,7 +259,7 @@ def test_a_run_that_resumes_posts_what_was_not_taken(tmp_path: Path) -> None:
 
     def start(url: str) -> tuple[rxt.PushSource, rxt.Process]:
         source = rxt.PushSource("readings", schema={"x": int}, seq="x")
-        return source, source.stream.run(HttpPost(url), resume=tmp_path / "state")
+        return source, source.stream.run(rxt.Http(url), resume=tmp_path / "state")
 
     with receive() as server:
         source, process = start(server.url)
@@ -278,7 +292,7 @@ def test_a_run_that_resumes_posts_what_was_not_taken(tmp_path: Path) -> None:
 def test_a_url_that_is_none_is_refused(url: Any) -> None:
     """When the sink is made, not when the first result is there."""
     with pytest.raises(ArgumentError, match="absolute URL"):
-        HttpPost(url)
+        rxt.Http(url)
 
 
 @pytest.mark.parametrize(
@@ -294,11 +308,11 @@ def test_a_url_that_is_none_is_refused(url: Any) -> None:
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], reason: str) -> None:
     """Each says what is allowed."""
     with pytest.raises(ArgumentError, match=reason):
-        HttpPost("http://x/", **arguments)
+        rxt.Http("http://x/", **arguments)
 
 
 def test_a_password_in_the_url_is_refused() -> None:
     """URLs are logged; headers are not."""
     with pytest.raises(ArgumentError, match="logged") as caught:
-        HttpPost("http://me:secret@x/")
+        rxt.Http("http://me:secret@x/")
     assert "secret" not in str(caught.value)

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import msgspec
 import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.errors import ArgumentError, RxTemporalError
+from rxtemporal.errors import ArgumentError, BindingError, RxTemporalError
 from rxtemporal.sinks.backoff import Backoff
 from rxtemporal.sinks.sink import Sink
 
@@ -56,12 +57,13 @@ _log = get_logger(__name__)
 _MOST_READ, _MOST_SHOWN = 65_536, 500
 # answers that a later attempt may turn into success
 _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+# answers about the rows; others are about the sender or the URL
+_REFUSALS = frozenset({400, 413, 415, 422})
 # of the request itself, and so not for users
 _OWN = frozenset({"content-length", "transfer-encoding", "host", "idempotency-key"})
-_encode_lines: Callable[[Any], bytes] = msgspec.json.Encoder(enc_hook=str).encode_lines
 
 
-class HttpPost(Sink):
+class Http(Sink):
     """Sink that posts each batch of results to a URL, as JSON lines, and waits for the answer.
 
     Rows have ``start_time``, ``end_time`` (null: never ends) and the fields. ``headers`` are sent
@@ -81,8 +83,13 @@ class HttpPost(Sink):
     * The query waits for each answer. With a hand-off, producers do not.
     * ``restarts`` counts the requests that were sent again after a pause.
 
-    >>> HttpPost("https://example.org/results", headers={"Authorization": "Bearer …"})
-    HttpPost('https://example.org/results')
+    * Refused rows: with ``dead_letters``, the path of a file, 400, 413, 415 and 422 do not end the
+      run. The rows of the request are appended to that file, as JSON lines with the answer, a
+      warning is logged, and the run continues; ``refused`` counts them.
+    * Needs ``pip install 'rxtemporal[json]'``.
+
+    >>> Http("https://example.org/results", headers={"Authorization": "Bearer …"})
+    Http('https://example.org/results')
     """
 
     def __init__(
@@ -94,8 +101,12 @@ class HttpPost(Sink):
         timeout: float = 10.0,
         patience: float = 60.0,
         context: ssl.SSLContext | None = None,
+        dead_letters: str | os.PathLike[str] | None = None,
     ) -> None:
         _check(url, headers or {}, rows, timeout, patience)
+        self._encode_lines = _make_encoder()
+        self._dead_letters = None if dead_letters is None else Path(dead_letters)
+        self.refused = 0
         self.url = url
         self._headers = {"Content-Type": "application/x-ndjson", **(headers or {})}
         self._rows, self._timeout, self._patience = rows, timeout, patience
@@ -109,7 +120,7 @@ class HttpPost(Sink):
         self._error: BaseException | None = None
 
     def __repr__(self) -> str:
-        return f"HttpPost({self.url!r})"
+        return f"Http({self.url!r})"
 
     def set_time_form(self, form: Callable[[], TimeForm]) -> None:
         """Set the function that returns the form of the sources' times."""
@@ -126,8 +137,10 @@ class HttpPost(Sink):
 
     def write(self, batch: EventBatch) -> None:
         """Post the rows, and return when the server has taken them."""
-        for rows, cti in _split(batch, self._rows):
-            self._post(_encode_lines(rows.to_dicts(self._form())), cti)
+        for part, cti in _split(batch, self._rows):
+            rows = part.to_dicts(self._form())
+            if refusal := self._post(self._encode_lines(rows), cti):
+                self._bury(rows, refusal)
             self._position = cti
 
     def close(self, error: BaseException | None) -> None:
@@ -156,7 +169,20 @@ class HttpPost(Sink):
 
     # Requests -------------------------------------------------------------------------------------
 
-    def _post(self, body: bytes, cti: int) -> None:
+    def _bury(self, rows: Sequence[Mapping[str, Any]], refusal: str) -> None:
+        """Append rows that the receiver refuses to the file of dead letters."""
+        assert self._dead_letters is not None
+        time = datetime.now(UTC)
+        about = {"time": time, "url": self.url, "query": self._query, "answer": refusal}
+        with self._dead_letters.open("ab") as file:
+            file.write(self._encode_lines([{**about, "row": row} for row in rows]))
+            file.flush()
+            os.fsync(file.fileno())
+        self.refused += len(rows)
+        _log.warning("post.refused", **{**about, "time": str(time)}, rows=len(rows))
+
+    def _post(self, body: bytes, cti: int) -> str:
+        """Post until the rows are taken; return the answer if they are refused for good."""
         headers = {
             **self._headers,
             "Idempotency-Key": f"{quote(self._query)}:{cti}",
@@ -167,7 +193,7 @@ class HttpPost(Sink):
         while True:
             wait, reason = self._attempt(body, headers)
             if wait is None:
-                return
+                return reason
             pause = backoff.next(wait)
             if pause is None:
                 raise RxTemporalError(
@@ -180,7 +206,10 @@ class HttpPost(Sink):
             self._cancelled.wait(pause)
 
     def _attempt(self, body: bytes, headers: Mapping[str, str]) -> tuple[float | None, str]:
-        """Send one request; return None on success, else seconds to wait, or 0, and the reason."""
+        """Send one request; return None and the refusal, else seconds to wait, or 0, and why.
+
+        The refusal is empty if the rows were taken.
+        """
         self._check_cancelled()
         is_used = self._connection is not None
         try:
@@ -196,7 +225,12 @@ class HttpPost(Sink):
             return None, ""
         said = f"{answer.status} {answer.reason}: {text}"
         if answer.status not in _PASSING:
-            raise RxTemporalError(f"{self.url} refuses results of query {self._query!r}: {said}")
+            if self._dead_letters is not None and answer.status in _REFUSALS:
+                return None, said
+            raise RxTemporalError(
+                f"{self.url} refuses results of query {self._query!r}: {said}. Hint: with "
+                "dead_letters=, the path of a file, a run continues after 400, 413, 415 and 422."
+            )
         return read_retry_after(answer.headers.get("Retry-After")), said
 
     def _send(self, body: bytes, headers: Mapping[str, str]) -> tuple[HTTPResponse, str]:
@@ -229,6 +263,16 @@ class HttpPost(Sink):
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set() and self._error is not None:
             raise self._error
+
+
+def _make_encoder() -> Callable[[Any], bytes]:
+    """Return a function that writes rows as JSON lines."""
+    try:
+        import msgspec
+    except ModuleNotFoundError as error:
+        raise BindingError("Http needs msgspec. Hint: pip install 'rxtemporal[json]'.") from error
+    encode: Callable[[Any], bytes] = msgspec.json.Encoder(enc_hook=str).encode_lines
+    return encode
 
 
 def _split(batch: EventBatch, most: int) -> Iterator[tuple[EventBatch, int]]:
