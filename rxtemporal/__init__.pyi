@@ -251,6 +251,9 @@ from .sinks import (
 from .sinks import (
     Sink as Sink,
 )
+from .sinks.append_file import (
+    AppendFile as AppendFile,
+)
 from .sinks.http import (
     Http as Http,
 )

@@ -38,6 +38,7 @@ PUBLIC = [
     "AdvanceTimePolicy",
     "AdvanceTimeSettings",
     "Application",
+    "AppendFile",
     "ArgumentError",
     "ArrowIpc",
     "BindingError",

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import datetime
-import random
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -341,53 +337,3 @@ def test_a_missing_table_is_created_on_request(postgres: Database, address: str)
     assert 'PRIMARY KEY ("room")' in statement
     with pytest.raises(psycopg.OperationalError):
         readings().run(rxt.PostgresTable("host=/nowhere", "results"))
-
-
-SERVICE = """
-import sys
-import polars as pl
-import rxtemporal as rxt
-from rxtemporal import agg
-from rxtemporal.run import checkpoint
-checkpoint.SECONDS, checkpoint.SHARE = 0.02, 1e9
-kind, where, folder = sys.argv[1:]
-frame = pl.DataFrame({"t": range(300_000), "room": ["hall", "lab", "attic"] * 100_000})
-table = (
-    rxt.SqliteTable(where, "results")
-    if kind == "sqlite"
-    else rxt.PostgresTable(where, "results", create=True)
-)
-stream = rxt.from_polars(frame, start="t", batch_rows=50, advance_time=2, name="readings")
-counted = stream.group_by("room").tumbling_window(30).aggregate(temp=agg.count())
-counted.run(table, resume=folder).wait()
-"""
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_twenty_kills_lose_no_row_and_double_none(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    """The process is killed at any moment, and started again."""
-    database: Database = request.getfixturevalue(kind)
-    where = request.getfixturevalue("address") if kind == "postgres" else tmp_path / "house.db"
-    numbers, kills = random.Random(kind), 0
-    command = [sys.executable, "-c", SERVICE, kind, str(where), str(tmp_path / "kept")]
-    while kills < 20:
-        process = subprocess.Popen(command)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(numbers.uniform(0.8, 2.0))
-        if process.poll() is not None:
-            assert process.returncode == 0
-            break
-        process.kill()
-        process.wait()
-        kills += 1
-    subprocess.run(command, check=True, timeout=SOON)
-    assert kills == 20, "the run is too short to be killed as often"
-    rows = database.rows()
-    assert rows == [
-        (start, start + 30, room, 10)
-        for start in range(0, 300_000, 30)
-        for room in ("attic", "hall", "lab")
-    ]

@@ -1,0 +1,207 @@
+"""Files that grow: each row once, whatever breaks, and every line whole at any time."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from run_settings import save_at_once, save_never
+from runs import SOON
+
+import rxtemporal as rxt
+from rxtemporal.errors import ArgumentError, CheckpointError
+
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
+FRAME = pl.DataFrame(
+    {
+        "t": [NOON + timedelta(hours=n // 2) for n in range(200)],
+        "n": range(200),
+        "text": [f'"{n}",\n' for n in range(200)],
+    }
+)
+ROLLS: list[Any] = [None, 17, "1kB", "1d", "5h"]
+
+
+def readings(size: int = 7, frame: pl.DataFrame = FRAME) -> rxt.Streamable:
+    """Readings, two at each hour."""
+    return rxt.from_polars(frame, start="t", batch_rows=size, advance_time="1h", name="readings")
+
+
+def read(folder: Path) -> pl.DataFrame:
+    """Return the rows of all files, in order of their names."""
+    ways = {".csv": pl.read_csv, ".parquet": pl.read_parquet, ".jsonl": pl.read_ndjson}
+    found = [ways[path.suffix](path) for path in sorted(folder.iterdir())]  # type: ignore[operator]
+    return pl.concat(found)
+
+
+def numbers(folder: Path) -> list[int]:
+    """Return the numbers of all rows, in order of the files."""
+    return read(folder)["n"].to_list()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty folder."""
+    made = tmp_path / "files"
+    made.mkdir()
+    return made
+
+
+@pytest.mark.parametrize("saves", [save_at_once, save_never])
+@pytest.mark.parametrize("roll", ROLLS)
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_a_run_that_breaks_anywhere_writes_each_row_once(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+    roll: Any,
+    saves: Any,
+) -> None:
+    """The files are those of a run that never broke."""
+    saves(monkeypatch)
+    draw = random.Random(f"{suffix} {roll}")
+
+    class Breaking(rxt.AppendFile):
+        """Sink that breaks at some batch, in the midst of a line."""
+
+        left = 0
+
+        def write(self, batch: rxt.EventBatch) -> None:
+            """Write a batch, unless this is where it breaks."""
+            super().write(batch)
+            self.left -= 1
+            if not self.left:
+                if self._file is not None:
+                    self._file.write(b"torn")
+                    self._file.flush()
+                raise KeyError("killed")
+
+        def close(self, error: BaseException | None) -> None:
+            """Do nothing: the process was killed."""
+
+    for _ in range(5):
+        sink = Breaking(folder / f"rows.{suffix}", roll)
+        sink.left = draw.randrange(1, 5)
+        with pytest.raises(KeyError, match="killed"):
+            readings(draw.randrange(3, 9)).run(sink, resume=tmp_path / "kept").wait(SOON)
+        if sink._file is not None:
+            sink._file.close()
+    path = folder / f"rows.{suffix}"
+    readings().run(rxt.AppendFile(path, roll), resume=tmp_path / "kept").wait(SOON)
+    assert numbers(folder) == list(range(200))
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    readings().run(rxt.AppendFile(whole / path.name, roll)).wait(SOON)
+    assert read(whole).equals(read(folder))
+    if roll != "1kB":  # whose limit is checked once for each batch
+        assert [each.name for each in sorted(folder.iterdir())] == [
+            each.name for each in sorted(whole.iterdir())
+        ]
+
+
+def test_a_run_that_is_stopped_goes_on(folder: Path, tmp_path: Path) -> None:
+    """Rows that a Parquet file lacks are in the checkpoint."""
+    for suffix in ("jsonl", "parquet"):
+        for begin in (0, 3):
+            source = rxt.PushSource("s", schema={"n": int}, start="t", unit="ticks")
+            sink = rxt.AppendFile(folder / f"rows.{suffix}", 4)
+            process = source.stream.run(sink, resume=tmp_path / suffix)
+            for n in range(begin, begin + 3):
+                source.push([{"t": n, "n": n}, rxt.Cti(n + 1)])
+            process.stop()
+    assert pl.read_ndjson(folder / "rows-000001.jsonl")["n"].to_list() == [0, 1, 2, 3]
+    assert pl.read_ndjson(folder / "rows-000002.jsonl")["n"].to_list() == [4, 5]
+    assert [each.name for each in folder.glob("*.parquet")] == ["rows-000001.parquet"]
+    assert pl.read_parquet(folder / "rows-000001.parquet")["n"].to_list() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("roll", [None, "1d", 60])
+def test_files_that_are_there_are_continued(folder: Path, roll: Any) -> None:
+    """A CSV file has one heading; numbered files follow those that are there."""
+    for half in FRAME[:100], FRAME[100:]:
+        readings(frame=half).run(rxt.AppendFile(folder / "rows.csv", roll)).wait(SOON)
+    assert numbers(folder) == list(range(200))
+    names = [each.name for each in sorted(folder.iterdir())]
+    if roll is None:
+        assert names == ["rows.csv"]
+    elif roll == 60:
+        assert names == [f"rows-{n:06}.csv" for n in (1, 2, 3, 4)]
+    else:
+        assert names == [f"rows-2026-05-0{n}.csv" for n in (4, 5, 6, 7, 8)]
+
+
+def test_a_line_that_was_torn_spoils_no_other(folder: Path) -> None:
+    """Lines that are appended begin on a line of their own."""
+    (folder / "rows.jsonl").write_text('{"n":0}\n{"n":', "utf-8")
+    readings().run(rxt.AppendFile(folder / "rows.jsonl")).wait(SOON)
+    lines = (folder / "rows.jsonl").read_text("utf-8").splitlines()
+    assert lines[1] == '{"n":'
+    assert [json.loads(line)["n"] for line in lines[2:]] == list(range(200))
+
+
+def test_lines_are_whole_at_any_time(folder: Path) -> None:
+    """Each batch is in the file when its push returns, and nothing lies beside it."""
+    source = rxt.PushSource("s", schema={"n": int}, start="t", unit="ticks")
+    process = source.stream.run(rxt.AppendFile(folder / "rows.jsonl"))
+    for n in range(5):
+        source.push([{"t": n, "n": n}, rxt.Cti(n + 1)])
+        lines = (folder / "rows.jsonl").read_bytes().splitlines(keepends=True)
+        assert [json.loads(line)["n"] for line in lines] == list(range(n + 1))
+        assert all(line.endswith(b"\n") for line in lines)
+        assert [each.name for each in folder.iterdir()] == ["rows.jsonl"]
+    process.stop()
+
+
+def test_a_run_that_fails_keeps_its_rows(folder: Path) -> None:
+    """Final rows stay, in Parquet, too."""
+    query = readings().where(lambda row: 1 / (row["n"] - 150) < 1)
+    with pytest.raises(Exception, match="division by zero"):
+        query.run(rxt.AppendFile(folder / "rows.parquet")).wait(SOON)
+    assert numbers(folder) == list(range(len(numbers(folder))))
+    assert numbers(folder)
+
+
+def test_other_files_are_left_alone(folder: Path, tmp_path: Path) -> None:
+    """A run that is resumed removes files of its own alone."""
+    others = ["rows-old.jsonl", "rows-000001.csv", "arrows-000001.jsonl"]
+    sink = rxt.AppendFile(folder / "rows.jsonl", 50)
+    readings().run(sink, resume=tmp_path / "kept").wait(SOON)
+    for name in others:
+        (folder / name).write_text("{}\n", "utf-8")
+    sink = rxt.AppendFile(folder / "rows.jsonl", 50)
+    readings().run(sink, resume=tmp_path / "kept").wait(SOON)
+    assert all((folder / name).exists() for name in others)
+
+
+def test_a_file_that_lost_rows_is_refused(folder: Path, tmp_path: Path) -> None:
+    """A run does not go on behind a gap."""
+    path, kept = folder / "rows.jsonl", tmp_path / "kept"
+    source = rxt.PushSource("s", schema={"n": int}, start="t", unit="ticks")
+    process = source.stream.run(rxt.AppendFile(path), resume=kept)
+    source.push([{"t": 1, "n": 1}, rxt.Cti(2)])
+    process.stop()
+    path.write_text("", "utf-8")
+    with pytest.raises(CheckpointError, match=r"rows\.jsonl lacks rows.*Hint"):
+        source.stream.run(rxt.AppendFile(path), resume=kept)
+
+
+def test_wrong_arguments_are_refused(folder: Path) -> None:
+    """Each says what is allowed."""
+    wrong: list[tuple[Any, Any, str]] = [
+        ("rows.txt", None, r"ends in \.csv"),
+        ("rows.csv", 0, "roll is a span such as '1d'"),
+        ("rows.csv", True, "roll is a span such as '1d'"),
+        ("rows.csv", "64 parsecs", "roll='64 parsecs' is not a span of time"),
+        ("rows.csv", "-1d", "roll must be positive"),
+    ]
+    for name, roll, says in wrong:
+        with pytest.raises(ArgumentError, match=says):
+            rxt.AppendFile(folder / name, roll)
+    with pytest.raises(FileNotFoundError, match="folder of the result file does not exist"):
+        readings().run(rxt.AppendFile(folder / "away" / "rows.csv"))
