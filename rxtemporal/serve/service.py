@@ -120,6 +120,16 @@ _log = get_logger(__name__)
 _MOST_DOUBLINGS = 64
 
 
+def _name_sinks(settings: Settings, sinks: Mapping[str, AnySink]) -> dict[str, AnySink]:
+    """Return the sinks of the configuration and of the program, by query."""
+    if both := sorted({*settings.queries} & {*sinks}):
+        raise ArgumentError(
+            f"query {both[0]!r} has a sink in sinks= and another one in the configuration. Hint: "
+            "leave one of them out."
+        )
+    return {**{name: each.make() for name, each in settings.queries.items()}, **sinks}
+
+
 class ServiceState(enum.Enum):
     """The state of a service; a run that has failed is started again."""
 
@@ -186,7 +196,8 @@ class Service:
             self._application = what
             self.compilation = Compilation.of_application(what)
             self.sources = find_in_plan(what)
-            self.feeds, self.pairs = make_sinks(what, self.settings.results, sinks or {})
+            named = _name_sinks(self.settings, sinks or {})
+            self.feeds, self.pairs = make_sinks(what, self.settings.results, named)
         else:
             self._adopt(what, sinks)
         _check_streams(self.settings, self.sources)
@@ -195,9 +206,10 @@ class Service:
         set_units(self.sources, self.settings.ingest.unit)
 
     def _adopt(self, process: Process, sinks: Mapping[str, AnySink] | None) -> None:
-        if sinks:
+        if sinks or self.settings.queries:
             raise ArgumentError(
-                "sinks= are for an application that the service runs; a process has its own"
+                "sinks= and [queries.NAME.sink] are for an application that the service runs; a "
+                "process has its own"
             )
         self.process = process
         self.sources, self.feeds = find_in_run(process), find_feeds(process)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, Self
 from rxtemporal.brokers.mqtt_settings import MqttSettings
 from rxtemporal.core.time_forms import check_unit
 from rxtemporal.errors import ArgumentError
+from rxtemporal.serve.sink_settings import SinkSettings, read_queries
 
 _NAMES = {
     bool: "true or false",
@@ -401,6 +402,8 @@ class Settings:
     results: ResultSettings = dataclasses.field(default_factory=ResultSettings)
     tokens: Mapping[str, TokenSettings] = dataclasses.field(default_factory=dict)
     mqtt: MqttSection | None = None
+    queries: Mapping[str, SinkSettings] = dataclasses.field(default_factory=dict)
+    """Sinks by query."""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Settings:
@@ -424,6 +427,8 @@ class Settings:
         for name, each in table.items():
             if name == "tokens":
                 sections[name] = _read_tokens(each)
+            elif name == "queries":
+                sections[name] = read_queries(each)
             elif name in _SECTIONS:
                 sections[name] = _SECTIONS[name].parse(each)
             else:
@@ -455,6 +460,9 @@ class Settings:
         for name, token in self.tokens.items():
             yield from token.describe(f"tokens.{quote(name)}")
             yield ""
+        for name, sink in self.queries.items():
+            yield from sink.describe(f"queries.{quote(name)}.sink")
+            yield ""
 
 
 def _make_unknown_error(name: str, value: Any) -> ArgumentError:
@@ -465,10 +473,11 @@ def _make_unknown_error(name: str, value: Any) -> ArgumentError:
         if homes:
             hint = f"write [{homes[0]}] in the line above it"
         return ArgumentError(f"the key {name!r} is in no section. Hint: {hint}.")
-    near = difflib.get_close_matches(name, _SECTIONS, 1)
+    near = difflib.get_close_matches(name, [*_SECTIONS, "tokens", "queries"], 1)
     hint = f"did you mean [{near[0]}]? There" if near else "there"
     return ArgumentError(
-        f"there is no section [{name}]. Hint: {hint} are {', '.join(_SECTIONS)} and tokens.NAME."
+        f"there is no section [{name}]. Hint: {hint} are {', '.join(_SECTIONS)}, "
+        "tokens.NAME and queries.NAME.sink."
     )
 
 

@@ -88,6 +88,8 @@ class ReadySink(Sink):
     """Sink with one form of times, by default that of the query's sources."""
 
     def __init__(self, time: TimeForm | None, shape: EventShape = EventShape.INTERVAL) -> None:
+        if time not in (None, "datetime", "ticks"):
+            raise ArgumentError(f"time is 'datetime', 'ticks' or None, got {time!r}")
         self.shape = shape
         self._time = time
         self._source_time: Callable[[], TimeForm] = lambda: "datetime"

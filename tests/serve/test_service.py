@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,29 @@ def test_a_run_that_failed_is_started_again_and_goes_on(tmp_path: Path) -> None:
     service.stop()
     assert [(row["start_time"], row["count"]) for row in sink.rows] == [(0, 5), (10, 2)]
     assert sink.opened >= 2
+
+
+def test_a_configuration_names_sinks(tmp_path: Path) -> None:
+    """The results of a query go into a table; services that follow each other add each row once."""
+    path = tmp_path / "house.db"
+    sink = {"kind": "sqlite", "path": str(path), "table": "totals"}
+    settings = Settings.parse(
+        {"state": {"folder": str(tmp_path / "state")}, "queries": {"totals": {"sink": sink}}}
+    )
+    for times in (range(12), range(12, 31)):
+        app, source = make_house()
+        service = Service(app, settings)
+        service.start()
+        source.push(rows(times))
+        service.stop()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("SELECT start_time, count FROM totals").fetchall()
+    assert found == [(0, 10), (10, 10), (20, 10)]
+    app, _ = make_house()
+    with pytest.raises(ArgumentError, match=r"'totals' has a sink in sinks= and another one.*Hint"):
+        Service(app, settings, {"totals": rxt.Collect()})
+    with pytest.raises(BindingError, match=r"has no query 'sums'.*Hint"):
+        Service(app, Settings.parse({"queries": {"sums": {"sink": sink}}}))
 
 
 def test_a_push_into_a_run_that_has_failed_is_told_to_come_again(tmp_path: Path) -> None:

@@ -62,6 +62,20 @@ def test_a_description_is_such_a_file_without_its_secrets(tmp_path: Path) -> Non
     assert Settings.parse(table) == effective
 
 
+def test_a_sink_is_described_without_its_secrets(tmp_path: Path) -> None:
+    """An address of a database and headers may have passwords."""
+    text = (
+        "[queries.a.sink]\nkind = 'postgres'\ndsn = 'password=x'\ntable = 't'\nkey = ['a', 'b']\n"
+    )
+    settings = load(tmp_path, text + "[queries.b.sink]\nkind = 'http'\nurl = 'http://a'\n")
+    assert repr(settings.queries["a"].make()) == "PostgresTable('t')"
+    described = tomllib.loads(settings.describe())["queries"]
+    assert described == {
+        "a": {"sink": {"kind": "postgres", "dsn": "(hidden)", "table": "t", "key": ["a", "b"]}},
+        "b": {"sink": {"kind": "http", "url": "http://a"}},
+    }
+
+
 def test_dead_letters_are_in_the_folder_of_the_state_unless_another_is_named() -> None:
     """Without either there is no folder for them."""
     state = Settings().change("state", folder=Path("state"))
@@ -102,6 +116,28 @@ def test_dead_letters_are_in_the_folder_of_the_state_unless_another_is_named() -
         (f"[tokens.a]\nhash = '{hash_token('a')}'\nwrite = 'x'", "[tokens.a] write is a list of"),
         ("[tokens.a]\nwrite = ['x']", "[tokens.a] needs the key 'hash'"),
         ("[tokens]\na = 1", "[tokens.a] is a table, got int"),
+        ("[queries.a.sink]\nkind = 'oracle'", "[queries.a.sink] kind is one of append_file, sqli"),
+        ("[queries.a.sink]\npath = 'x'", "kind is one of append_file, sqlite, postgres, http, got"),
+        ("[queries.a.sink]\nkind = 'sqlite'\npath = 'x'", "[queries.a.sink] needs the key 'table'"),
+        (
+            "[queries.a.sink]\nkind = 'sqlite'\npaht = 'x'",
+            "did you mean path? Its keys are kind",
+        ),
+        (
+            "[queries.a.sink]\nkind = 'append_file'\npath = 'a.txt'",
+            "[queries.a.sink] the name of a result file ends in .csv",
+        ),
+        (
+            "[queries.a.sink]\nkind = 'append_file'\npath = 'a.csv'\ntime = 'tick'",
+            "[queries.a.sink] time is 'datetime', 'ticks' or None, got 'tick'",
+        ),
+        (
+            "[queries.a.sink]\nkind = 'http'\nurl = 'http://a'\npatience = 'long'",
+            "[queries.a.sink]",
+        ),
+        ("[queries.a]\nkind = 'sqlite'", "[queries.a] has one key, sink. Hint: write [queries.a.s"),
+        ("[queries]\na = 1", "[queries.a] has one key, sink"),
+        ("queries = 1", "[queries] has a table for each query, got int"),
         ("[server", "is not valid TOML"),
     ],
 )
