@@ -174,6 +174,8 @@ def hint_event(value: Any) -> str:
 
 def hint_events(value: Any) -> str:
     """Return the hint for a value that is not an iterable of events; empty if there is none."""
+    if hasattr(value, "to_events"):
+        return ". Hint: it is a stream already."
     if hasattr(value, "__aiter__"):
         return ". Hint: rxt.from_async takes an async generator."
     if hasattr(value, "columns") or hasattr(value, "collect_schema"):
@@ -182,8 +184,6 @@ def hint_events(value: Any) -> str:
         return ". Hint: call it: from_events(function())."
     if hasattr(value, "start_time"):
         return ". Hint: a list of one event: [event]."
-    if hasattr(value, "to_events"):
-        return ". Hint: it is a stream already."
     if isinstance(value, str):
         return ". Hint: rxt.read_csv(path, start=…) reads a file."
     return ". Hint: from_events([rxt.PointEvent(time, payload)])."

@@ -9,14 +9,15 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from queue import SimpleQueue
 from types import AsyncGeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.events import Event
 from rxtemporal.errors import BindingError
 
 if TYPE_CHECKING:
     from rxtemporal.run.execution import Execution
+
+T = TypeVar("T")
 
 # most items that wait between an event loop and a thread
 WAITING = 1_024
@@ -205,13 +206,14 @@ class _LoopQueue:
 
 
 async def iterate_results(
-    begin: Callable[[], Execution],
-    unpack: Callable[[Callable[[Event], None], Execution], Callable[[EventBatch], None]],
-) -> AsyncIterator[Event]:
-    """Yield the results of the run that ``begin`` creates; the run ends with the iteration."""
+    begin: Callable[[], Execution], unpack: Callable[[Execution], Callable[[EventBatch], list[T]]]
+) -> AsyncIterator[T]:
+    """Yield the results of the run that ``begin`` creates; the run ends with the iteration.
+
+    ``unpack`` returns a function for a run, which returns the items of a batch.
+    """
     run, results = begin(), _LoopQueue()
-    events: list[Event] = []
-    emit = unpack(events.append, run)
+    list_items = unpack(run)
     try:
         run.start(results.put, results.put, lambda: results.put(None))
         if run.pulls:
@@ -219,10 +221,8 @@ async def iterate_results(
                 target=results.fill, args=(run,), name="rxtemporal results", daemon=True
             ).start()
         while (batch := await results.get()) is not None:
-            emit(batch)
-            for event in events:
-                yield event
-            events.clear()
+            for item in list_items(batch):
+                yield item
     finally:
         run.dispose()
         results.close()

@@ -189,10 +189,12 @@ def from_async(
     ``to_async`` or ``run``. With ``heartbeat`` or ``idle_after`` a further thread follows this
     source and delivers the results; a slow consumer of ``to_async`` does not hold it back.
     """
-    if not isinstance(events, AsyncIterable):
+    if not isinstance(events, AsyncIterable) or isinstance(events, Streamable):
+        hint = "call an async generator function to get one"
+        if isinstance(events, Streamable):
+            hint = "it is a stream already"
         raise ArgumentError(
-            f"from_async takes an async iterable of events, got {events!r}. "
-            "Hint: call an async generator function to get one."
+            f"from_async takes an async iterable of events, got {events!r}. Hint: {hint}."
         )
     given = None if schema is None else payload_schema(schema)
     settings = read_advance_time(advance_time)

@@ -115,6 +115,16 @@ class RunnableStream(Stream):
 
         return runs.iterate_async(self, shape, ctis, time)
 
+    def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
+        """Return an async iterator over the rows of a new run, as dicts.
+
+        A row has ``start_time``, ``end_time`` (None: never ends) and its fields. ``async for row in
+        query`` runs the query as ``to_async`` does, which returns events.
+        """
+        from rxtemporal.query import runs
+
+        return runs.iterate_rows_async(self)
+
     def to_polars(self, *, time: TimeForm | None = None) -> pl.DataFrame:
         """Run the query to the end of its source, and return its results as one frame.
 

@@ -280,10 +280,19 @@ def iterate_async(
     """Return an async iterator over the results of a new run of a query."""
     check_shape(shape)
 
-    def form(emit: Callable[[Event], None], run: Execution) -> Callable[[EventBatch], None]:
-        return make_unpacker(emit, shape, ctis, lambda: time or run.time)
+    def unpack(run: Execution) -> Callable[[EventBatch], list[Event]]:
+        return Unpacker(shape, ctis, lambda: time or run.time).list_events
 
-    return iterate_results(partial(execute, stream, shape), form)
+    return iterate_results(partial(execute, stream, shape), unpack)
+
+
+def iterate_rows_async(stream: Stream) -> AsyncIterator[dict[str, Any]]:
+    """Return an async iterator over the rows of a new run of a query, as dicts."""
+
+    def unpack(run: Execution) -> Callable[[EventBatch], list[dict[str, Any]]]:
+        return lambda batch: batch.to_dicts(run.time)
+
+    return iterate_results(partial(execute, stream, EventShape.INTERVAL), unpack)
 
 
 def collect_events(

@@ -65,6 +65,19 @@ def test_results_of_any_source_come_in_the_shape_asked_for() -> None:
         assert soon(collected(stream, **options)) == stream.to_events(**options)  # type: ignore[arg-type]
 
 
+def test_rows_of_a_query_are_iterated_asynchronously() -> None:
+    """Each is a dict with its lifetime; rows that never end have None."""
+    endless = rxt.IntervalEvent(7, rxt.MAX_TIME, {"x": 1})
+    stream = rxt.from_events([rxt.PointEvent(1, {"x": 0}), endless])
+
+    async def main() -> list[dict[str, Any]]:
+        return [row async for row in stream]
+
+    expected = stream.to_polars().to_dicts()
+    assert soon(main()) == expected
+    assert expected[1] == {"start_time": 7, "end_time": None, "x": 1}
+
+
 def test_a_source_that_pushes_on_the_loop_is_followed() -> None:
     """An answer comes while the source is still open."""
     subject: Subject[Any] = Subject()

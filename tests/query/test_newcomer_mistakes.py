@@ -50,6 +50,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "events: a function": (lambda: rxt.from_events(lambda: [1]), ArgumentError, "Hint: call it"),
     "events: a path": (lambda: rxt.from_events("a.csv"), ArgumentError, r"rxt\.read_csv\(path"),
     "events: a stream": (lambda: rxt.from_events(S), ArgumentError, "it is a stream already"),
+    "async: a stream": (lambda: rxt.from_async(S), ArgumentError, "it is a stream already"),
     "observable: a list": (lambda: rxt.from_observable([]), ArgumentError, r"rxt\.from_events t"),
     "stream: events": (lambda: rxt.Streamable([]), ArgumentError, r"Hint: rxt\.from_events"),
     "payload: nested": (lambda: rxt.from_events([rxt.PointEvent(1, {"x": {}})]).to_polars(),
