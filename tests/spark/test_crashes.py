@@ -275,9 +275,10 @@ def test_a_run_without_a_crash_gives_what_is_expected(tmp_path: Path) -> None:
     crash(Run((), Moments(tmp_path, ())), 1, [])
 
 
+@pytest.mark.full
 @pytest.mark.xdist_group("crashes")
 def test_each_process_is_killed_once(tmp_path: Path) -> None:
-    """One run, in which each kill hits another step; an executor is killed in the full run."""
+    """One run, in which each kill hits another step."""
     seed = int(os.environ.get("RXTEMPORAL_CRASH_SEED", 1))
     crash(Run.of_each_process(seed, tmp_path), seed, [])
 

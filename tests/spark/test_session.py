@@ -115,6 +115,7 @@ def test_what_spark_submit_was_given_holds_for_sinks_and_session(tmp_path: Path)
     assert found["settings"][STATE_STORE[0]] == STATE_STORE[1]
 
 
+@pytest.mark.full
 @pytest.mark.java
 def test_spark_defaults_and_submit_args_hold_where_nothing_stronger_is_given(
     tmp_path: Path,
@@ -173,6 +174,7 @@ def test_a_session_without_the_state_store_is_refused_and_both_hints_work(
     assert in_streaming(plain, tmp_path).isStreaming
 
 
+@pytest.mark.full
 @pytest.mark.java
 def test_a_running_session_is_used_and_settings_it_cannot_take_are_named(tmp_path: Path) -> None:
     """No sink starts a second one beside it, and the program's own work is in it, too."""
