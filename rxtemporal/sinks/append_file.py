@@ -143,7 +143,9 @@ class AppendFile(ReadySink):
         if self._loaded is not None:
             self._restore(self._loaded)
             self._loaded = None
-        elif self._is_single:
+            return
+        self._part, self._held, self._in_checkpoint = None, [], False
+        if self._is_single:
             self._begin(0)
 
     def write(self, batch: EventBatch) -> None:

@@ -44,8 +44,9 @@ class TableSink(ReadySink):
         self.key = [key] if isinstance(key, str) else [*(key or ())]
         self._patience = patience
         self._query, self._schema = "", pl.Schema()
-        # the run's id, and True if a checkpoint has it
-        self._id, self._is_saved = "", False
+        # the run's id, and two states: loaded from a checkpoint, part of one
+        self._id = ""
+        self._is_loaded = self._is_saved = False
         self._position = MIN_TIME
         self._is_connected = self._is_checked = False
         self._cancelled = threading.Event()
@@ -66,7 +67,9 @@ class TableSink(ReadySink):
                 f"key= names {missing[0]!r}, which no column of the results has; they are "
                 f"{[START, END, *schema]}"
             )
-        self._id = self._id or uuid.uuid4().hex
+        if not self._is_loaded:
+            self._id, self._position = uuid.uuid4().hex, MIN_TIME
+        self._is_saved, self._is_loaded = self._is_loaded, False
         self._cancelled.clear()
         self._error = None
         self._connect_once()
@@ -90,8 +93,6 @@ class TableSink(ReadySink):
         finally:
             self._is_connected = self._is_checked = False
             self._disconnect()
-            if not self._is_saved:
-                self._id, self._position = "", MIN_TIME
 
     def cancel(self, error: BaseException) -> None:
         """Make a ``write`` that waits for the database raise this error."""
@@ -99,13 +100,14 @@ class TableSink(ReadySink):
         self._cancelled.set()
 
     def save(self) -> bytes:
-        """Return the id of the run: the table itself has its position."""
+        """Return the id of the run, and the position that the table has at least."""
         self._is_saved = True
-        return self._id.encode()
+        return f"{self._id} {self._position}".encode()
 
     def load(self, state: bytes) -> None:
         """Continue the run with this id."""
-        self._id, self._is_saved = state.decode(), True
+        self._id, position = state.decode().split()
+        self._position, self._is_loaded = int(position), True
 
     # Attempts -------------------------------------------------------------------------------------
 
@@ -143,12 +145,13 @@ class TableSink(ReadySink):
         self._disconnect()
         self._connect()
         found = self._find_position()
-        if found is None and self._position > MIN_TIME:
+        found = MIN_TIME if found is None else found
+        if found < self._position:
             raise SpoolError(
                 f"{POSITIONS} has lost the position of this run in table {self.table!r}: rows may "
                 "be missing. Hint: restore the database, or begin with a new folder and table."
             )
-        self._position = MIN_TIME if found is None else found
+        self._position = found
         if not self._is_checked and (columns := self._find_columns()) is not None:
             self._check(columns, self._list_payload())
         self._is_connected = True
@@ -165,7 +168,7 @@ class TableSink(ReadySink):
             if self.key:
                 frame = frame.unique(self.key, keep="last", maintain_order=True)
             self._store(frame, batch.cti)
-        self._position = batch.cti
+            self._position = batch.cti
 
     # Columns --------------------------------------------------------------------------------------
 

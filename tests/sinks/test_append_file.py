@@ -121,6 +121,18 @@ def test_a_run_that_is_stopped_goes_on(folder: Path, tmp_path: Path) -> None:
     assert pl.read_parquet(folder / "rows-000001.parquet")["n"].to_list() == [0, 1, 2, 3]
 
 
+def test_a_sink_that_is_used_again_writes_all_rows(folder: Path, tmp_path: Path) -> None:
+    """It remembers nothing of a run that another one does not resume."""
+    sink = rxt.AppendFile(folder / "rows.parquet", 60)
+    query = readings().where(lambda row: 1 / (row["n"] - 150) < 1)
+    with pytest.raises(Exception, match="division by zero"):
+        query.run(sink, resume=tmp_path / "kept").wait(SOON)
+    for file in folder.iterdir():
+        file.unlink()
+    readings().run(sink).wait(SOON)
+    assert numbers(folder) == list(range(200))
+
+
 @pytest.mark.parametrize("roll", [None, "1d", 60])
 def test_files_that_are_there_are_continued(folder: Path, roll: Any) -> None:
     """A CSV file has one heading; numbered files follow those that are there."""

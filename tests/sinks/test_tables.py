@@ -147,6 +147,26 @@ def test_runs_without_a_folder_add_their_rows(database: Database) -> None:
     assert database.run("SELECT count(*) FROM rxtemporal_positions") == [(0,)]
 
 
+def test_a_sink_that_is_used_again_writes_all_rows(database: Database, tmp_path: Path) -> None:
+    """It remembers nothing of a run that another one does not resume."""
+    sink = database.make()
+    readings().run(sink, resume=tmp_path / "kept").wait(SOON)
+    readings().run(sink).wait(SOON)
+    readings().run(sink, resume=tmp_path / "kept").wait(SOON)
+    assert len(database.rows()) == 2 * ROWS
+
+
+def test_a_table_of_another_day_is_refused(database: Database, tmp_path: Path) -> None:
+    """A run does not go on behind rows that its checkpoint says are there."""
+    source = rxt.PushSource("rooms", schema={"room": str, "temp": int}, start="t", unit="ticks")
+    process = source.stream.run(database.make(), resume=tmp_path / "kept")
+    source.push([{"t": 1, "room": "hall", "temp": 2}, rxt.Cti(5)])
+    process.stop()
+    database.run("DROP TABLE rxtemporal_positions")
+    with pytest.raises(SpoolError, match=r"lost the position of this run.*Hint"):
+        source.stream.run(database.make(), resume=tmp_path / "kept")
+
+
 def test_a_query_without_results_has_an_empty_table(database: Database) -> None:
     """The table is created at the end, with all columns."""
     readings().where(pl.col("temp") > 99).run(database.make()).wait(SOON)
