@@ -12,6 +12,8 @@ try:
     from rxtemporal.serve.results import ResultFeed
     from rxtemporal.serve.service import Service
     from rxtemporal.serve.settings import Settings
+
+    # the name that rxt.Http has had here
     from rxtemporal.sinks.http import Http as HttpPost
 except ModuleNotFoundError as error:
     if str(error.name).startswith("rxtemporal"):
