@@ -62,6 +62,7 @@ def serve(folder: Path, kind: type, begin: int, readings: int, until: int | None
         return [int(line) for line in [*lines, *child.stdout.readlines()] if line.endswith("\n")]
 
 
+@pytest.mark.full
 @both_subjects
 @pytest.mark.parametrize("kills", [(150, 80, 200)])
 def test_a_service_that_is_killed_loses_nothing(

@@ -101,6 +101,7 @@ def write_defaults(folder: Path, **settings: object) -> str:
     return str(folder)
 
 
+@pytest.mark.full
 @pytest.mark.java
 def test_what_spark_submit_was_given_holds_for_sinks_and_session(tmp_path: Path) -> None:
     """Its master, and its number of partitions, which is that of the buckets as well."""

@@ -119,6 +119,7 @@ def met(left: rxt.Streamable, right: rxt.Streamable, least: int = 5) -> rxt.Stre
     return left.where(pl.col("k") > least).join(right, on="k")
 
 
+@pytest.mark.full
 def test_inputs_are_known_by_name_and_filters_by_what_they_filter(
     narrow: SparkSession, tmp_path: Path
 ) -> None:
