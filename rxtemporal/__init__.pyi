@@ -239,26 +239,26 @@ from .reactive.subjects import (
     TransformSubject as TransformSubject,
 )
 from .run.process import Process as Process
-from .sinks import (
-    Collect as Collect,
-)
-from .sinks import (
-    File as File,
-)
-from .sinks import (
-    Print as Print,
-)
-from .sinks import (
-    Sink as Sink,
-)
 from .sinks.append_file import (
     AppendFile as AppendFile,
+)
+from .sinks.file import (
+    File as File,
 )
 from .sinks.http import (
     Http as Http,
 )
 from .sinks.postgres import (
     PostgresTable as PostgresTable,
+)
+from .sinks.results import (
+    Collect as Collect,
+)
+from .sinks.results import (
+    Print as Print,
+)
+from .sinks.sink import (
+    Sink as Sink,
 )
 from .sinks.sqlite import (
     SqliteTable as SqliteTable,

@@ -1,7 +1,29 @@
 """Sinks: receivers of the results of a running query."""
 
-from rxtemporal.sinks.file import File
-from rxtemporal.sinks.results import Collect, Print
-from rxtemporal.sinks.sink import Sink
+from typing import TYPE_CHECKING
 
-__all__ = ["Collect", "File", "Print", "Sink"]
+import lazy_loader
+
+# a query that is composed needs the base class alone
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "append_file": ["AppendFile"],
+        "file": ["File"],
+        "http": ["Http"],
+        "postgres": ["PostgresTable"],
+        "results": ["Collect", "Print"],
+        "sink": ["Sink"],
+        "sqlite": ["SqliteTable"],
+    },
+)
+
+if TYPE_CHECKING:
+    from rxtemporal.sinks.append_file import AppendFile as AppendFile
+    from rxtemporal.sinks.file import File as File
+    from rxtemporal.sinks.http import Http as Http
+    from rxtemporal.sinks.postgres import PostgresTable as PostgresTable
+    from rxtemporal.sinks.results import Collect as Collect
+    from rxtemporal.sinks.results import Print as Print
+    from rxtemporal.sinks.sink import Sink as Sink
+    from rxtemporal.sinks.sqlite import SqliteTable as SqliteTable

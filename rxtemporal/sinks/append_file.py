@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 import numpy as np
 import polars as pl
@@ -19,15 +19,9 @@ from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import to_datetime
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, CheckpointError
+from rxtemporal.sinks.formats import find_format
 from rxtemporal.sinks.sink import ReadySink
 
-_FORMATS: dict[str, Literal["json", "csv", "parquet"]] = {
-    ".csv": "csv",
-    ".parquet": "parquet",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kMG])B\s*")
 _UNITS = {"k": 10**3, "M": 10**6, "G": 10**9}
 # the name of a part behind the name of the file: a number, or the time at which it begins
@@ -117,12 +111,7 @@ class AppendFile(ReadySink):
     ) -> None:
         super().__init__(time)
         self.path = Path(path)
-        suffix = self.path.suffix.lower()
-        if suffix not in _FORMATS:
-            raise ArgumentError(
-                f"the name of a result file ends in {', '.join(_FORMATS)}, got {str(path)!r}"
-            )
-        self._format = _FORMATS[suffix]
+        self._format = find_format(self.path)
         self._roll = Roll.parse(roll)
         if self._format == "parquet" and roll is None:
             self._roll = Roll(rows=PARQUET_ROWS)

@@ -14,7 +14,8 @@ from typing import BinaryIO
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, TimeForm
-from rxtemporal.errors import ArgumentError, CheckpointError, StoppedError
+from rxtemporal.errors import CheckpointError, StoppedError
+from rxtemporal.sinks.formats import Format, find_format
 from rxtemporal.sinks.sink import ReadySink
 
 
@@ -34,11 +35,7 @@ class File(ReadySink):
     def __init__(self, path: str | os.PathLike[str], *, time: TimeForm | None = None) -> None:
         super().__init__(time)
         self.path = Path(path)
-        if self.path.suffix.lower() not in _APPENDS:
-            raise ArgumentError(
-                f"the name of a result file ends in {', '.join(_APPENDS)}, got {str(path)!r}"
-            )
-        self._append = _APPENDS[self.path.suffix.lower()]
+        self._append = _APPENDS[find_format(self.path)]
         self._part = self.path.with_name(f".{self.path.name}.part")
         self._file: BinaryIO | None = None
         self._schema = pl.Schema()
@@ -165,10 +162,8 @@ def _arrow_frames(file: BinaryIO) -> Iterator[pl.DataFrame]:
         yield pl.read_ipc_stream(io.BytesIO(file.read(int.from_bytes(length, "big"))))
 
 
-_APPENDS: dict[str, Callable[[pl.DataFrame, BinaryIO], None]] = {
-    ".csv": _append_csv,
-    ".parquet": _append_arrow,
-    ".json": _append_json,
-    ".jsonl": _append_json,
-    ".ndjson": _append_json,
+_APPENDS: dict[Format, Callable[[pl.DataFrame, BinaryIO], None]] = {
+    "csv": _append_csv,
+    "parquet": _append_arrow,
+    "json": _append_json,
 }
