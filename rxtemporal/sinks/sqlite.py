@@ -83,7 +83,7 @@ class SqliteTable(TableSink):
             )
         # any thread may write, one at a time
         connection = sqlite3.connect(
-            self.path, LOCKED_SECONDS, isolation_level=None, check_same_thread=False
+            self.path, timeout=LOCKED_SECONDS, isolation_level=None, check_same_thread=False
         )
         self._connection = connection
         with self._transaction():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import threading
 import time
@@ -166,9 +167,8 @@ def test_refused_rows_are_kept_in_a_file(tmp_path: Path) -> None:
             post(sink, 1, 2, 3)
     found = [json.loads(line) for line in letters.read_text("utf-8").splitlines()]
     assert [each["row"]["start_time"] for each in found] == [1]
-    assert {(each["query"], each["answer"]) for each in found} == {
-        ("hot", "422 Unprocessable Entity: x is not a number")
-    }
+    assert {each["query"] for each in found} == {"hot"}
+    assert all(re.fullmatch(r"422 .*: x is not a number", each["answer"]) for each in found)
     assert (sink.refused, server.starts) == (1, [2])
 
 
