@@ -20,7 +20,6 @@ import urllib.request
 from pathlib import Path
 
 import polars as pl
-import uvicorn
 
 import rxtemporal as rxt
 from rxtemporal import agg
@@ -88,6 +87,8 @@ def run_devices(port: int, broker: str | None) -> tuple[int, list[dict]]:
 
 
 def main() -> None:
+    import uvicorn  # of the same extra as rxtemporal.serve, whose error says what to install
+
     parser = argparse.ArgumentParser()
     parser.add_argument("--no-spark", action="store_true", help="write a file, without Spark")
     parser.add_argument("--mqtt", metavar="HOST:PORT", help="a broker, for two more devices")
