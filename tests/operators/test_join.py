@@ -11,6 +11,7 @@ import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.engine.key_matcher import KeyMatcher
 from rxtemporal.engine.step import find_earliest_due
+from rxtemporal.operators.join.kernel import NOT_LISTED, release_ended
 from rxtemporal.operators.join.step import JoinedPayload, JoinStep
 
 LEFT = pl.DataFrame(
@@ -65,3 +66,11 @@ def test_a_join_holds_and_saves_no_rows_that_have_ended() -> None:
     assert (step.rows, find_earliest_due(step)) == (1, 4_000)
     step.on_left(points.none(9_999))
     assert (step.rows, find_earliest_due(step)) == (0, None)
+
+
+def test_a_row_that_ends_at_the_cti_is_released() -> None:
+    """Nothing that is still to come overlaps it."""
+    end, key = np.array([3, 4, 5]), np.zeros(3, np.int64)
+    alive, nowhere = np.ones(3, np.bool_), np.full(3, NOT_LISTED)
+    count = release_ended(end, alive, 4, key, nowhere, nowhere, np.full(1, NOT_LISTED))
+    assert (count, alive.tolist()) == (2, [False, False, True])
