@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.operators.causes.lost_row import Candidate, Fate
-from rxtemporal.view.lineage.absence import Absence
+from rxtemporal.view.lineage.absence import Absence, Wanted
 
 Point, Interval = rxt.PointEvent, rxt.IntervalEvent
 
@@ -285,3 +286,10 @@ def test_rows_that_only_remove() -> None:
     fate = find_fate(rxt.why_not(clipped, at=5, where={"lane": 1}), "tolls")
     assert fate.kind == "removes"
     assert fate.message.endswith("it ends [1, 9) lane=1 plate='A'")
+
+
+def test_the_distance_of_a_lifetime_is_that_of_its_nearest_tick() -> None:
+    """A lifetime does not contain its end; the tick before is its last."""
+    wanted = Wanted(10, {}, "ticks")
+    starts, ends = np.array([3, 8, 9, 12]), np.array([10, 11, 10, 20])
+    assert wanted.measure(starts, ends).tolist() == [1, 0, 1, 2]
