@@ -25,7 +25,7 @@ from rxtemporal.sinks.sink import ReadySink
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kMG])B\s*")
 _UNITS = {"k": 10**3, "M": 10**6, "G": 10**9}
 # the name of a part behind the name of the file: a number, or the time at which it begins
-_PART = re.compile(r"-(\d{6,}|\d{4}-\d\d-\d\d(T\d{6})?)(-\d+)?")
+_PART = re.compile(r"-(-?\d{6,}|\d{4}-\d\d-\d\d(T\d{6})?)(-\d+)?")
 # rows of a Parquet file unless roll= says otherwise, and of a piece that is written at once
 PARQUET_ROWS, PIECE = 1_000_000, 65_536
 _DAY = 86_400_000_000
@@ -235,7 +235,7 @@ class AppendFile(ReadySink):
     def _name(self, label: int) -> str:
         if self._is_single:
             return self.path.name
-        middle = f"-{label:06}"
+        middle = f"-{'-' * (label < 0)}{abs(label):06}"
         if self._roll.span is not None and self._form() == "datetime":
             whole_days = self._roll.span % _DAY == 0
             middle = to_datetime(label).strftime("-%Y-%m-%d" if whole_days else "-%Y-%m-%dT%H%M%S")

@@ -148,6 +148,20 @@ def test_files_that_are_there_are_continued(folder: Path, roll: Any) -> None:
         assert names == [f"rows-2026-05-0{n}.csv" for n in (4, 5, 6, 7, 8)]
 
 
+def test_files_are_named_by_ticks(folder: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    """Those before 0 too; a run that is resumed knows them as its own."""
+    save_never(monkeypatch)
+    frame = pl.DataFrame({"t": [-15, -3, 4, 25], "n": [-15, -3, 4, 25]})
+    stream = rxt.from_polars(frame, start="t", batch_rows=1, advance_time=1, name="readings")
+    query = stream.where(lambda row: 1 / (row["n"] - 25) < 1)
+    for _ in range(2):  # the second one removes what the first one has written
+        with pytest.raises(Exception, match="division by zero"):
+            query.run(rxt.AppendFile(folder / "rows.csv", "10us"), resume=tmp_path).wait(SOON)
+        names = [each.name for each in sorted(folder.iterdir())]
+        assert names == ["rows--000010.csv", "rows--000020.csv"]
+        assert numbers(folder) == [-3, -15]
+
+
 def test_a_line_that_was_torn_spoils_no_other(folder: Path) -> None:
     """Lines that are appended begin on a line of their own."""
     (folder / "rows.jsonl").write_text('{"n":0}\n{"n":', "utf-8")
