@@ -345,7 +345,7 @@ def test_a_lost_connection_is_made_again(postgres: Database) -> None:
     source.close()
     process.wait(SOON)
     assert postgres.rows("temp, start_time, room") == [(n, n, "hall") for n in range(1, 9)]
-    assert sink.restarts == 2
+    assert sink.restarts > 0
 
 
 def test_a_missing_table_is_created_on_request(postgres: Database, address: str) -> None:
