@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, Self
 from rxtemporal.brokers.mqtt_settings import MqttSettings
 from rxtemporal.core.time_forms import check_unit
 from rxtemporal.errors import ArgumentError
+from rxtemporal.serve.keys import check_keys
 from rxtemporal.serve.sink_settings import SinkSettings, read_queries
 
 _NAMES = {
@@ -68,23 +69,8 @@ class Section:
     def parse(cls, table: Any, title: str = "") -> Self:
         """Return the section that a table of a file describes."""
         title = title or cls.title
-        if not isinstance(table, Mapping):
-            # the value may be a secret that stands in the wrong place
-            raise ArgumentError(f"[{title}] is a table, got {type(table).__name__}")
-        names = cls.list_keys()
-        for name in table:
-            if name not in names:
-                near = difflib.get_close_matches(name, names, 1)
-                hint = f"did you mean {near[0]}? Its" if near else "its"
-                raise ArgumentError(
-                    f"[{title}] has no key {name!r}. Hint: {hint} keys are {', '.join(names)}."
-                )
-        missing = [
-            field.name for field in dataclasses.fields(cls)
-            if field.default is dataclasses.MISSING and field.name not in table
-        ]  # fmt: skip
-        if missing:
-            raise ArgumentError(f"[{title}] needs the key {missing[0]!r}")
+        needed = [f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING]
+        check_keys(table, title, cls.list_keys(), needed)
         try:
             return cls(**table)
         except ArgumentError as error:

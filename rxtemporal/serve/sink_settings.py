@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rxtemporal.errors import ArgumentError
+from rxtemporal.serve.keys import check_keys, check_table
 from rxtemporal.sinks.append_file import AppendFile
 from rxtemporal.sinks.http import Http
 from rxtemporal.sinks.postgres import PostgresTable
@@ -42,8 +42,7 @@ class SinkSettings:
     @classmethod
     def parse(cls, table: Any, title: str) -> SinkSettings:
         """Return what a table of a file describes; ``ArgumentError`` names what is wrong."""
-        if not isinstance(table, Mapping):
-            raise ArgumentError(f"[{title}] is a table, got {type(table).__name__}")
+        check_table(table, title)
         kind = table.get("kind")
         if kind not in KINDS:
             raise ArgumentError(
@@ -53,17 +52,8 @@ class SinkSettings:
         arguments = {name: value for name, value in table.items() if name != "kind"}
         parameters = inspect.signature(KINDS[kind]).parameters
         names = [name for name in parameters if name not in _PYTHON]
-        for name in arguments:
-            if name not in names:
-                near = difflib.get_close_matches(name, names, 1)
-                hint = f"did you mean {near[0]}? Its" if near else "its"
-                raise ArgumentError(
-                    f"[{title}] has no key {name!r}. Hint: {hint} keys are "
-                    f"{', '.join(['kind', *names])}."
-                )
-        for name in names:
-            if parameters[name].default is inspect.Parameter.empty and name not in arguments:
-                raise ArgumentError(f"[{title}] needs the key {name!r}")
+        needed = [name for name in names if parameters[name].default is inspect.Parameter.empty]
+        check_keys(table, title, ["kind", *names], needed)
         found = cls(kind, arguments)
         try:
             found.make()

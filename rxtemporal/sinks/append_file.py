@@ -62,7 +62,10 @@ class Roll:
 
 @dataclasses.dataclass(slots=True)
 class _OpenFile:
-    """The file that is written: its name, the number or time behind it, and what it has."""
+    """The file that is written: its name, the number or time behind it, and what it has.
+
+    ``length`` is in bytes: of a Parquet file, those of its rows in memory.
+    """
 
     name: str
     label: int
@@ -141,11 +144,12 @@ class AppendFile(ReadySink):
         """Append the rows; begin the next file where the limit says so."""
         for part in self._cut(batch):
             frame = part.to_polars(self._form())
+            assert self._part is not None
             if self._format == "parquet":
                 self._held.append(frame)
+                self._part.length += int(frame.estimated_size())
             else:
-                self._append(frame)
-            assert self._part is not None
+                self._append(frame, self._part)
             self._part.rows += len(part)
             if self._is_full(self._part):
                 self._end()
@@ -162,6 +166,7 @@ class AppendFile(ReadySink):
         self._in_checkpoint = True
         part = None if self._part is None else dataclasses.astuple(self._part)
         held = pl.concat(self._held) if self._held else None
+        self._held = [] if held is None else [held]  # the next state need not join them again
         state = Captured("append file", [part, self._list_names(), held])
         file = self._file
 
@@ -286,16 +291,14 @@ class AppendFile(ReadySink):
             return part.rows >= self._roll.rows
         if self._roll.size is None:
             return False
-        held = sum(int(frame.estimated_size()) for frame in self._held)
-        return max(part.length, held) >= self._roll.size
+        return part.length >= self._roll.size
 
-    def _append(self, frame: pl.DataFrame) -> None:
+    def _append(self, frame: pl.DataFrame, part: _OpenFile) -> None:
         """Write lines; if that fails the file is as before."""
-        assert self._part is not None
         assert self._file is not None
         text = io.BytesIO()
         if self._format == "csv":
-            frame.write_csv(text, include_header=not self._part.length)
+            frame.write_csv(text, include_header=not part.length)
         else:
             frame.write_ndjson(text)
         try:
@@ -303,9 +306,9 @@ class AppendFile(ReadySink):
             self._file.flush()
         except BaseException:
             with suppress(OSError):
-                os.ftruncate(self._file.fileno(), self._part.length)
+                os.ftruncate(self._file.fileno(), part.length)
             raise
-        self._part.length += len(text.getbuffer())
+        part.length += len(text.getbuffer())
 
     def _end(self) -> None:
         """Complete the file: sync it, or write the rows that are held."""

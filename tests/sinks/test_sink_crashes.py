@@ -14,8 +14,7 @@ from typing import Any
 import polars as pl
 import psycopg
 import pytest
-from needs import skip_or_fail
-from postgres import programs, server
+from postgres import needed_server
 from runs import SOON
 
 KILLS, ROWS = 20, 300_000
@@ -55,9 +54,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         (tmp_path / "results").mkdir()
         yield str(tmp_path / "results" / f"rows.{kind}")
         return
-    if programs() is None:
-        skip_or_fail("postgres", "there is no PostgreSQL server to start")
-    with server() as address:
+    with needed_server() as address:
         yield address
 
 

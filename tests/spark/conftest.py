@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from cells import crash_table, never_hit
 from moments import POINTS
-from needs import need_java, skip_or_fail
-from postgres import programs, server
+from needs import need_java
+from postgres import needed_server
 
 from rxtemporal.spark.jvm.session import session
 
@@ -51,9 +51,7 @@ def reports(terminal: pytest.TerminalReporter) -> list[Any]:
 @pytest.fixture(scope="session")
 def database() -> Iterator[str]:
     """Address of a PostgreSQL server that all tests share."""
-    if programs() is None:
-        skip_or_fail("postgres", "there is no PostgreSQL server to start")
-    with server() as address:
+    with needed_server() as address:
         yield address
 
 

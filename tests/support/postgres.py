@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+from needs import skip_or_fail
 
 # where Debian keeps what it does not put on the PATH
 DEBIAN = Path("/usr/lib/postgresql")
@@ -73,3 +74,12 @@ def _wait(running: subprocess.Popen[bytes], where: str) -> None:
             assert running.poll() is None, "PostgreSQL does not start"
             assert time.monotonic() < deadline, "PostgreSQL does not answer"
         time.sleep(0.05)
+
+
+@contextmanager
+def needed_server() -> Iterator[str]:
+    """Run a server as ``server`` does; skip the test where there is none to start."""
+    if programs() is None:
+        skip_or_fail("postgres", "there is no PostgreSQL server to start")
+    with server() as address:
+        yield address
