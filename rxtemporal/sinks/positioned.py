@@ -1,0 +1,191 @@
+"""Sinks that know what they have delivered, and try again while the other side is away."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import END, START, EventBatch, TimeForm
+from rxtemporal.core.log import get_logger
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.errors import ArgumentError, RxTemporalError, SpoolError
+from rxtemporal.sinks.backoff import Backoff
+from rxtemporal.sinks.sink import ReadySink
+
+_log = get_logger(__name__)
+
+
+class PositionedSink(ReadySink):
+    """Base class of sinks with a position: the CTI before which all rows have been delivered.
+
+    Rows are in interval shape: they are final, and come in order of their starts. Rows before the
+    position that the other side has are left out, so where it is written together with the rows
+    none is there twice. A run is known by an id, which is saved in its checkpoints.
+    """
+
+    def __init__(self, time: TimeForm | None, patience: float) -> None:
+        super().__init__(time)
+        if isinstance(patience, bool) or not patience >= 0:
+            raise ArgumentError(f"patience is a number of seconds, got {patience!r}")
+        self._patience = patience
+        self._query, self._schema = "", pl.Schema()
+        # the run's id, and two states: loaded from a checkpoint, part of one
+        self._id = ""
+        self._is_loaded = self._is_saved = False
+        self._position = MIN_TIME
+        self._is_connected = False
+        self._cancelled = threading.Event()
+        self._error: BaseException | None = None
+
+    def open(self, query: str, schema: pl.Schema) -> None:
+        """Connect, and check what is there.
+
+        ``SchemaError``: it does not fit the query. ``SpoolError``: it lacks rows, or the position,
+        that an earlier run has written.
+        """
+        self._query, self._schema = query, schema
+        self._begin()
+        if not self._is_loaded:
+            self._id, self._position = uuid.uuid4().hex, MIN_TIME
+        self._is_saved, self._is_loaded = self._is_loaded, False
+        self._cancelled.clear()
+        self._error = None
+        self._connect_once()
+
+    def write(self, batch: EventBatch) -> None:
+        """Deliver the rows that the other side does not have; costs one round for each batch."""
+        if len(batch):
+            self._write_patiently(batch)
+
+    def close(self, error: BaseException | None) -> None:
+        """Disconnect."""
+        super().close(error)
+        self._is_connected = False
+        self._disconnect()
+
+    def cancel(self, error: BaseException) -> None:
+        """Make a ``write`` that waits for the other side raise this error."""
+        self._error = error
+        self._cancelled.set()
+
+    def save(self) -> bytes:
+        """Return the id of the run, and the position that the other side has at least."""
+        self._is_saved = True
+        return f"{self._id} {self._position}".encode()
+
+    def load(self, state: bytes) -> None:
+        """Continue the run with this id."""
+        self._id, position = state.decode().split()
+        self._position, self._is_loaded = int(position), True
+
+    # Attempts -------------------------------------------------------------------------------------
+
+    def _write_patiently(self, batch: EventBatch) -> None:
+        """Write a batch; connect and try again while the other side is away."""
+        backoff = Backoff(self._patience)
+        while True:
+            self._check_cancelled()
+            try:
+                self._connect_once()
+                self._write_rest(batch)
+                return
+            except Exception as error:
+                self._is_connected = False
+                if error is self._error or not self._is_away(error):
+                    raise
+                self._wait(backoff, error)
+
+    def _check_cancelled(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _wait(self, backoff: Backoff, error: Exception) -> None:
+        wait = backoff.next()
+        if wait is None:
+            raise RxTemporalError(
+                f"{self._place} has not answered for {self._patience:g} seconds: {error}. Hint: "
+                "raise patience=; a run with resume= continues from its checkpoint."
+            ) from error
+        self.restarts += 1
+        _log.warning("sink.again", sink=repr(self), query=self._query, error=str(error))
+        self._cancelled.wait(wait)
+
+    def _connect_once(self) -> None:
+        if self._is_connected:
+            return
+        self._disconnect()
+        self._connect()
+        found = self._find_position()
+        found = MIN_TIME if found is None else found
+        if found < self._position:
+            raise SpoolError(self._loss)
+        self._position = found
+        self._check_place()
+        self._is_connected = True
+
+    def _write_rest(self, batch: EventBatch) -> None:
+        """Write the rows from the position on."""
+        if batch.cti <= self._position:
+            return
+        begin = int(np.searchsorted(batch.start, self._position))
+        if begin < len(batch):
+            self._deliver(batch.slice(begin, len(batch)) if begin else batch, batch.cti)
+            self._position = batch.cti
+
+    # The other side -------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def _place(self) -> str:
+        """What the sink writes into, as the subject of a sentence."""
+
+    @property
+    @abstractmethod
+    def _loss(self) -> str:
+        """What to say if the position is not the one of the checkpoint, or a later one."""
+
+    def _begin(self) -> None:
+        """Check the arguments against the fields of the query."""
+
+    def _check_place(self) -> None:
+        """Check what is there against the fields of the query; it is connected."""
+
+    @abstractmethod
+    def _connect(self) -> None:
+        """Connect, and prepare what keeps the positions."""
+
+    @abstractmethod
+    def _disconnect(self) -> None:
+        """Close the connection, if there is one."""
+
+    @abstractmethod
+    def _is_away(self, error: Exception) -> bool:
+        """Return True if a later attempt may succeed."""
+
+    @abstractmethod
+    def _find_position(self) -> int | None:
+        """Return the position of the run; None if it has none."""
+
+    @abstractmethod
+    def _deliver(self, rows: EventBatch, position: int) -> None:
+        """Write rows, and the position after them."""
+
+
+def as_names(given: str | Sequence[str] | None) -> list[str]:
+    """Return one name, several or none as a list."""
+    return [given] if isinstance(given, str) else [*(given or ())]
+
+
+def check_names(argument: str, names: Iterable[str], schema: pl.Schema) -> None:
+    """Raise ``ArgumentError`` if an argument names what is no column of the results."""
+    columns = [START, END, *schema]
+    if missing := [name for name in names if name not in columns]:
+        raise ArgumentError(
+            f"{argument} names {missing[0]!r}, which no column of the results has; they are "
+            f"{columns}. Hint: select() adds fields."
+        )
