@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -38,7 +38,9 @@ _OWN: Mapping[str, Any] = {
     "auto.offset.reset": "error",
     "enable.partition.eof": True,
 }
-_RESERVED = frozenset({*_OWN, "bootstrap.servers", "metadata.broker.list", "group.id", "logger"})
+_RESERVED: Set[str] = frozenset(
+    {*_OWN, "bootstrap.servers", "metadata.broker.list", "group.id", "logger"}
+)
 
 
 class AwayError(Exception):
@@ -69,15 +71,7 @@ class KafkaClient:
             "error_cb": self._note_error,
             "on_commit": self._note_commit,
         }
-        try:
-            self._consumer: Consumer = kafka.Consumer(settings, logger=_librdkafka)
-        except (kafka.KafkaException, TypeError, ValueError) as error:
-            found = error.args[0] if error.args else error
-            reason = found.str() if isinstance(found, kafka.KafkaError) else str(error)
-            raise ArgumentError(
-                f"librdkafka refuses the settings: {_hide(reason, config)}. "
-                "Hint: config= has settings of librdkafka by their names there."
-            ) from None
+        self._consumer: Consumer = make_client(kafka.Consumer, settings, config)
 
     def list_partitions(self, topic: str) -> list[int]:
         """Return the partitions of a topic.
@@ -231,22 +225,39 @@ def load_kafka() -> Any:
         import confluent_kafka
     except ImportError as error:
         raise BindingError(
-            "Kafka is read with confluent-kafka. Hint: pip install 'rxtemporal[kafka]'."
+            "the client of Kafka is confluent-kafka. Hint: pip install 'rxtemporal[kafka]'."
         ) from error
     return confluent_kafka
 
 
-def check_config(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return further settings of librdkafka; raise for one that the source sets itself."""
+def make_client(make: Callable[..., Any], settings: Mapping[str, Any], config: Any) -> Any:
+    """Return a client; ``config`` are those of its settings that users have given."""
+    kafka = load_kafka()
+    try:
+        return make(settings, logger=_librdkafka)
+    except (kafka.KafkaException, TypeError, ValueError) as error:
+        found = error.args[0] if error.args else error
+        reason = found.str() if isinstance(found, kafka.KafkaError) else str(error)
+        raise ArgumentError(
+            f"librdkafka refuses the settings: {_hide(reason, config)}. "
+            "Hint: config= has settings of librdkafka by their names there."
+        ) from None
+
+
+def check_config(
+    config: Mapping[str, Any] | None,
+    reserved: Set[str] = _RESERVED,
+    owner: str = "from_kafka",
+    hint: str = "servers= and group= are arguments; offsets are kept in the run's checkpoint, and "
+    "not by the broker",
+) -> Mapping[str, Any]:
+    """Return further settings of librdkafka; raise for one that their owner sets itself."""
     if config is None:
         return {}
     if not isinstance(config, Mapping):
         raise ArgumentError(f"config is a mapping of settings, got {type(config).__name__}")
-    if own := sorted(_RESERVED.intersection(config)):
-        raise ArgumentError(
-            f"config has {own[0]!r}, which from_kafka sets itself. Hint: servers= and group= are "
-            "arguments; offsets are kept in the run's checkpoint, and not by the broker."
-        )
+    if own := sorted(reserved & config.keys()):
+        raise ArgumentError(f"config has {own[0]!r}, which {owner} sets itself. Hint: {hint}.")
     return dict(config)
 
 

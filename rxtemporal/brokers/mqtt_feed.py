@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from rxtemporal.brokers.mqtt_broker import load_paho
 from rxtemporal.brokers.mqtt_settings import MqttSettings, TopicInputs
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import describe_failure, show
-from rxtemporal.errors import BindingError, ProcessEndedError, SourceError
+from rxtemporal.errors import ProcessEndedError, SourceError
 from rxtemporal.ingress.encoded_rows import JsonMessages, MessageReader
 from rxtemporal.ingress.pushed_inputs import MOST_INPUTS
 from rxtemporal.ingress.verdict import Rejected, Verdict
@@ -46,16 +47,6 @@ class MqttMessage(NamedTuple):
     qos: int
     topic: str
     payload: bytes
-
-
-def load_paho() -> Any:
-    """Return the module of the MQTT client; raise if it is not installed."""
-    try:
-        return import_module("paho.mqtt.client")
-    except ImportError as error:
-        raise BindingError(
-            "MQTT is spoken with paho-mqtt. Hint: pip install 'rxtemporal[mqtt]'."
-        ) from error
 
 
 def _read_publish(client: Any, malformed: type[Exception]) -> Any:
@@ -105,23 +96,7 @@ class MqttConnection:
         self._client: Any = None
 
     def _make_client(self, paho: Any) -> Any:
-        settings = self._settings
-        is_new = settings.version == 5
-        client = paho.Client(
-            paho.CallbackAPIVersion.VERSION2,
-            client_id=settings.client_id,
-            clean_session=None if is_new else not settings.has_session,
-            protocol=paho.MQTTv5 if is_new else paho.MQTTv311,
-            reconnect_on_failure=False,
-            manual_ack=True,
-        )
-        if settings.user or settings.find_password():
-            client.username_pw_set(settings.user, settings.find_password())
-        if settings.tls:
-            client.tls_set(
-                *(str(each) if each else None
-                  for each in (settings.ca, settings.certificate, settings.key))
-            )  # fmt: skip
+        client = self._settings.make_client(clean=not self._settings.has_session, manual_ack=True)
         client.on_message = self._on_message
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
@@ -171,22 +146,12 @@ class MqttConnection:
         except Exception as error:  # of the network, of TLS, of a file
             raise SourceError(
                 f"there is no connection to the broker at {settings.address}: {error}. "
-                f"Hint: {self._find_hint()}"
+                f"Hint: {settings.find_hint()}"
             ) from error
         self._check("refuses the connection", "username=, password= and client_id=")
         if subscribes or not self.had_session:
             self._subscribe()
             self._check("refuses the subscription", "topics= and what the broker allows this user")
-
-    def _find_hint(self) -> str:
-        """Return what to look at after a connection that has failed."""
-        settings = self._settings
-        for name in ("ca", "certificate", "key", "password_file"):
-            path = getattr(settings, name)
-            if path is not None and not path.is_file():
-                return f"{name}= is the path of a file, and {str(path)!r} is not a file."
-        tls = "mqtts:// means TLS" if settings.tls else "mqtt:// means no TLS"
-        return f"url= is where a broker listens, and {tls}."
 
     def _options(self) -> dict[str, Any]:
         settings = self._settings

@@ -22,8 +22,9 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.errors import ArgumentError, BindingError, RxTemporalError
+from rxtemporal.errors import ArgumentError, RxTemporalError
 from rxtemporal.sinks.backoff import Backoff
+from rxtemporal.sinks.json_rows import make_encoder
 from rxtemporal.sinks.sink import Sink
 
 
@@ -104,7 +105,7 @@ class Http(Sink):
         dead_letters: str | os.PathLike[str] | None = None,
     ) -> None:
         _check(url, headers or {}, rows, timeout, patience)
-        self._encode_lines = _make_encoder()
+        self._encode_lines: Callable[[Any], bytes] = make_encoder("Http").encode_lines
         self._dead_letters = None if dead_letters is None else Path(dead_letters)
         self.refused = 0
         self.url = url
@@ -263,16 +264,6 @@ class Http(Sink):
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set() and self._error is not None:
             raise self._error
-
-
-def _make_encoder() -> Callable[[Any], bytes]:
-    """Return a function that writes rows as JSON lines."""
-    try:
-        import msgspec
-    except ModuleNotFoundError as error:
-        raise BindingError("Http needs msgspec. Hint: pip install 'rxtemporal[json]'.") from error
-    encode: Callable[[Any], bytes] = msgspec.json.Encoder(enc_hook=str).encode_lines
-    return encode
 
 
 def _split(batch: EventBatch, most: int) -> Iterator[tuple[EventBatch, int]]:
