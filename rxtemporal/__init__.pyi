@@ -18,8 +18,14 @@ from . import (
 from .brokers.kafka import (
     from_kafka as from_kafka,
 )
+from .brokers.kafka_topic import (
+    KafkaTopic as KafkaTopic,
+)
 from .brokers.mqtt import (
     from_mqtt as from_mqtt,
+)
+from .brokers.mqtt_topic import (
+    MqttTopic as MqttTopic,
 )
 from .core.batch import EventBatch as EventBatch
 from .core.events import (

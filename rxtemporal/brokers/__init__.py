@@ -1,1 +1,1 @@
-"""Sources that read from MQTT and Kafka: the only package that imports their clients."""
+"""Sources and sinks of MQTT and Kafka: the only package that imports their clients."""

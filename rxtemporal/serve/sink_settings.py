@@ -8,6 +8,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from rxtemporal.brokers.kafka_topic import KafkaTopic
+from rxtemporal.brokers.mqtt_topic import MqttTopic
 from rxtemporal.errors import ArgumentError
 from rxtemporal.serve.keys import check_keys, check_table
 from rxtemporal.sinks.append_file import AppendFile
@@ -21,9 +23,11 @@ KINDS: dict[str, Callable[..., Sink]] = {
     "sqlite": SqliteTable,
     "postgres": PostgresTable,
     "http": Http,
+    "kafka": KafkaTopic,
+    "mqtt": MqttTopic,
 }
 # they may have passwords
-_SECRETS = frozenset({"dsn", "headers"})
+_SECRETS = frozenset({"dsn", "headers", "config", "password"})
 # of no type that a file has
 _PYTHON = frozenset({"context"})
 
@@ -69,7 +73,7 @@ class SinkSettings:
         """Yield the lines of a file with these values; secrets are hidden."""
         yield f"[{title}]"
         for name, value in {"kind": self.kind, **self.arguments}.items():
-            shown = "(hidden)" if name in _SECRETS else value
+            shown = "(hidden)" if name in _SECRETS or (name == "url" and "@" in value) else value
             yield f"{name} = {json.dumps(shown, ensure_ascii=False)}"
 
 
