@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import threading
 import time as clock
 from collections.abc import Mapping, Sequence
@@ -117,6 +118,7 @@ class MqttTopic(TopicSink):
         client = broker.make_client(clean=True)
         client.on_connect, client.on_disconnect = self._on_connect, self._on_disconnect
         client.on_publish = self._on_publish
+        client.on_socket_open = _send_at_once
         client.max_inflight_messages_set(broker.inflight)
         options = {"clean_start": True} if broker.version == 5 else {}
         try:
@@ -236,6 +238,12 @@ class MqttTopic(TopicSink):
             f"{self._place} refuses {what}: {refused[0]}. Hint: check username=, password= and "
             "client_id=, and what the broker allows this user."
         )
+
+
+def _send_at_once(client: Any, data: Any, line: Any) -> None:
+    """Let no message wait for the acknowledgement of the one before it, by TCP."""
+    if line.family in (socket.AF_INET, socket.AF_INET6):
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def _is_good(code: Any) -> bool:
