@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.brokers.kafka_client import check_config, load_kafka, make_client
-from rxtemporal.brokers.topic_sink import ID, AwayError, TopicRow, TopicSink
+from rxtemporal.brokers.topic_sink import ID, BrokerAwayError, TopicRow, TopicSink
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.safe_text import brief
 from rxtemporal.errors import ArgumentError, RxTemporalError
@@ -231,7 +231,7 @@ class KafkaTopic(TopicSink):
             codes._MSG_TIMED_OUT, codes._TIMED_OUT, codes._TRANSPORT, codes._ALL_BROKERS_DOWN,
             codes._RESOLVE, codes._PURGE_QUEUE, codes._PURGE_INFLIGHT,
         ):  # fmt: skip
-            return AwayError(
+            return BrokerAwayError(
                 f"{self._place} does not take messages: {error.str()}. Hint: servers= is where "
                 "the brokers listen."
             )

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from rxtemporal.brokers.mqtt_broker import MqttBroker
-from rxtemporal.brokers.topic_sink import ID, AwayError, TopicRow, TopicSink
+from rxtemporal.brokers.topic_sink import ID, BrokerAwayError, TopicRow, TopicSink
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.errors import ArgumentError, RxTemporalError
 from rxtemporal.sinks.positioned import check_names
@@ -124,7 +124,7 @@ class MqttTopic(TopicSink):
         try:
             client.connect(broker.host, broker.port, broker.keepalive, **options)
         except Exception as error:  # of the network, of TLS, of a file
-            raise AwayError(
+            raise BrokerAwayError(
                 f"there is no connection to the broker at {broker.address}: {error}. "
                 f"Hint: {broker.find_hint()}"
             ) from error
@@ -222,7 +222,7 @@ class MqttTopic(TopicSink):
                     heard = len(self._acknowledged)
                     deadline = clock.monotonic() + ANSWER_SECONDS
                 if self._lost or clock.monotonic() > deadline:
-                    raise AwayError(
+                    raise BrokerAwayError(
                         f"{self._place} {'has left: ' + self._lost if self._lost else 'is silent'}"
                         ". Hint: its log says why."
                     )
@@ -233,7 +233,7 @@ class MqttTopic(TopicSink):
         if not refused:
             return
         if all(code.value in _PASSING for code in refused):
-            raise AwayError(f"{self._place} does not take {what} now: {refused[0]}")
+            raise BrokerAwayError(f"{self._place} does not take {what} now: {refused[0]}")
         raise RxTemporalError(
             f"{self._place} refuses {what}: {refused[0]}. Hint: check username=, password= and "
             "client_id=, and what the broker allows this user."

@@ -19,7 +19,7 @@ from rxtemporal.sinks.positioned import PositionedSink
 ID = "rxtemporal-id"
 
 
-class AwayError(RxTemporalError):
+class BrokerAwayError(RxTemporalError):
     """The broker does not take messages now."""
 
 
@@ -58,7 +58,7 @@ class TopicSink(PositionedSink):
             yield TopicRow(row, text, known.hexdigest())
 
     def _is_away(self, error: Exception) -> bool:
-        return isinstance(error, AwayError)
+        return isinstance(error, BrokerAwayError)
 
     def _find_position(self) -> int | None:
         return self._position  # that of the checkpoint: the broker keeps none
@@ -69,7 +69,7 @@ class TopicSink(PositionedSink):
     @property
     @abstractmethod
     def _address(self) -> str:
-        """Where the broker is, without secrets."""
+        """The address of the broker, without secrets."""
 
     @abstractmethod
     def _send(self, rows: list[TopicRow], position: int) -> None:

@@ -142,12 +142,12 @@ class PositionedSink(ReadySink):
     @property
     @abstractmethod
     def _place(self) -> str:
-        """What the sink writes into, as the subject of a sentence."""
+        """The place that the sink writes into, as the subject of a sentence."""
 
     @property
     @abstractmethod
     def _loss(self) -> str:
-        """What to say if the position is not the one of the checkpoint, or a later one."""
+        """The message for a position that is before that of the checkpoint."""
 
     def _begin(self) -> None:
         """Check the arguments against the fields of the query."""
