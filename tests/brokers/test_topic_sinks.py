@@ -27,6 +27,8 @@ from rxtemporal.serve.sink_settings import SinkSettings
 
 SCHEMA = {"device": str, "n": int}
 _numbers = count()
+# numbers of Kafka's protocol: a request, and two errors
+END_TRANSACTION, PRODUCER_FENCED, COORDINATOR_LOADING = 26, 90, 14
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +123,23 @@ class TestKafka:
         run(sink, (1, "a", 7), (2, "b", 8))
         assert sorted(each.row["n"] for each in read_topic(cluster.servers, topic)) == [7, 8]
         assert sink.restarts == 0
+
+    def test_who_is_shut_out_is_told(self, cluster: KafkaCluster, topic: str) -> None:
+        """librdkafka's own error of a producer that another one has replaced ends the run."""
+        sink = rxt.KafkaTopic(cluster.servers, topic, transactional_id=f"of {topic}")
+        cluster.fail_next(END_TRANSACTION, PRODUCER_FENCED)
+        with pytest.raises(RxTemporalError, match=r"another sink has begun .*Hint: one run"):
+            run(sink, (1, "a", 7))
+        assert sink.restarts == 0
+
+    def test_a_commit_that_fails_for_now_is_repeated(
+        self, cluster: KafkaCluster, topic: str
+    ) -> None:
+        """By librdkafka itself: the sink sees nothing of it."""
+        sink = rxt.KafkaTopic(cluster.servers, topic, transactional_id=f"of {topic}")
+        cluster.fail_next(END_TRANSACTION, COORDINATOR_LOADING)
+        run(sink, (1, "a", 7))
+        assert [each.row["n"] for each in read_topic(cluster.servers, topic)] == [7]
 
     def test_brokers_that_are_away_are_waited_for(
         self, cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
@@ -294,7 +313,7 @@ class TestMqtt:
         """The rows come after it is back."""
         monkeypatch.setattr("rxtemporal.sinks.backoff.FIRST", 0.01)
         with broker() as mosquitto:
-            sink = rxt.MqttTopic(mosquitto.url, "t")
+            sink = rxt.MqttTopic(mosquitto.url, "t/{n}", retain=True)
             source = rxt.PushSource("readings", schema=SCHEMA, hand_off=rxt.HandOff())
             process = source.stream.run(sink)
             mosquitto.end()
@@ -304,11 +323,11 @@ class TestMqtt:
                 assert not process.ended
                 pause.wait(0.01)
             mosquitto.start()
-            with TopicReader(mosquitto.port, "t", 1) as reader:
-                source.push([{"time": 3, "device": "a", "n": 8}, rxt.Cti(4)])
-                source.close()
-                process.wait(SOON)
-                assert reader.wait(1)[-1].row["n"] in (7, 8)
+            source.push([{"time": 3, "device": "a", "n": 8}, rxt.Cti(4)])
+            source.close()
+            process.wait(SOON)
+            with TopicReader(mosquitto.port, "t/#", 1) as reader:
+                assert sorted(each.row["n"] for each in reader.wait(2)) == [7, 8]
 
     def test_a_stop_with_an_error_does_not_wait(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A write that waits for a broker is cancelled."""

@@ -117,7 +117,10 @@ def test_dead_letters_are_in_the_folder_of_the_state_unless_another_is_named() -
         ("[tokens.a]\nwrite = ['x']", "[tokens.a] needs the key 'hash'"),
         ("[tokens]\na = 1", "[tokens.a] is a table, got int"),
         ("[queries.a.sink]\nkind = 'oracle'", "[queries.a.sink] kind is one of append_file, sqli"),
-        ("[queries.a.sink]\npath = 'x'", "kind is one of append_file, sqlite, postgres, http, got"),
+        (
+            "[queries.a.sink]\npath = 'x'",
+            "kind is one of append_file, sqlite, postgres, http, kafka, mqtt, got",
+        ),
         ("[queries.a.sink]\nkind = 'sqlite'\npath = 'x'", "[queries.a.sink] needs the key 'table'"),
         (
             "[queries.a.sink]\nkind = 'sqlite'\npaht = 'x'",

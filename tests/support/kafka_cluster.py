@@ -81,6 +81,13 @@ class KafkaCluster:
         """Close a broker's connections and refuse new ones, or take them again."""
         self._check("mock_broker_set_down" if down else "mock_broker_set_up", broker)
 
+    def fail_next(self, request: int, code: int) -> None:
+        """Let the next request of a kind, by its number in the protocol, fail with an error."""
+        errors = (ctypes.c_int * 1)(code)
+        self._library.rd_kafka_mock_push_request_errors_array(
+            self._cluster, ctypes.c_int16(request), ctypes.c_size_t(1), errors
+        )
+
     def find_committed(self, group: str, topic: str, partition: int = 0) -> int:
         """Return the offset that a group has committed."""
         consumer = confluent_kafka.Consumer(
