@@ -56,11 +56,9 @@ def mosquitto() -> Iterator[Mosquitto]:
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> ModelCluster:
     """Return a model of a cluster, which the sinks of Kafka write into."""
-    monkeypatch.setattr(kafka_topic, "load_kafka", kafka_topic.load_kafka)
     monkeypatch.setattr("kafka_model._Producer.draw.random", lambda: 0.5)
     made = ModelCluster()
-    use_model(made)
-    monkeypatch.setattr(kafka_topic, "make_client", lambda make, settings, _: make(settings))
+    use_model(made, monkeypatch.setattr)
     return made
 
 

@@ -16,8 +16,6 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
-from rxtemporal.brokers import kafka_topic
-
 _KEY = b"model"
 
 
@@ -99,21 +97,10 @@ def connect_model(address: str) -> None:
     use_model(manager.cluster())  # type: ignore[attr-defined]
 
 
-class _Kafka:
-    """The module of the client, with producers and consumers of the model."""
-
-    KafkaError, KafkaException = KafkaError, KafkaException
-    TopicPartition = confluent_kafka.TopicPartition
-
-    def __init__(self, cluster: Any) -> None:
-        self.Producer = lambda settings, **_: _Producer(cluster, settings)
-        self.Consumer = lambda settings, **_: _Consumer(cluster, settings)
-
-
-def use_model(cluster: Any) -> None:
-    """Let the sinks of this process write into a model."""
-    kafka = _Kafka(cluster)
-    kafka_topic.load_kafka = lambda: kafka
+def use_model(cluster: Any, replace: Any = setattr) -> None:
+    """Let the client's producers and consumers be those of a model."""
+    replace(confluent_kafka, "Producer", lambda settings, **_: _Producer(cluster, settings))
+    replace(confluent_kafka, "Consumer", lambda settings, **_: _Consumer(cluster, settings))
 
 
 class _Consumer:
