@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -25,6 +24,7 @@ from rxtemporal.core.columns import (
     make_column,
     physical_type,
 )
+from rxtemporal.core.records import find_record
 from rxtemporal.core.safe_text import brief, describe_error, show, type_name
 from rxtemporal.core.schema import SCALAR_FIELD, can_hold, conform, infer_type, to_fields
 from rxtemporal.errors import SchemaError
@@ -116,7 +116,7 @@ class BadPayloadError(SchemaError):
 
 
 class PayloadReader:
-    """A converter of payloads (dicts, dataclasses, NamedTuples, scalars) to frames of one schema.
+    """A converter of payloads (dicts, records, scalars) to frames of one schema.
 
     Without a schema the first payload names the fields, and each takes its type from its first
     value that is not null. Until every field has one, ``is_complete`` is false.
@@ -202,8 +202,9 @@ class PayloadReader:
         except TypeError:  # not all are dicts
             kinds = set(map(type, payloads))
         kind = next(iter(kinds))
-        if len(kinds) == 1 and dataclasses.is_dataclass(kind):
-            return self._convert_objects(kind, payloads)
+        record = find_record(kind) if len(kinds) == 1 else None
+        if record is not None and record.names is not None:
+            return self._convert_objects(record.names, payloads)
         if kinds <= _SCALARS and self.schema and [*self.schema] == [SCALAR_FIELD]:
             return [convert(payloads) for _, convert in self._converters]
         return self._convert_dicts([to_fields(payload) for payload in payloads])
@@ -220,11 +221,10 @@ class PayloadReader:
             raise ValueError
         return columns
 
-    def _convert_objects(self, kind: Any, payloads: Sequence[Any]) -> list[Column]:
-        """Return the columns of objects of one dataclass."""
-        names = {field.name for field in dataclasses.fields(kind)}
+    def _convert_objects(self, names: Sequence[str], payloads: Sequence[Any]) -> list[Column]:
+        """Return the columns of objects of one class, whose fields are these attributes."""
         schema = self.schema or pl.Schema()
-        if names != set(schema):
+        if set(names) != set(schema):
             raise ValueError
         return [
             convert(list(map(attrgetter(name), payloads)))

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from rxtemporal.core.records import find_record
+
 # an int of more bits is described by its size: Python refuses to write it out beyond 4,300 digits
 MOST_BITS = 256
 # values nested deeper, longer collections and longer texts are described, not written out
@@ -165,8 +167,11 @@ def hint_event(value: Any) -> str:
             "Hint: rxt.PointEvent(time, {…}) makes an event of a payload; for rows with a field "
             "of times use rxt.from_polars(pl.DataFrame(rows), start=…)."
         )
-    if hasattr(value, "model_dump"):
-        return "Hint: rxt.PointEvent(time, model.model_dump(exclude={'time'})) makes one."
+    if find_record(type(value)) is not None:
+        return (
+            "Hint: rxt.PointEvent(time, record) makes an event of a record, whose time is a field "
+            "too; rxt.PushSource(…, start=…) takes records that have their time in a field."
+        )
     return (
         "Hint: rxt.PointEvent(time, payload) or rxt.IntervalEvent(start, end, payload) makes one."
     )

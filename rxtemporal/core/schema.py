@@ -7,9 +7,9 @@ refused by name.
 
 from __future__ import annotations
 
-import dataclasses
+import enum
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import NoneType, UnionType
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rxtemporal.core.records import find_record, is_record_class, list_annotations
 from rxtemporal.core.safe_text import show, type_name
 from rxtemporal.errors import SchemaError
 
@@ -45,6 +46,12 @@ _PYTHON: dict[Any, pl.DataType] = {
     date: pl.Date(),
     timedelta: pl.Duration("us"),
     NoneType: pl.Null(),
+}
+# pydantic's names of datetimes and dates that it checks, which are no classes of datetimes
+_PYDANTIC: dict[str, Any] = {
+    **dict.fromkeys(("AwareDatetime", "PastDatetime", "FutureDatetime"), datetime),
+    **dict.fromkeys(("PastDate", "FutureDate"), date),
+    "NaiveDatetime": pl.Datetime("us"),
 }
 _ALLOWED = "bool, int, float, str, bytes, datetime, date, timedelta, Decimal or None"
 
@@ -78,18 +85,20 @@ def payload_type(name: str, dtype: Any, *, lists: bool = False) -> pl.DataType:
 
 
 def payload_schema(given: Any, *, lists: bool = False) -> pl.Schema:
-    """Return a schema from a mapping name → type, a dataclass type or a NamedTuple type.
+    """Return a schema from a mapping name → type, or from a class that names the fields of a row.
 
-    Types are polars types or Python's own; ``X | None`` means ``X``, for any field may be null.
-    With ``lists`` also lists of scalars, which exist only inside a query.
+    Such a class is a dataclass, a NamedTuple, a TypedDict, a pydantic model, a msgspec Struct or an
+    attrs class. Types are polars types or Python's own; ``X | None`` means ``X``, for any field may
+    be null. With ``lists`` also lists of scalars, which exist only inside a query.
     """
     if isinstance(given, Mapping):
         fields: Iterable[tuple[str, Any]] = given.items()
-    elif isinstance(given, type) and (dataclasses.is_dataclass(given) or hasattr(given, "_fields")):
-        fields = typing.get_type_hints(given).items()
+    elif is_record_class(given):
+        fields = list_annotations(given).items()
     else:
         raise SchemaError(
-            "schema= is a mapping of names to polars types, a dataclass or a NamedTuple type, "
+            "schema= is a mapping of names to types, or a class with typed fields: a dataclass, "
+            "a NamedTuple, a TypedDict, a pydantic model, a msgspec Struct or an attrs class; "
             f"got {given!r}. Hint: schema={{'room': str, 'temp': float}}."
         )
     return pl.Schema(
@@ -121,22 +130,68 @@ def _check_name(name: Any) -> str:
 
 
 def _polars_type(name: str, type_: Any) -> Any:
-    if isinstance(type_, pl.DataType) or (
-        isinstance(type_, type) and issubclass(type_, pl.DataType)
-    ):
-        return type_
-    union = typing.get_origin(type_) in (typing.Union, UnionType)
-    named = typing.get_args(type_) if union else (type_,)
-    choices = [choice for choice in named if choice is not NoneType] or [type_]
-    if len(choices) == 1:
-        if choices[0] in _PYTHON:
-            return _PYTHON[choices[0]]
-        if typing.get_origin(choices[0]) is list:
-            return pl.List(_polars_type(name, typing.get_args(choices[0])[0]))
-    hint = "name a Decimal field's type as pl.Decimal(precision, scale)"
-    if isinstance(type_, str):
-        hint = f"write the type itself, {type_}, without quotes"
-    raise SchemaError(f"field {name!r} has type {type_!r}; a field is {_ALLOWED}. Hint: {hint}.")
+    kinds = [kind for kind in _list_kinds(type_) if kind is not NoneType] or [NoneType]
+    first, *others = [_find_own(name, kind) for kind in kinds]
+    if first is not None and all(other == first for other in others):
+        return first
+    raise SchemaError(
+        f"field {name!r} has type {type_!r}; a field is {_ALLOWED}. "
+        f"Hint: {'name one type' if others else _hint_type(kinds[0])}."
+    )
+
+
+def _find_own(name: str, kind: Any) -> Any:
+    """Return the polars type for one type; None if there is none."""
+    if _is_polars(kind):
+        return kind
+    if typing.get_origin(kind) is list:
+        return pl.List(_polars_type(name, typing.get_args(kind)[0]))
+    # a StrEnum is a str; a datetime is a date too, and first in the table
+    own = [each for each in _PYTHON if isinstance(kind, type) and issubclass(kind, each)]
+    return _PYTHON[own[0]] if own else None
+
+
+def _list_kinds(type_: Any) -> Iterator[Any]:
+    """Yield the types that a value of an annotated type may have, NoneType for null."""
+    origin, parts = typing.get_origin(type_), typing.get_args(type_)
+    if origin in (typing.Union, UnionType):
+        for part in parts:
+            yield from _list_kinds(part)
+    elif origin is typing.Annotated:
+        # Annotated[Decimal, pl.Decimal(10, 2)] says what a type of Python cannot
+        own = [each for each in parts[1:] if _is_polars(each)]
+        yield from own or _list_kinds(parts[0])
+    elif origin is typing.Literal:
+        yield from map(type, parts)
+    elif isinstance(type_, typing.NewType):
+        yield from _list_kinds(type_.__supertype__)
+    elif type(type_).__name__ == "TypeAliasType":  # type X = …, from Python 3.12 on
+        yield from _list_kinds(type_.__value__)
+    elif getattr(type_, "__module__", "") == "pydantic.types":
+        yield _PYDANTIC.get(type_.__name__, type_)
+    else:
+        yield type_
+
+
+def _is_polars(type_: Any) -> bool:
+    is_class = isinstance(type_, type) and issubclass(type_, pl.DataType)
+    return is_class or isinstance(type_, pl.DataType)
+
+
+def _hint_type(type_: Any) -> str:
+    if isinstance(type_, str | typing.ForwardRef):
+        text = getattr(type_, "__forward_arg__", type_)
+        return f"write the type itself, {text}, without quotes"
+    if type_ is Decimal:
+        return (
+            "name a Decimal field's type as pl.Decimal(precision, scale), in a class as "
+            "Annotated[Decimal, pl.Decimal(precision, scale)]"
+        )
+    if isinstance(type_, type) and issubclass(type_, enum.Enum):
+        return "derive it from str too, as enum.StrEnum does, or from int"
+    if is_record_class(type_):
+        return "a payload is a flat record; make a field of each part"
+    return "declare the type of its plain form, for example str, and give that"
 
 
 def infer_type(name: str, value: Any) -> pl.DataType:
@@ -156,8 +211,8 @@ def infer_type(name: str, value: Any) -> pl.DataType:
 
 
 def _hint_parts(value: Any) -> str:
-    if hasattr(value, "model_dump"):
-        return "the dict of a pydantic model is its model_dump()"
+    if isinstance(value, enum.Enum):
+        return "its .value is a payload; or derive the enum from str too, as enum.StrEnum does"
     return "make a field of each part"
 
 
@@ -209,14 +264,11 @@ def _python_types(dtype: pl.DataType) -> tuple[tuple[type, ...], tuple[type, ...
 
 
 def to_fields(payload: Any) -> dict[str, Any]:
-    """Return a payload as a flat dict: of a dict, dataclass or NamedTuple, or of a bare scalar."""
+    """Return a payload as a flat dict: of a dict, of a record, or of a bare scalar."""
     if isinstance(payload, dict):
         return payload
-    if dataclasses.is_dataclass(payload) and not isinstance(payload, type):
-        return {f.name: getattr(payload, f.name) for f in dataclasses.fields(payload)}
-    if isinstance(payload, tuple) and hasattr(payload, "_asdict"):
-        return dict(payload._asdict())
-    return {SCALAR_FIELD: payload}
+    record = find_record(type(payload))
+    return {SCALAR_FIELD: payload} if record is None else record.read(payload)
 
 
 def _can_widen(have: pl.DataType, want: pl.DataType) -> bool:

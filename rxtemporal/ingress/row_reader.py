@@ -29,6 +29,7 @@ from rxtemporal.core.events import (
 )
 from rxtemporal.core.fields import UnfitError, field_of
 from rxtemporal.core.log import get_logger
+from rxtemporal.core.records import find_record
 from rxtemporal.core.safe_text import brief, describe_error, encodable, type_name
 from rxtemporal.core.schema import SCALAR_FIELD, to_fields
 from rxtemporal.core.spans import SECOND
@@ -92,7 +93,7 @@ _BAD = (Exception, pl.exceptions.PanicException)
 class RowReader:
     """Reader of what is pushed into one stream.
 
-    A row is a dict (or another mapping, a dataclass, a NamedTuple) with the field ``start`` and, if
+    A row is a dict (or another mapping, or a record) with the field ``start`` and, if
     named, ``end`` and ``seq``; or an event. Each row is held to the schema exactly, as by
     ``Field``; one that does not fit is returned as ``Rejected``, whatever its own code raises.
     What is returned cannot be changed by whoever pushed it, and fits the packer, the log and the
@@ -258,13 +259,9 @@ class RowReader:
             return self._read_event(item)
         if isinstance(item, Mapping):
             return self._read_dict(dict(item))
-        is_record = dataclasses.is_dataclass(item) or hasattr(item, "_asdict")
-        if is_record and not isinstance(item, type):
-            return self._read_dict(to_fields(item))
-        hint = ". Hint: push(item.model_dump())." if hasattr(item, "model_dump") else ""
-        raise UnfitError(
-            f"a row is a dict or an event, got {brief(item)} ({type_name(item)}){hint}"
-        )
+        if (record := find_record(kind)) is not None:
+            return self._read_dict(record.read(item))
+        raise UnfitError(f"a row is a dict or an event, got {brief(item)} ({type_name(item)})")
 
     def _read_event(self, event: RowEvent) -> One:
         row = to_fields(event.payload)
@@ -367,13 +364,14 @@ class RowReader:
                     return self._admit(self._frames.read(rows))
             return (yield from self._slice_each(frame_rows(rows)))
         columnar = len(rows) >= COLUMN_ROWS and self._shape is not EventShape.EDGE
-        if not columnar or not all(type(row) is dict for row in rows):
+        dicts = _list_dicts(rows) if columnar else None
+        if dicts is None:
             return (yield from self._slice_each(rows))
         with suppress(*_BAD):  # found row by row
-            return self._admit(self._columns.read(rows))
+            return self._admit(self._columns.read(dicts))
         read = yield from self._slice_each(rows)
         with suppress(*_BAD):  # columns hold times of one kind
-            return self._gather(read, [rows[place] for place in read.index])
+            return self._gather(read, [dicts[place] for place in read.index])
         return read
 
     def _gather(self, read: ReadRows, rows: Sequence[dict[str, Any]]) -> ReadRows:
@@ -471,12 +469,24 @@ def _list_items(items: Any) -> Sequence[Any] | pl.DataFrame:
         return items
     if hasattr(items, "__arrow_c_stream__") and not isinstance(items, type):
         return pl.DataFrame(items)
-    # a NamedTuple, or a pydantic model, which gives its fields as pairs
-    is_record = hasattr(items, "_asdict") or hasattr(items, "model_dump")
-    is_one = isinstance(items, (str, bytes, bytearray, Mapping)) or is_record
+    # a NamedTuple is a sequence of its fields, and a pydantic model gives them as pairs
+    is_one = isinstance(items, (str, bytes, bytearray, Mapping)) or find_record(kind) is not None
     if is_one or isinstance(items, type) or not isinstance(items, Iterable):
         return [items]
     return list(items)
+
+
+def _list_dicts(rows: Sequence[Any]) -> Sequence[dict[str, Any]] | None:
+    """Return rows that are dicts, or records of one class, as dicts; None for others."""
+    kind = type(rows[0])
+    if not all(type(row) is kind for row in rows):
+        return None
+    if kind is dict:
+        return rows
+    if (record := find_record(kind)) is not None:
+        with suppress(*_BAD):  # the rows' own code; found row by row
+            return list(map(record.read, rows))
+    return None
 
 
 def _name(key: Any) -> str:

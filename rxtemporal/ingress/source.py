@@ -300,11 +300,11 @@ def check_items(cursor: Cursor, items: Sequence[Any] | None, name: str) -> bool:
 class Source(ABC):
     """A source of one stream: its fields, and how it is read.
 
-    ``schema`` is a mapping name → type, a dataclass or a NamedTuple type; None: the first event
-    defines the fields. ``bounded``: all items are available, so that reading never waits and many
-    events are taken at a time. ``pushes``: the source is not read, but pushes to the observer
-    given to ``Cursor.connect``. ``resumes``: ``open`` with a cursor's ``position`` continues
-    after it.
+    ``schema`` is a mapping name → type, or a class with typed fields, as in ``from_events``; None:
+    the first event defines the fields. ``bounded``: all items are available, so that reading never
+    waits and many events are taken at a time. ``pushes``: the source is not read, but
+    pushes to the observer given to ``Cursor.connect``. ``resumes``: ``open`` with a cursor's
+    ``position`` continues after it.
     """
 
     name: str = "source"

@@ -14,6 +14,7 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
+from rxtemporal.core.records import is_record_class
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import check_field, payload_schema
 from rxtemporal.engine.expressions.evaluator import Predicate, Projection
@@ -221,8 +222,8 @@ class SelectRow(Operator):
         if given is None:
             raise ArgumentError(
                 "select cannot see what a function returns. Hint: name the fields, for example "
-                "schema={'celsius': float}, or annotate the function with the dataclass or "
-                "NamedTuple that it returns."
+                "schema={'celsius': float}, or annotate the function with the class that "
+                "it returns, for example a dataclass or a pydantic model."
             )
         return payload_schema(given, lists=True)
 
@@ -237,7 +238,7 @@ def _read_return_type(function: Callable[..., Any]) -> Any:
         returned = typing.get_type_hints(function).get("return")
     except (NameError, TypeError):  # an annotation that names what is not there, or no function
         return None
-    return returned if dataclasses.is_dataclass(returned) or hasattr(returned, "_fields") else None
+    return returned if is_record_class(returned) else None
 
 
 def select_by_function(what: tuple[Any, ...], named: dict[str, Any]) -> SelectRow | None:
@@ -313,9 +314,10 @@ def select(*expressions: Any, **named: Any) -> Select | SelectRow:
     is held.
 
     ``select(fn, schema=…)`` takes a Python function instead. It takes the payload as a dict and
-    returns the new payload: a dict, or the dataclass or NamedTuple of its return annotation.
-    ``schema`` (a mapping of names to types, a dataclass or a NamedTuple type) may be omitted if
-    there is such an annotation. The function costs some microseconds per row, and must return the
+    returns the new payload: a dict, or an object of the class of its return annotation. ``schema``
+    (a mapping of names to types, or a class with typed fields: a dataclass, a NamedTuple, a
+    TypedDict, a pydantic model, a msgspec Struct or an attrs class) may be omitted if there is such
+    an annotation. The function costs some microseconds per row, and must return the
     same result for the same payload. For an edge row the payload of its start edge counts. A result
     that does not fit the schema is a ``SchemaError`` that shows the row.
 

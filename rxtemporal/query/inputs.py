@@ -125,10 +125,11 @@ def from_events(
 ) -> Streamable:
     """Make a stream from an iterable of events and CTIs, in their order.
 
-    Payloads are dicts, dataclasses, NamedTuples or bare scalars (field ``payload``). ``schema`` is
-    a mapping name → type, a dataclass or a NamedTuple type. Without it the fields of a list are
-    those of its first thousand events, known when the query is composed, and integers beside floats
-    are floats; of anything else the first event determines the fields. Without ``advance_time`` the
+    Payloads are dicts, bare scalars (field ``payload``), or objects of a dataclass, a NamedTuple, a
+    pydantic model, a msgspec Struct or an attrs class. ``schema`` is a mapping name → type, or such
+    a class, or a TypedDict. Without it the fields of a list are those of its first thousand events,
+    known when the query is composed, and integers beside floats are floats; of anything else the
+    first event determines the fields. Without ``advance_time`` the
     CTIs among the events count, an event that breaks one is a ``CtiViolationError``, and the stream
     ends with a CTI at the end of time.
 
@@ -223,9 +224,9 @@ def from_observable(
     ``batch_rows`` is the number of waiting rows at which the next CTI sends them on: 1 gives
     results at every CTI, more makes a busy stream faster and its results later.
 
-    With ``start`` the observable may also send rows: dicts that have their times in the fields
-    ``start`` and, for intervals, ``end``, as ``PushSource.push`` takes them, one by one or in
-    lists. Times are aware datetimes, ISO 8601 texts with an offset, or numbers: ticks, or Unix
+    With ``start`` the observable may also send rows: dicts or records that have their times in the
+    fields ``start`` and, for intervals, ``end``, as ``PushSource.push`` takes them, one by one or
+    in lists. Times are aware datetimes, ISO 8601 texts with an offset, or numbers: ticks, or Unix
     times of a ``unit``. ``schema`` has the other fields, and a row that does not fit it is a
     ``SchemaError``, which ends the stream.
 

@@ -73,9 +73,12 @@ _PUSHES = frozenset(
 class PushSource:
     """Source that programs push into: each row of a push has a verdict.
 
-    ``schema`` has the fields of a row, ``start`` and ``end`` name those of its times. Without
-    ``end`` rows are points; with it, ``shape`` says whether they are intervals (the default) or
-    edges. Events, CTIs, batches, polars frames and Arrow tables can be pushed as well, mixed.
+    ``schema`` has the fields of a row, as a mapping name → type or as a class with typed fields (a
+    dataclass, a NamedTuple, a TypedDict, a pydantic model, a msgspec Struct or an attrs class);
+    dicts and objects of such classes are rows. ``start`` and ``end`` name the fields of its times.
+    Without ``end`` rows are points; with it, ``shape`` says whether they are intervals (the
+    default) or edges. Events, CTIs, batches, polars frames and Arrow tables can be pushed as well,
+    mixed.
 
     * Times: datetimes, ISO 8601 texts with an offset, or numbers. With ``unit`` numbers are Unix
       times (``"s"``, ``"ms"``, ``"us"`` or ``"ns"`` since 1970-01-01T00:00:00Z, with fractions too)

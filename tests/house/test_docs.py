@@ -54,7 +54,7 @@ def run(page: Path, kinds: set[str]) -> None:
     for block in blocks(page):
         if block.kind in kinds:
             # as many empty lines before it as it has in the page, so that tracebacks name the line
-            code = compile("\n" * block.line + block.text, str(page), "exec")
+            code = compile("\n" * block.line + block.text, str(page), "exec", dont_inherit=True)
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 exec(code, names)
             printed = out.getvalue()

@@ -110,7 +110,7 @@ def draw_page(page: Path) -> Iterator[tuple[Path, str]]:
         for part in PART.finditer(text):
             if part["code"] is not None:
                 line = text.count("\n", 0, part.start("code"))
-                code = compile("\n" * line + part["code"], str(page), "exec")
+                code = compile("\n" * line + part["code"], str(page), "exec", dont_inherit=True)
                 with contextlib.redirect_stdout(io.StringIO()):
                     exec(code, names)
             else:

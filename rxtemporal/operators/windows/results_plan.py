@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from rxtemporal.core.records import is_record_class
 from rxtemporal.core.schema import declared_type, payload_schema
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.expressions import check_row_by_row, infer_field_type
@@ -378,7 +379,7 @@ class Apply(ResultSpec):
         except (NameError, TypeError):  # an annotation that names what is not there, or none
             returned = None
         inner = typing.get_args(returned)
-        if inner and (hasattr(inner[0], "__dataclass_fields__") or hasattr(inner[0], "_fields")):
+        if inner and is_record_class(inner[0]):
             return payload_schema(inner[0])
         raise SchemaError(
             "apply has to know the fields of its function's results. Hint: give "

@@ -13,6 +13,7 @@ import polars as pl
 from rxtemporal.core import columns as core
 from rxtemporal.core.columns import Columns, make_column
 from rxtemporal.core.events import IntervalEvent
+from rxtemporal.core.records import find_record
 from rxtemporal.core.schema import can_hold
 from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.rows import Column
@@ -226,6 +227,8 @@ class ApplyResults(ListedResults):
                     f"{result!r} does not lie in its window [{window.start}, {window.end})"
                 )
             result = result.payload
+        if (record := find_record(type(result))) is not None:
+            result = record.read(result)
         if not isinstance(result, dict) or set(result) != set(self._schema):
             raise SchemaError(
                 f"a user-defined operator returned {result!r}; its schema= has the fields "
