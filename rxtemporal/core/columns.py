@@ -174,7 +174,8 @@ def get_valid(column: Column) -> Bools:
     """Return the mask of the values that are not null."""
     if isinstance(column, Nullable):
         return column.valid
-    if isinstance(column, SeriesColumn):
+    # an expression of polars costs a short column 100 times what its number of nulls does
+    if isinstance(column, SeriesColumn) and column.series.null_count():
         return column.series.is_not_null().to_numpy()
     return np.ones(len(column), np.bool_)
 

@@ -51,6 +51,8 @@ class Steps:
         self.tape: Any = None
         self._probes: list[Probe] = []
         self._clock = 0.0
+        # whether something has left a node in this step: otherwise each holds what it held
+        self.has_flow = False
 
     def watch(self, probe: Probe) -> None:
         """Look at the rows held behind a probe after each step."""
@@ -70,8 +72,10 @@ class Steps:
 
     def finish(self) -> None:
         """Note the rows held at the end of a step."""
-        for probe in self._probes:
-            probe.note_held(self.now)
+        if self.has_flow:
+            self.has_flow = False
+            for probe in self._probes:
+                probe.note_held(self.now)
 
     def lap(self) -> float:
         """Return the seconds since the last call, or since the step has begun."""
@@ -92,6 +96,7 @@ class Probe:
 
     def note(self, batch: EventBatch) -> None:
         """Note a batch that leaves the node."""
+        self._steps.has_flow = True
         self.seconds += self._steps.lap()
         if len(batch):
             self.batches.append((self._steps.now, batch))
