@@ -51,7 +51,7 @@ def test_nothing_in_a_payload_runs_and_nothing_breaks(show: Show) -> None:
         box.click()
         page.press("]", "[")
         assert page.rows()
-    page.click("By time")
+    page.click("start")
     page.click("Curves", "tab")
     page.click("Events", "tab")
     left, right, top = page.lane("</script>")

@@ -14,12 +14,12 @@ pytestmark = pytest.mark.xdist_group("chromium")
 
 
 def test_the_table_is_ordered_and_filtered(show: Show) -> None:
-    """Rows stand in the order of arrival or time; words and comparisons filter them."""
+    """Rows stand in the order of arrival or of a column; words and comparisons filter them."""
     page = show()
     page.page.locator(".box", has_text="readings").click()
     by_arrival = [row[0] for row in page.rows()]
     assert by_arrival[:3] == ["0", "1", "2"]
-    page.click("By time")
+    page.click("start")
     assert [row[1] for row in page.rows()] == sorted(row[1] for row in page.rows())
     assert [row[0] for row in page.rows()] != by_arrival
     page.press("/")
@@ -60,7 +60,7 @@ def test_a_row_lights_up_with_its_causes_and_effects(show: Show) -> None:
     assert page.pixels("cause") > 20
     assert page.text(".spoken").endswith(f"{2 * int(members)} causes, " + _effects(page))
     page.page.locator(".box", has_text="where").click()
-    page.click("By time")
+    page.click("start")
     page.press("/")
     page.page.keyboard.type("room=office")
     page.page.locator(".grid tr.is-cause").first.wait_for()
@@ -242,6 +242,9 @@ def test_help_names_the_keys(show: Show) -> None:
     assert page.page.get_by_role("dialog").count() == 0
     page.page.get_by_role("tab", name="Events").focus()
     page.press("ArrowRight")
+    page.frame()
+    assert page.page.locator("[role=tab][aria-selected=true]").inner_text() == "Field"
+    page.press("ArrowLeft", "ArrowLeft")
     page.frame()
     assert page.page.locator("[role=tab][aria-selected=true]").inner_text() == "Curves"
     page.click("Help: keys")

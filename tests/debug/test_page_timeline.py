@@ -44,8 +44,13 @@ def test_a_box_of_the_plan_chooses_the_table(show: Show) -> None:
 def test_the_timeline_draws_rows_ctis_late_events_and_windows(show: Show) -> None:
     """Inputs, operators, results, CTIs and late events have their own colours in the picture."""
     page = show()
-    for name in ("source", "operator", "output", "late", "cti"):
-        assert page.pixels(name) > 50, name
+    for lane, names in (
+        ("readings", ("source", "operator", "late", "cti")),
+        ("select", ("output",)),
+    ):
+        page.lane(lane)
+        for name in names:
+            assert page.pixels(name) > 50, name
     for name in ("cause", "effect", "select"):
         assert page.pixels(name) == 0, name
     flow = make_flow()

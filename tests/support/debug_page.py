@@ -136,7 +136,11 @@ class Shown:
         return self.colours().get(ink, 0)
 
     def lane(self, name: str) -> tuple[float, float, float]:
-        """Return left and right edge of a lane's picture, and its top."""
+        """Scroll to a lane; return left and right edge of its picture, and its top."""
+        self.page.locator(".lane-head", has_text=name).first.evaluate(
+            "(head) => { document.querySelector('[data-surface]').scrollTop = head.offsetTop - 8; }"
+        )
+        self.frame()
         surface = self.page.locator("[data-surface]").bounding_box()
         head = self.page.locator(".lane-head", has_text=name).first.bounding_box()
         assert surface is not None

@@ -15,14 +15,14 @@ class Actions {
 
   choose(id) {
     const node = this.flow.byId.get(id);
-    this.store.set({ chosen: id, tab: "rows", spoken: `${node.name} chosen: ${plural(node.rows.n, "row")}` });
+    this.store.set({ chosen: id, tab: this.state.tab === "field" ? "field" : "rows", spoken: `${node.name} chosen: ${plural(node.rows.n, "row")}` });
   }
 
   select(id, row) {
     const node = this.flow.byId.get(id);
     const trace = traceRow(this.flow, node, row);
     this.store.set({
-      chosen: id, selected: { node: id, row }, trace, absence: null,
+      chosen: id, selected: { node: id, row }, trace, absence: null, notice: "",
       spoken: `Row ${row} of ${node.name}, ${node.rows.lifetime(row)}. ` + countTrace(trace),
     });
     this.view.reveal(node.rows.start[row], node.rows.end[row]);

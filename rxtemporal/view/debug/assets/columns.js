@@ -51,3 +51,11 @@ function sortedOrder(values) {
   if (isAscending(values)) return order;
   return order.sort((a, b) => values[a] - values[b] || a - b);
 }
+
+// the same for values that may be infinite, in one direction or the other; what is no number stands last
+function directedOrder(values, down) {
+  const sign = down ? -1 : 1;
+  const last = (row) => (Number.isNaN(values[row]) ? 1 : 0);
+  return Int32Array.from(values, (_, row) => row).sort((a, b) => last(a) - last(b)
+    || (values[a] < values[b] ? -sign : values[a] > values[b] ? sign : a - b));
+}

@@ -1,5 +1,5 @@
 // Beside the timeline: the selected row with its causes and effects, or the answer about an empty place.
-const LISTED = 30;
+const LISTED = 10;
 
 function Details({ state, actions }) {
   const { selected, absence } = state;
@@ -27,7 +27,7 @@ function LateDetails({ state, close }) {
   const { flow } = state;
   const arrivals = flow.arrivalsOf.get(id);
   const dropped = arrivals.verdict[arrival] === LATE;
-  return html`<div class="details" data-selected><header><h2>Arrival ${arrivals.step[arrival]} <span class="sub">${flow.byId.get(id).name}</span></h2>${close}</header>
+  return html`<div class="details" data-selected><header><h2>Arrival ${arrivals.step[arrival]} <span class="sub">${flow.byId.get(id).name}</span></h2><${Link} state=${state} />${close}</header>
     <p class="lifetime">${flow.times.full(arrivals.start[arrival])}</p>
     <p>${KINDS[arrivals.kind[arrival]]}, ${arrivals.verdictText(arrival)}.${dropped ? " It was dropped: no row stands on it." : ""}</p>
     ${dropped ? html`<p>A delay longer by ${flow.times.span(arrivals.by[arrival])} would have kept it.</p>` : null}
@@ -41,7 +41,7 @@ function RowDetails({ state, actions, close }) {
   const { rows } = node;
   const arrivals = flow.arrivalsOf.get(node.id);
   const from = arrivals ? arrivals.ofRow(selected.row) : -1;
-  return html`<div class="details" data-selected><header><h2>Row ${selected.row} <span class="sub">${node.name}</span></h2>${close}</header>
+  return html`<div class="details" data-selected><header><h2>Row ${selected.row} <span class="sub">${node.name}</span></h2><${Link} state=${state} />${close}</header>
     <p class="lifetime">${lifetimeText(flow.times, rows, selected.row, step)}</p>
     <p class="sub">${knownText(flow, rows, selected.row, step)}</p>
     <${Payload} table=${rows} row=${selected.row} />
@@ -49,6 +49,12 @@ function RowDetails({ state, actions, close }) {
     <${Related} title="Causes" kind="cause" sets=${trace.causes} state=${state} actions=${actions} node=${node} />
     <${Related} title="Effects" kind="effect" sets=${trace.effects} state=${state} actions=${actions} node=${node} />
   </div>`;
+}
+
+// the address of what is selected, to copy
+function Link({ state }) {
+  const link = linkOf(state);
+  return link ? html`<a class="link-here" href=${link} title="The address of this row: copy it">link</a>` : null;
 }
 
 function knownText(flow, rows, row, step) {
@@ -70,7 +76,7 @@ function Origin({ arrivals, index }) {
 }
 
 function Payload({ table, row }) {
-  return html`<dl class="payload">${table.fields.map((name, i) => html`<div><dt>${name}</dt><dd>${table.cells[i].text(row)}</dd></div>`)}</dl>`;
+  return html`<dl class="payload">${table.fields.map((name, i) => html`<div><dt>${name}</dt><dd>${table.cells[i].exact(row)}</dd></div>`)}</dl>`;
 }
 
 // causes or effects, operator by operator; long lists are cut and counted
@@ -86,11 +92,37 @@ function Related({ title, kind, sets, state, actions, node }) {
     ${note ? html`<p class="scope">${show(note)}</p>` : null}
     ${groups.map((each) => html`<details key=${`${node.id}/${state.selected.row}/${each.id}`} open=${isShort(node, each, sets)}>
       <summary>${each.name} <span class="sub">${plural(sets.get(each.id).size, "row")}</span></summary>
+      ${sets.get(each.id).size > LISTED ? html`<${Summary} node=${each} rows=${sets.get(each.id)} times=${flow.times} />` : null}
       <ul>${[...sets.get(each.id)].sort((a, b) => a - b).slice(0, LISTED).map((row) => html`<li><button type="button" onClick=${() => actions.select(each.id, row)}>
         <b>${each.rows.isPoint(row) ? flow.times.short(each.rows.start[row]) : `${flow.times.short(each.rows.start[row])}–${flow.times.short(each.rows.end[row])}`}</b>
         ${" "}${each.rows.summary(row)} ${roles.get(`${each.id}/${row}`) ? html`<i>${roles.get(`${each.id}/${row}`)}</i>` : null}</button></li>`)}</ul>
       ${sets.get(each.id).size > LISTED ? html`<p class="sub">and ${count(sets.get(each.id).size - LISTED)} more</p>` : null}</details>`)}
   </section>`;
+}
+
+// what many rows have in common: their span of time, and range and mean of each number
+function Summary({ node, rows, times }) {
+  const starts = [...rows].map((row) => node.rows.start[row]);
+  const numeric = node.rows.cells.map((cells, i) => ({ name: node.rows.fields[i], cells })).filter(({ cells }) => cells.isNumeric);
+  return html`<ul class="summary" data-summary>
+    <li>${times.range(least(starts), most(starts))}</li>
+    ${numeric.map(({ name, cells }) => html`<li>${name} ${summarize([...rows].map((row) => cells.number(row)))}</li>`)}
+  </ul>`;
+}
+
+function summarize(values) {
+  const given = values.filter((value) => !Number.isNaN(value));
+  if (!given.length) return "has no values";
+  const mean = given.reduce((sum, value) => sum + value, 0) / given.length;
+  return `${rounded(least(given))} to ${rounded(most(given))}, mean ${rounded(mean)}`;
+}
+
+function least(values) {
+  return values.reduce((a, b) => Math.min(a, b), Infinity);
+}
+
+function most(values) {
+  return values.reduce((a, b) => Math.max(a, b), -Infinity);
 }
 
 // lists that begin open: of inputs, of neighbours in the plan, and all that are short

@@ -24,8 +24,9 @@ function wordTest(word, columns) {
 function compareTest({ name, sign, value }, columns) {
   const column = columns.find((each) => each.name.toLowerCase() === name.toLowerCase());
   if (!column) return () => false;
-  if (sign === "=") return (row) => column.text(row).toLowerCase() === value.toLowerCase();
   const limit = Number(value);
   const number = column.number ?? ((row) => Number(column.text(row)));
+  // a number is the same with all its digits, and as the table shows it
+  if (sign === "=") return (row) => column.text(row).toLowerCase() === value.toLowerCase() || number(row) === limit;
   return sign === "<" ? (row) => number(row) < limit : (row) => number(row) > limit;
 }

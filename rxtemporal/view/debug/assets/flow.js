@@ -30,6 +30,12 @@ class Arrivals {
     return `${VERDICTS[verdict]} by ${this.times.span(this.by[index])}`;
   }
 
+  // how late an event was, to sort by; CTIs and those in time stand before all late ones
+  lateness(index) {
+    const verdict = this.verdict[index];
+    return verdict === LATE || verdict === ADJUSTED ? this.by[index] : verdict - CTI - 1;
+  }
+
   // late events, dropped or adjusted, in the order of their start times
   get late() {
     return (this.lates ??= Int32Array.from(this.start, (_, i) => i)
@@ -54,6 +60,7 @@ class FlowNode {
     this.name = show(spec.name, 80);
     this.isSource = spec.kind === "source";
     this.inputs = spec.inputs;
+    this.leastGap = times.isDate ? SECOND : 10;
     this.rows = new Rows(spec.rows, spec.fields, times);
     this.ctiSteps = decodeNumbers(spec.ctis.step);
     this.ctis = decodeTimes(spec.ctis.cti, times.base);
@@ -68,6 +75,17 @@ class FlowNode {
   ctiAt(step) {
     const at = firstAbove(this.ctiSteps, step);
     return at ? this.ctis[at - 1] : -Infinity;
+  }
+
+  // the last start that counts for the timeline: past the CTI, rows up to a gap that is longer than all before it
+  findFront() {
+    const cti = this.ctis.findLast(Number.isFinite);
+    const starts = this.rows.sortedStarts;
+    const first = starts[firstAbove(starts, -Number.MAX_VALUE)];
+    if (cti === undefined || !(first < cti)) return Infinity;
+    let [at, front] = [firstAbove(starts, cti), cti];
+    while (starts[at] - front <= Math.max(cti - first, this.leastGap)) front = starts[at++];
+    return front;
   }
 
   heldAt(step) {
@@ -88,7 +106,8 @@ class Flow {
     this.output = this.nodes.find((node) => node.spec.output)
       ?? this.byId.get(spec.output) ?? this.nodes.at(-1);
     this.last = this.lastStep();
-    this.extent = this.findExtent();
+    this.whole = this.findExtent(() => Infinity, -Infinity);
+    this.extent = this.findUsualExtent();
     const [first, last] = this.extent.map((ticks) => this.times.parts(ticks).date);
     this.times.isOneDay = first === last;
   }
@@ -98,17 +117,29 @@ class Flow {
     return Math.max(0, (this.spec.steps ?? 0) - 1, ...steps);
   }
 
-  // from the earliest to the latest finite time of all rows, late events and last CTIs
-  findExtent() {
+  // without rows and late events that a wrong clock has put far from all others
+  findUsualExtent() {
+    const [low, high] = this.findExtent((node) => node.findFront());
+    return this.findExtent((node) => node.findFront(), low - (high - low));
+  }
+
+  // from the earliest to the latest finite time of rows up to a front, late events, and last CTIs
+  findExtent(front, back = Infinity) {
     let [low, high] = [Infinity, -Infinity];
-    const reach = (values) => {
-      for (const value of values) {
-        if (value < low && value !== -Infinity) low = value;
-        if (value > high && value !== Infinity) high = value;
-      }
+    const reach = (value) => {
+      if (value < low && value !== -Infinity) low = value;
+      if (value > high && value !== Infinity) high = value;
     };
-    for (const { rows, ctis } of this.nodes) [rows.start, rows.end, ctis.subarray(-1)].forEach(reach);
-    for (const each of this.arrivals) for (const i of each.late) reach([each.start[i]]);
+    for (const node of this.nodes) {
+      const [{ start, end }, last] = [node.rows, front(node)];
+      for (let i = 0; i < start.length; i++) {
+        if (start[i] > last) continue;
+        reach(start[i]);
+        reach(end[i]);
+      }
+      node.ctis.subarray(-1).forEach(reach);
+    }
+    for (const each of this.arrivals) for (const i of each.late) if (each.start[i] >= back) reach(each.start[i]);
     const least = this.times.isDate ? SECOND : 10;
     if (low > high) return [0, 60 * least];
     return high - low < least ? [low - least / 2, high + least / 2] : [low, high];

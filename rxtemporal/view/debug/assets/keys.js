@@ -26,7 +26,7 @@ function listenToKeys(store, actions, view) {
     if (!store.state.flow.nodes.length || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     const { target } = event;
     if (target.matches("input:not([type=range])")) return leaveFilter(event);
-    if (target.role === "tab" && ["ArrowLeft", "ArrowRight"].includes(event.key)) return changeTab(store);
+    if (target.role === "tab" && ["ArrowLeft", "ArrowRight"].includes(event.key)) return changeTab(store, event.key === "ArrowLeft" ? -1 : 1);
     const isScrolled = event.key.startsWith("Arrow") && target.closest(".grid, .plan-scroll, .slider, .side");
     if (isScrolled || (target.matches(".slider") && ["Home", "End"].includes(event.key)) || !Object.hasOwn(keys, event.key)) return;
     event.preventDefault();
@@ -34,9 +34,9 @@ function listenToKeys(store, actions, view) {
   });
 }
 
-// there are two tabs, so both arrows go to the other one
-function changeTab(store) {
-  store.set({ tab: store.state.tab === "rows" ? "curves" : "rows" });
+function changeTab(store, shift) {
+  const at = TABS.findIndex(([tab]) => tab === store.state.tab);
+  store.set({ tab: TABS[(at + shift + TABS.length) % TABS.length][0] });
   requestAnimationFrame(() => document.querySelector("[role=tab][aria-selected=true]").focus());
 }
 

@@ -80,7 +80,7 @@ function showFlow(store, view, spec) {
   const isSame = state.selected && flow.byId.has(state.selected.node) && flow.times.base === state.flow.times.base;
   const moved = Number(state.flow.times.base - flow.times.base);
   const chosen = flow.byId.has(state.chosen) ? state.chosen : flow.output?.id;
-  view.whole = flow.extent;
+  view.setFlow(flow);
   store.set({
     flow, chosen, step: isFollowing ? flow.last : Math.min(state.step, flow.last), absence: null,
     ...(isSame ? keepSelected(state, flow) : { selected: null, trace: null }),

@@ -2,7 +2,7 @@
 function Overview({ state, view, gutter, palette }) {
   const canvas = useRef(null);
   const width = useWidth(canvas);
-  const counts = useMemo(() => countStarts(state.flow, view.whole), [state.flow, view.whole[1]]);
+  const counts = useMemo(() => countStarts(state.flow, view.whole), [state.flow, view.whole[0], view.whole[1]]);
   useEffect(() => {
     const paint = () => paintOverview(canvas.current, palette, { width, gutter }, counts, view);
     const frame = onFrame(paint);
@@ -21,14 +21,18 @@ function onFrame(call) {
   return () => (asked ??= requestAnimationFrame(() => { asked = undefined; call(); }));
 }
 
-function useWidth(ref) {
-  const [width, setWidth] = useState(0);
+function useSize(ref) {
+  const [size, setSize] = useState({ width: 0, height: 0 });
   useLayoutEffect(() => {
-    const observer = new ResizeObserver(([entry]) => setWidth(entry.contentRect.width));
+    const observer = new ResizeObserver(([{ contentRect: { width, height } }]) => setSize({ width, height }));
     observer.observe(ref.current);
     return () => observer.disconnect();
   }, []);
-  return width;
+  return size;
+}
+
+function useWidth(ref) {
+  return useSize(ref).width;
 }
 
 function countStarts(flow, [from, to]) {

@@ -30,13 +30,35 @@ class Cells {
     return this.column.type === "dict" ? Number(this.column.values[value]) : value;
   }
 
+  // whether cells are numbers, and neither times nor spans
+  get isNumeric() {
+    return this.column.type !== "dict" && !this.column.as;
+  }
+
+  // a number that stands in the order of the cells: texts have their place in the alphabet
+  rank(row) {
+    if (this.isNull(row)) return NaN;
+    if (this.column.type !== "dict") return this.codes[row];
+    this.ranks ??= rankWords(this.column.values);
+    return this.ranks[this.codes[row]];
+  }
+
   text(row) {
+    return this.write(row, rounded);
+  }
+
+  // the text with all digits
+  exact(row) {
+    return this.write(row, String);
+  }
+
+  write(row, number) {
     if (this.isNull(row)) return "null";
     const value = this.codes[row];
     if (this.column.type === "dict") return this.word(value);
     if (this.column.as === "time") return this.times.full(value);
     if (this.column.as === "span") return this.times.span(value);
-    return String(value);
+    return number(value);
   }
 
   word(code) {
@@ -44,4 +66,16 @@ class Cells {
     if (!this.words.has(code)) this.words.set(code, show(this.column.values[code]));
     return this.words.get(code);
   }
+}
+
+// four digits after the point, or four that count where there are only zeros before them
+function rounded(value) {
+  return String(Math.abs(value) >= 1 ? Number(value.toFixed(4)) : Number(value.toPrecision(4)));
+}
+
+function rankWords(words) {
+  const { compare } = new Intl.Collator("en", { numeric: true });
+  const ranks = new Float64Array(words.length);
+  words.map((word, code) => [String(word), code]).sort(([a], [b]) => compare(a, b)).forEach(([, code], rank) => { ranks[code] = rank; });
+  return ranks;
 }

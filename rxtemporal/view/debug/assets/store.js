@@ -19,8 +19,8 @@ class Store {
 function firstState(flow) {
   return {
     flow, step: flow.last, chosen: flow.output?.id, selected: null, trace: null, absence: null,
-    order: "arrival", filter: "", tab: "rows", help: false, theme: "auto", live: "", spoken: "",
-    expanded: {}, scrollTo: 0,
+    order: null, filter: "", tab: "rows", field: "", help: false, theme: "auto", live: "", spoken: "",
+    expanded: {}, scrollTo: 0, notice: "",
   };
 }
 

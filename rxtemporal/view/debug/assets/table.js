@@ -5,20 +5,18 @@ const SPARE = 6;
 function Table({ state, actions, store }) {
   const node = state.flow.byId.get(state.chosen);
   const source = useMemo(() => tableOf(state.flow, node), [state.flow, state.version, node]);
-  const rows = useMemo(() => listRows(source, state), [source, state.step, state.order, state.filter]);
+  const sorting = source.columns.find(({ name }) => name === state.order?.name);
+  const sorted = useMemo(() => sortRows(source, sorting, state), [source, sorting, state.order, sorting?.isThen && state.step]);
+  const rows = useMemo(() => listRows(source, sorted, state), [source, sorted, state.step, state.filter]);
   return html`<div class="table-part">
     <div class="bar">
       <h2 id="table-title">${source.title} <span class="sub">${node.name}${state.flow.times.isDate ? ", UTC" : ""}</span></h2>
       <span class="sub" data-count>${rows.length === source.n ? plural(source.n, "row") : `${count(rows.length)} of ${plural(source.n, "row")}`}</span>
       <span class="spring"></span>
-      <div class="group" role="group" aria-label="Order">
-        ${[["arrival", "By arrival"], ["time", "By time"]].map(([order, text]) => html`<button type="button"
-          aria-pressed=${state.order === order} onClick=${() => store.set({ order })}>${text}</button>`)}
-      </div>
       <input type="search" id="filter" class="filter" aria-label="Filter rows" placeholder="filter: text, name=…, name>…"
         value=${state.filter} onInput=${(event) => store.set({ filter: event.target.value })} />
     </div>
-    <${Grid} state=${state} actions=${actions} source=${source} rows=${rows} />
+    <${Grid} state=${state} actions=${actions} store=${store} source=${source} rows=${rows} />
   </div>`;
 }
 
@@ -31,8 +29,11 @@ function tableOf(flow, node) {
 function rowTable(times, rows) {
   const columns = [
     { name: "row", width: 64, text: (row) => String(row), number: (row) => row },
-    { name: "start", width: timeWidth(times), isTime: true, text: (row) => times.cell(rows.start[row]) },
-    { name: "end", width: timeWidth(times), text: (row, step = Infinity) => (rows.isPoint(row) ? "point" : times.cell(rows.endAt(row, step))), isTime: true },
+    { name: "start", width: timeWidth(times), isTime: true, text: (row) => times.cell(rows.start[row]), rank: (row) => rows.start[row] },
+    {
+      name: "end", width: timeWidth(times), isTime: true, isThen: true, rank: (row, step) => rows.endAt(row, step),
+      text: (row, step = Infinity) => (rows.isPoint(row) ? "point" : times.cell(rows.endAt(row, step))),
+    },
     { name: "known", width: 78, text: (row) => String(rows.known[row]), number: (row) => rows.known[row] },
     ...payloadColumns(rows),
   ];
@@ -43,9 +44,9 @@ function arrivalTable(times, arrivals) {
   const end = (i) => (arrivals.kind[i] === 4 ? "CTI" : arrivals.end[i] - arrivals.start[i] <= 1 ? "point" : times.cell(arrivals.end[i]));
   const columns = [
     { name: "arrival", width: 78, text: (i) => String(arrivals.step[i]), number: (i) => arrivals.step[i] },
-    { name: "start", width: timeWidth(times), isTime: true, text: (i) => times.cell(arrivals.start[i]) },
-    { name: "end", width: timeWidth(times), isTime: true, text: end },
-    { name: "verdict", width: 168, text: (i) => arrivals.verdictText(i), late: (i) => arrivals.verdict[i] === LATE },
+    { name: "start", width: timeWidth(times), isTime: true, text: (i) => times.cell(arrivals.start[i]), rank: (i) => arrivals.start[i] },
+    { name: "end", width: timeWidth(times), isTime: true, text: end, rank: (i) => arrivals.end[i] },
+    { name: "verdict", width: 168, text: (i) => arrivals.verdictText(i), late: (i) => arrivals.verdict[i] === LATE, rank: (i) => arrivals.lateness(i) },
     ...payloadColumns(arrivals),
   ];
   return {
@@ -61,22 +62,39 @@ function timeWidth(times) {
 function payloadColumns({ fields, cells }) {
   return cells.map((column, i) => ({
     name: fields[i], width: 128, isPayload: true,
-    text: (row) => column.text(row), number: (row) => column.number(row),
+    text: (row) => column.text(row), number: (row) => column.number(row), rank: (row) => column.rank(row),
   }));
 }
 
-// places in the table that pass the filter and were known at the step, in the chosen order
-function listRows(source, { step, order, filter }) {
-  const sorted = order === "time" ? (source.byTime ??= sortedOrder(source.start)) : (source.byStep ??= sortedOrder(source.step));
-  const passes = makeFilter(filter, source.columns);
-  const isAll = step >= source.step[sorted[sorted.length - 1]] && !filter.trim();
-  return isAll || !sorted.length ? sorted : sorted.filter((row) => source.step[row] <= step && passes(row));
+// all places in the table, in the order of a column; without one in that of arrival
+function sortRows(source, column, { order, step }) {
+  if (!column) return (source.byStep ??= sortedOrder(source.step));
+  const rank = column.rank ?? column.number;
+  return directedOrder(Float64Array.from(source.step, (_, row) => rank(row, step)), order.down);
 }
 
-function Grid({ state, actions, source, rows }) {
+// those that pass the filter and were known at the step
+function listRows(source, sorted, { flow, step, filter }) {
+  if (step >= flow.last && !filter.trim()) return sorted;
+  const passes = makeFilter(filter, source.columns);
+  return sorted.filter((row) => source.step[row] <= step && passes(row));
+}
+
+// a click sorts up, another one down, a third one as the rows came
+function nextOrder(order, name) {
+  if (order?.name !== name) return { name, down: false };
+  return order.down ? null : { name, down: true };
+}
+
+function ColumnHead({ name, order, store }) {
+  const sort = order?.name === name ? (order.down ? "descending" : "ascending") : null;
+  return html`<th scope="col" aria-sort=${sort}><button type="button" title=${`Sort by ${name}`} onClick=${() => store.set({ order: nextOrder(order, name) })}>${name}${sort ? html`<span aria-hidden="true">${order.down ? " ▾" : " ▴"}</span>` : null}</button></th>`;
+}
+
+function Grid({ state, actions, store, source, rows }) {
   const scroller = useRef(null);
   const [top, setTop] = useState(0);
-  const height = scroller.current?.clientHeight || 320;
+  const height = useSize(scroller).height || 320;
   const from = Math.max(0, Math.floor(top / ROW_HEIGHT) - SPARE);
   const to = Math.min(rows.length, Math.ceil((top + height) / ROW_HEIGHT) + SPARE);
   useEffect(() => scrollToSelected(scroller.current, state, source, rows), [state.selected, state.chosen, rows]);
@@ -84,7 +102,7 @@ function Grid({ state, actions, source, rows }) {
   return html`<div class="grid" ref=${scroller} tabindex="0" onScroll=${(event) => setTop(event.target.scrollTop)} aria-labelledby="table-title" role="region">
     <table aria-labelledby="table-title" aria-rowcount=${rows.length + 1} style=${{ width: `max(100%, ${width}px)` }}>
       <colgroup>${source.columns.map((column) => html`<col style=${{ width: `${column.width}px` }} />`)}</colgroup>
-      <thead><tr>${source.columns.map((column) => html`<th scope="col">${column.name}</th>`)}</tr></thead>
+      <thead><tr>${source.columns.map(({ name }) => html`<${ColumnHead} name=${name} order=${state.order} store=${store} />`)}</tr></thead>
       <tbody>
         ${from > 0 ? html`<tr aria-hidden="true" style=${{ height: `${from * ROW_HEIGHT}px` }}></tr>` : null}
         ${[...rows.slice(from, to)].map((row, i) => html`<${GridRow} key=${row} row=${row} index=${from + i} state=${state} actions=${actions} source=${source} />`)}

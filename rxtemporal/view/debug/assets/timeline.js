@@ -4,10 +4,11 @@ const NARROW = 640;
 
 function Timeline({ state, actions, view }) {
   const frame = useRef(null);
-  const width = useWidth(frame);
+  const { width, height } = useSize(frame);
   const gutter = width && width < NARROW ? 0 : GUTTER;
   const layout = useMemo(() => layLanes(state, !gutter), [state.flow, state.expanded, state.version, !gutter]);
-  const height = Math.min(Math.max(layout.height + AXIS, 96), Math.max(430, 0.55 * window.innerHeight));
+  // the page may give it less
+  const wanted = Math.min(Math.max(layout.height + AXIS, 96), Math.max(430, 0.55 * window.innerHeight));
   const palette = useMemo(readPalette, [state.theme, state.dark]);
   const size = useMemo(() => ({ width, height, gutter }), [width, height, gutter]);
   return html`<section class="timeline" aria-label="Timeline">
@@ -19,10 +20,11 @@ function Timeline({ state, actions, view }) {
         <button type="button" aria-label="Zoom out" title="Zoom out (−)" onClick=${() => actions.zoom(1 / 1.6)}>−</button>
         <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick=${() => actions.zoom(1.6)}>+</button>
         <button type="button" title="Show everything (f)" onClick=${() => view.fit()}>Fit</button>
+        <${All} view=${view} />
       </div>
     </header>
     <${Legend} />
-    <div class="timeline-frame" ref=${frame} style=${{ height: `${height}px` }}>
+    <div class="timeline-frame" ref=${frame} style=${{ flexBasis: `${wanted}px` }}>
       <${Surface} state=${state} actions=${actions} view=${view} layout=${layout} size=${size} palette=${palette} />
     </div>
     <${Overview} state=${state} view=${view} gutter=${gutter} palette=${palette} />
@@ -108,14 +110,25 @@ function LaneHead({ band: { node, top, height, lanes, split }, state, actions, g
   ${!gutter && split ? lanes.map((lane) => html`<span class="lane-key over" style=${{ top: `${lane.top}px` }}>${lane.label}</span>`) : null}`;
 }
 
-// the span of time that is shown, in words
-function ViewRange({ view, times }) {
+// a part of the page that is made anew when the span of time changes
+function useView(view) {
   const [, again] = useReducer((n) => n + 1, 0);
   useEffect(() => {
     const frame = onFrame(again);
     view.listeners.add(frame);
     return () => view.listeners.delete(frame);
   }, [view]);
+}
+
+// a button for the times of wrong clocks, where there are such
+function All({ view }) {
+  useView(view);
+  return view.hasMore ? html`<button type="button" aria-pressed=${view.isAll} title="Some rows or late events have times far from all others: show these, too" onClick=${() => view.showAll(!view.isAll)}>All times</button>` : null;
+}
+
+// the span of time that is shown, in words
+function ViewRange({ view, times }) {
+  useView(view);
   return html`<output class="range" aria-label="Time shown">${rangeText(view, times)}</output>`;
 }
 

@@ -1,8 +1,26 @@
 // The span of time that the timeline shows; it changes without the rest of the page being made anew.
 class View {
-  constructor(from, to) {
-    this.whole = [from, to];
+  constructor(flow) {
     this.listeners = new Set();
+    this.isAll = false;
+    this.setFlow(flow);
+    this.fit();
+  }
+
+  // where the rows of a flow lie: all of them, or without those that wrong clocks have put far away
+  setFlow({ extent, whole }) {
+    this.all = whole;
+    this.usual = extent;
+    this.whole = this.isAll ? whole : extent;
+  }
+
+  get hasMore() {
+    return this.all[0] < this.usual[0] || this.all[1] > this.usual[1];
+  }
+
+  showAll(isAll) {
+    this.isAll = isAll;
+    this.whole = isAll ? this.all : this.usual;
     this.fit();
   }
 
@@ -38,6 +56,11 @@ class View {
   reveal(start, end = start) {
     const size = this.to - this.from;
     if (start >= this.from && start <= this.to - size * 0.02) return;
+    // a row of a wrong clock lies outside of what is shown otherwise
+    if (!this.isAll && Number.isFinite(start) && (start < this.whole[0] || start > this.whole[1])) {
+      this.isAll = true;
+      this.whole = this.all;
+    }
     if (!Number.isFinite(start)) {
       // a row that has always been there is seen at its end
       if (Number.isFinite(end) && (end < this.from || end > this.to)) this.set(end - size / 2, end + size / 2);
