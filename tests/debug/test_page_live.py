@@ -107,6 +107,42 @@ def test_a_live_page_keeps_the_newest_rows(chromium: Any, tmp_path: Path) -> Non
                                  "of 401 (Unauthorized)"]  # fmt: skip
 
 
+def test_a_live_page_shows_causes(chromium: Any, tmp_path: Path) -> None:
+    """Causes name rows by numbers, which stay theirs when older rows are forgotten."""
+    with serve_page() as live:
+        page = connect(chromium, tmp_path, live)
+        first = make_part(70, 3)
+        first["nodes"][0]["rows"]["number"] = column([100, 101, 102], "f64")
+        flow = live_flow()
+        for each in flow["nodes"]:
+            each["causes"] = None
+            count = each["rows"]["start"]["n"]
+            each["rows"]["number"] = column(np.arange(count), "f64")
+        live.send("flow", flow)
+        window = make_part(70, 1)["nodes"][0]
+        window["rows"]["number"] = column([500], "f64")
+        window["links"] = {
+            "of": column([500, 500, 500, 500], "f64"), "side": column([0] * 4, "u8"),
+            "row": column([100, 102, 7, 99_999], "f64"), "role": column([0] * 4, "u8"),
+        }  # fmt: skip
+        live.send("part", {**first, "nodes": [first["nodes"][0], {**window, "id": 1}]})
+        page.page.get_by_text("step 70 has come").wait_for()
+        page.page.locator(".box", has_text="where").click()
+        page.page.get_by_label("Filter rows").fill("cellar")
+        page.page.locator(".grid .row-button").click()
+        # the fourth is not among the rows of the page
+        assert page.text(".related.is-cause h3") == "Causes 3"
+        more = make_part(71, 1_950)
+        more["nodes"][0]["rows"]["number"] = column(np.arange(103, 2_053), "f64")
+        live.send("part", more)
+        page.page.get_by_text("step 71 has come").wait_for()
+        assert page.text(".related.is-cause h3") == "Causes 2"
+        page.page.locator(".related.is-cause button").last.click()
+        assert page.text(".related.is-effect h3") == "Effects 1"
+        assert page.page.evaluate("location.hash") == ""
+        page.close()
+
+
 def test_a_live_page_comes_back(chromium: Any, tmp_path: Path) -> None:
     """When the server ends, or has too many guests, the page says so and tries again."""
     with serve_page() as live:

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import polars as pl
 import pytest
 from live_service import read_events, serve
 from page_columns import read_column, read_flow, read_numbers, read_rows
@@ -17,10 +18,13 @@ from reactivex.subject import Subject
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.serve import ServiceApp, Settings, app, settings
 from rxtemporal.serve import live_page as module
 from rxtemporal.serve.tokens import hash_token
 from rxtemporal.view.debug.live import MOST_ROWS, LiveFlow, NewestRows
+from rxtemporal.view.debug.live_causes import KeptBatch, keep_rows
+from rxtemporal.view.lineage.capture import capture
 
 
 def make_app(**results: Any) -> tuple[ServiceApp, rxt.PushSource]:
@@ -306,13 +310,120 @@ def test_an_edge_closes_the_open_row_of_the_same_number() -> None:
         assert live.read(place)["sentence"] == "The run has ended: everything is final."
 
 
-def test_only_the_newest_rows_are_kept() -> None:
-    """A node keeps two thousand rows, whatever the size of its batches, and counts all."""
+def list_causes(nodes: list[dict[str, Any]], node: int, starts: dict[int, dict[int, int]]) -> Any:
+    """Return the start times of a node's rows with those of their causes, sorted."""
+    links = {name: read_numbers(column) for name, column in nodes[node]["links"].items()}
+    inputs = nodes[node]["inputs"]
+    pairs = zip(links["of"], links["side"], links["row"], strict=True)
+    return sorted((starts[node][of], starts[inputs[side]][row]) for of, side, row in pairs)
+
+
+def list_starts(nodes: list[dict[str, Any]]) -> dict[int, dict[int, int]]:
+    """Return the start time of each row of each node, by its number."""
+    return {
+        each["id"]: dict(
+            zip(
+                read_numbers(each["rows"]["number"]),
+                read_column(each["rows"]["start"]),
+                strict=True,
+            )
+        )
+        for each in nodes
+    }
+
+
+def test_the_causes_of_rows_are_those_of_a_run_that_is_taken_apart() -> None:
+    """While somebody looks, each row comes with the rows from which it was computed."""
+
+    def query(readings: rxt.Streamable) -> rxt.Streamable:
+        warm = readings.where(pl.col("x") > 2).group_by("device")
+        return warm.hopping_window(10, 5).aggregate(n=agg.count())
+
+    events = [rxt.PointEvent(time, {"device": "ab"[time % 2], "x": time}) for time in range(1, 40)]
+    subject: Subject[Any] = Subject()
+    with query(rxt.from_observable(subject, name="readings")).run(rxt.Collect()) as process:
+        live = LiveFlow(process)
+        live.open()
+        flow, place = live.read_all("query")
+        for number, event in enumerate(events):
+            subject.on_next(event)
+            if number % 5 == 4:
+                subject.on_next(rxt.Cti(event.start))
+        part = live.read(place)
+        live.close()
+        subject.on_completed()
+    nodes = [{**a, **b} for a, b in zip(flow["nodes"], part["nodes"], strict=True)]
+    starts = list_starts(nodes)
+    timed = [each for number, event in enumerate(events) for each in (
+        [event, rxt.Cti(event.start)] if number % 5 == 4 else [event])]  # fmt: skip
+    taken = capture(query(rxt.from_events(timed, name="readings"))._node)
+    for history in taken.histories[1:]:
+        # rows that came only with the end of the stream were not there yet
+        rows = np.arange(min(len(history), len(starts[history.number])))
+        causes = taken.causes(history.number, rows)
+        assert len(rows) > 5
+        expected = sorted(
+            (int(history.start[of]), int(taken.histories[history.inputs[0]].start[row]))
+            for of, row in zip(causes.of, causes.row, strict=True)
+        )
+        assert list_causes(nodes, history.number, starts) == expected
+
+
+def test_the_end_of_a_row_has_the_number_of_its_beginning() -> None:
+    """An open row keeps its number and its cause when its end comes in a later part."""
+    subject: Subject[Any] = Subject()
+    doors = rxt.from_observable(subject, name="doors").where(pl.col("x") > 0)
+    with doors.run(rxt.Collect()) as process:
+        live = LiveFlow(process)
+        live.open()
+        subject.on_next(rxt.EdgeEvent.create_start(1, {"x": 1}))
+        subject.on_next(rxt.Cti(2))
+        flow, place = live.read_all("query")
+        subject.on_next(rxt.EdgeEvent.create_end(1, 7, {"x": 1}))
+        subject.on_next(rxt.Cti(9))
+        part = live.read(place)
+        live.close()
+        subject.on_completed()
+    for nodes in (flow["nodes"], part["nodes"]):
+        assert [read_numbers(each["rows"]["number"]) for each in nodes] == [[0], [0]]
+        assert (
+            read_numbers(nodes[1]["links"]["of"]) == read_numbers(nodes[1]["links"]["row"]) == [0]
+        )
+
+
+def test_an_end_whose_beginning_is_forgotten_has_no_causes() -> None:
+    """The end comes all the same, with a number of its own."""
+    point = EventBatch.from_dicts([{"start_time": 1, "x": 1}], cti=2)
+    begin = point.replace(end=np.array([MAX_TIME]), edge=np.array([5]))
+    end = begin.replace(end=np.array([7]), cti=9)
+    node = rxt.from_events([rxt.PointEvent(1, {"x": 1})])._node
+    both = keep_rows(0, node, [], [KeptBatch(1, 0, begin), KeptBatch(2, 1, end)])
+    assert (both.numbers.tolist(), both.entered.tolist()) == ([0], [0, 0])
+    assert both.history.end.tolist() == [7]
+    later = keep_rows(0, node, [], [KeptBatch(2, 1, end)])
+    assert (later.numbers.tolist(), later.entered.tolist()) == ([], [1])
+
+
+def test_kept_rows_are_bounded_in_bytes() -> None:
+    """However many and however large the batches are, they take no more than they may."""
+    kept = NewestRows(most_bytes=50_000)
+    for step in range(200):
+        kept.put(step, make_batch(1, step))
+    assert len(kept.list_kept()) < 50
+    kept.put(200, make_batch(100_000, 200))
+    (last,) = kept.list_kept()
+    assert last.until == 100_200
+    assert last.batch.estimate_bytes() <= 50_000
+
+
+def test_only_the_newest_rows_are_sent() -> None:
+    """Two thousand rows of a node are sent, whatever the size of its batches; all are counted."""
     kept = NewestRows()
     for step in range(100):
         kept.put(step, make_batch(50, step))
     assert kept.count == 5_000
     assert sum(len(batch) for _, batch in kept.read(0)) == MOST_ROWS
+    assert sum(len(each.batch) for each in kept.list_kept()) == 5_000
     assert [step for step, _ in kept.read(4_900)] == [98, 99]
     kept.put(100, make_batch(100_000, 100))
     ((_, last),) = kept.read(0)

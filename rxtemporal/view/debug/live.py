@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.batch import EventBatch, Int64s, TimeForm
 from rxtemporal.core.events import EdgeEvent, EdgeType, IntervalEvent, RowEvent
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import brief
@@ -49,6 +49,7 @@ from rxtemporal.view.debug.columns import (
     encode_ticks,
 )
 from rxtemporal.view.debug.data import VERSION
+from rxtemporal.view.debug.live_causes import KeptBatch, KeptRows, encode_links, keep_rows
 from rxtemporal.view.debug.nodes import (
     describe_fields,
     describe_plan,
@@ -62,6 +63,8 @@ from rxtemporal.view.debug.nodes import (
 Item = TypeVar("Item")
 # so many rows of each node are kept while somebody looks
 MOST_ROWS = 2_000
+# so many bytes of rows are kept of each node, to find causes among them
+MOST_BYTES = 4_000_000
 
 
 class Newest(Generic[Item]):
@@ -93,9 +96,9 @@ class Newest(Generic[Item]):
 class NewestRows:
     """The newest rows of one node as batches, each with its step, and its newest CTIs."""
 
-    def __init__(self) -> None:
-        self._batches: deque[tuple[int, int, EventBatch]] = deque()
-        self._rows = 0
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._batches: deque[KeptBatch] = deque()
+        self._most, self._bytes = most_bytes, 0
         # the rows so far, those included that have gone
         self.count = 0
         self.ctis: Newest[tuple[int, int]] = Newest()
@@ -110,12 +113,13 @@ class NewestRows:
             return
         self.schema = batch.schema
         self.count += len(batch)
+        room = self._most * len(batch) // max(1, batch.estimate_bytes())
         # a copy, for a batch may be a small part of a large one
-        batch = batch.take(np.arange(max(0, len(batch) - MOST_ROWS), len(batch)))
-        self._batches.append((self.count, step, batch))
-        self._rows += len(batch)
-        while self._rows - len(self._batches[0][2]) >= MOST_ROWS:
-            self._rows -= len(self._batches.popleft()[2])
+        batch = batch.take(np.arange(max(0, len(batch) - max(1, room)), len(batch)))
+        self._batches.append(KeptBatch(self.count, step, batch))
+        self._bytes += _measure(batch)
+        while self._bytes > self._most and len(self._batches) > 1:
+            self._bytes -= _measure(self._batches.popleft().batch)
 
     def reach(self, step: int, cti: int) -> None:
         """Take the CTI after a step."""
@@ -123,9 +127,26 @@ class NewestRows:
             self._cti = cti
             self.ctis.put((step, cti))
 
+    def list_kept(self) -> list[KeptBatch]:
+        """Return all batches that are kept."""
+        return list(self._batches)
+
     def read(self, after: int) -> list[tuple[int, EventBatch]]:
-        """Return the batches that came after so many rows, each with its step."""
-        return [(step, batch) for count, step, batch in self._batches if count > after]
+        """Return what came after so many rows, as batches with their steps; ``MOST_ROWS`` rows."""
+        found: list[tuple[int, EventBatch]] = []
+        left = MOST_ROWS
+        for count, step, batch in reversed(self._batches):
+            if count <= after or not left:
+                break
+            part = batch if len(batch) <= left else batch.slice(len(batch) - left, len(batch))
+            found.append((step, part))
+            left -= len(part)
+        return found[::-1]
+
+
+def _measure(batch: EventBatch) -> int:
+    """Return about how many bytes a kept batch takes, that of its objects included."""
+    return batch.estimate_bytes() + 1_000
 
 
 _SMALL = (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16)
@@ -133,9 +154,12 @@ _MOVED = (LateReason.ADJUSTED, LateReason.END_MOVED)
 
 
 def encode_rows(
-    batches: Sequence[tuple[int, EventBatch]], schema: pl.Schema, lanes: Sequence[str]
+    batches: Sequence[tuple[int, EventBatch]],
+    numbers: Int64s,
+    schema: pl.Schema,
+    lanes: Sequence[str],
 ) -> dict[str, Any]:
-    """Return the rows of batches, each with its step, as columns.
+    """Return the rows of batches, each with its step, as columns; ``numbers`` are those of rows.
 
     A row with an ``edge`` other than 0 takes the place of the one with the same edge before it:
     its end has become known.
@@ -151,6 +175,7 @@ def encode_rows(
         "known": encode_array("i32", known),
         "closed": encode_steps(np.where(is_open, NEVER, known)),
         "edge": encode_array("f64", rows.edge),
+        "number": encode_array("f64", numbers),
         "lane": encode_lanes(payload, lanes),
         "payload": [_encode_series(each) for each in payload],
     }
@@ -205,17 +230,21 @@ def _write(value: Any) -> str | None:
     return str(value) if isinstance(value, (bool, int, float, datetime)) else brief(value)
 
 
-NO_CAUSES = (
-    "the live page has no causes: record the run, and open the recording with rxtemporal debug"
-)
+CAUSES_NOTE = "only causes are shown that came while somebody looked, and are among the newest rows"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class News:
-    """News of a node: batches and CTIs, each with its step."""
+    """News of a node: batches and CTIs, each with its step; and all batches that are kept."""
 
     rows: Sequence[tuple[int, EventBatch]]
     ctis: Sequence[tuple[int, int]]
+    kept: Sequence[KeptBatch]
+
+    def list_new(self, kept: KeptRows) -> Int64s:
+        """Return the number of each new row."""
+        count = sum(len(batch) for _, batch in self.rows)
+        return kept.entered[len(kept.entered) - count :]
 
 
 class LiveNode:
@@ -253,10 +282,11 @@ class LiveNode:
         """Return what does not change while it runs."""
         plan = describe_plan(self.number, self.node, self.name, inputs)
         fields = describe_fields(self.schema or pl.Schema())
-        return {**plan, "fields": fields, "window": None, "causes": None, "causesNote": NO_CAUSES}
+        note = CAUSES_NOTE if inputs else None
+        return {**plan, "fields": fields, "window": None, "causes": None, "causesNote": note}
 
-    def read(self, news: News, step: int, time: TimeForm) -> dict[str, Any]:
-        """Return the counters, and what is new."""
+    def read(self, news: News, numbers: Int64s, step: int, time: TimeForm) -> dict[str, Any]:
+        """Return the counters, and what is new: ``numbers`` are those of the new rows."""
         schema = self.schema or pl.Schema()
         steps, ctis = [step for step, _ in news.ctis], [cti for _, cti in news.ctis]
         return {
@@ -266,7 +296,7 @@ class LiveNode:
             "cti": format_time(self._place.cti, time),
             "held": self._held,
             "seconds": None,
-            "rows": encode_rows(news.rows, schema, self.lanes),
+            "rows": encode_rows(news.rows, numbers, schema, self.lanes),
             "ctis": encode_ctis(steps, ctis),
             "heldCurve": encode_held([max(step, 0)], [self._held]),
         }
@@ -327,6 +357,8 @@ class LiveFlow:
         self.process = process
         self._execution = process._execution
         self.nodes = list_nodes(self._execution)
+        places = {id(each.node): each.number for each in self.nodes}
+        self._inputs = [[places[id(below)] for below in each.node.inputs] for each in self.nodes]
         self._late: Newest[tuple[int, LateEvent]] = Newest()
         self._lock = threading.Lock()
         self._step = -1
@@ -377,7 +409,7 @@ class LiveFlow:
         outputs = [numbers[id(node)] for node, _ in self._execution.wiring.leaves]
         nodes = [
             {
-                **each.describe([numbers[id(below)] for below in each.node.inputs]),
+                **each.describe(self._inputs[each.number]),
                 "output": each.number in outputs,
             }
             for each in self.nodes
@@ -395,16 +427,24 @@ class LiveFlow:
         with self._lock:
             step, late = self._step, self._late.read(place.late)
             news = [
-                News(each.newest.read(rows), each.newest.ctis.read(ctis))
+                News(each.newest.read(rows), each.newest.ctis.read(ctis), each.newest.list_kept())
                 for each, rows, ctis in zip(self.nodes, place.rows, place.ctis, strict=True)
             ]
             place.rows = [each.newest.count for each in self.nodes]
             place.ctis = [each.newest.ctis.count for each in self.nodes]
             place.late = self._late.count
         holding = {each.stream for each in stalls}
+        kept = [
+            keep_rows(each.number, each.node, inputs, new.kept)
+            for each, inputs, new in zip(self.nodes, self._inputs, news, strict=True)
+        ]
+        numbers = [new.list_new(rows) for new, rows in zip(news, kept, strict=True)]
+        came = {number: new for number, new in enumerate(numbers) if len(new)}
+        links = encode_links(kept, came, execution.time)
         counted = [
             {
-                **each.read(new, step, execution.time),
+                **each.read(new, numbers[each.number], step, execution.time),
+                "links": links.get(each.number),
                 "holdsBack": each.reader is not None and each.name in holding,
             }
             for each, new in zip(self.nodes, news, strict=True)

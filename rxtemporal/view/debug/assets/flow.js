@@ -100,6 +100,7 @@ class Flow {
     this.times = new Times(spec.time, findBase(spec));
     this.nodes = spec.nodes.map((node) => new FlowNode(node, this.times));
     this.byId = new Map(this.nodes.map((node) => [node.id, node]));
+    for (const node of this.nodes) node.below = node.inputs.map((id) => this.byId.get(id));
     this.arrivals = spec.arrivals.map(
       (each) => new Arrivals(each, this.times, this.byId.get(each.stream).spec.fields));
     this.arrivalsOf = new Map(this.arrivals.map((each) => [each.stream, each]));

@@ -1,5 +1,6 @@
 // New rows put behind older ones, column by column; the newest are kept.
 const RING = 2000;
+const MOST_LINKS = 40000;
 
 function addPart(spec, part) {
   const changes = new Map((part.nodes ?? []).map((node) => [node.id, node]));
@@ -11,9 +12,9 @@ function addPart(spec, part) {
   };
 }
 
-function addToNode(node, { rows, ctis, heldCurve, ...counters }) {
+function addToNode(node, { rows, ctis, heldCurve, links, ...counters }) {
   return {
-    ...node, ...counters, causes: null,
+    ...node, ...counters, causes: null, links: links ? addLinks(node.links, links) : node.links,
     rows: rows ? addToTable(node.rows, rows) : node.rows,
     ctis: ctis ? addToTable(node.ctis, ctis) : node.ctis,
     heldCurve: heldCurve ? addToTable(node.heldCurve, heldCurve) : node.heldCurve,
@@ -27,6 +28,18 @@ function addToTable(table, more) {
     if (name === "payload") return [name, value.map((column, i) => merge(column, more.payload?.[i]))];
     return [name, merge(value, more[name])];
   }));
+}
+
+// causes of rows, by the numbers of the rows; those of a row that comes again replace the first
+function addLinks(links, more) {
+  if (!links) return more;
+  const [of, again] = [decodeNumbers(links.of), new Set(decodeNumbers(more.of))];
+  const merge = ([name, column]) => {
+    const values = [...decodeNumbers(column)].filter((_, i) => !again.has(of[i]));
+    for (const value of decodeNumbers(more[name])) values.push(value);
+    return [name, plain(column.type, values, MOST_LINKS)];
+  };
+  return Object.fromEntries(Object.entries(links).map(merge));
 }
 
 function isColumn(value) {
@@ -67,7 +80,7 @@ function addWords(column, next, keep) {
   return { ...column, values: [...places.keys()], codes: plain("i32", again) };
 }
 
-function plain(type, values) {
-  const kept = ARRAYS[type].from(values.slice(-RING));
+function plain(type, values, most = RING) {
+  const kept = ARRAYS[type].from(values.slice(-most));
   return { type, n: kept.length, data: undefined, values: kept };
 }

@@ -28,6 +28,11 @@ class Rows {
     return (this.keyCells ??= this.spec.lane ? new Cells(this.spec.lane, this.times) : null);
   }
 
+  // the place of each row by its number, on a live page
+  get placeOf() {
+    return (this.places ??= new Map([...decodeNumbers(this.spec.number)].map((number, row) => [number, row])));
+  }
+
   key(row) {
     return this.keys ? this.keys.text(row) : "";
   }

@@ -7,8 +7,25 @@ function causesOf(node) {
   node.causes ??= spec ? {
     offsets: decodeNumbers(spec.offsets), side: decodeNumbers(spec.side),
     row: decodeNumbers(spec.row), role: decodeNumbers(spec.role),
-  } : NO_LINKS;
+  } : node.spec.links ? linkedCauses(node) : NO_LINKS;
   return node.causes;
+}
+
+// causes of a live page name rows by numbers that last; those that are not on the page any more are left out
+function linkedCauses(node) {
+  const links = Object.fromEntries(Object.entries(node.spec.links).map(([name, column]) => [name, decodeNumbers(column)]));
+  const places = node.below.map(({ rows }) => rows.placeOf);
+  const found = [];
+  links.of.forEach((number, i) => {
+    const [of, row] = [node.rows.placeOf.get(number), places[links.side[i]].get(links.row[i])];
+    if (of !== undefined && row !== undefined) found.push({ of, side: links.side[i], row, role: links.role[i] });
+  });
+  found.sort((a, b) => a.of - b.of);
+  const offsets = new Int32Array(node.rows.n + 1);
+  for (const { of } of found) offsets[of + 1]++;
+  for (let i = 0; i < node.rows.n; i++) offsets[i + 1] += offsets[i];
+  const column = (name) => Int32Array.from(found, (each) => each[name]);
+  return { offsets, side: column("side"), row: column("row"), role: column("role") };
 }
 
 // the rows of a node that a row of one of its inputs leads to
