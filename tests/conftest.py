@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 # frames are tiny here: handing their columns out to threads costs more than all else
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -68,3 +69,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("java"))
     # groups take long, and the last test of all keeps one process only
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """Give a tab of a running browser; skip where there is none.
+
+    One for each module: while it runs, its event loop runs in this thread, and no test may start
+    another one.
+    """
+    path = shutil.which("chromium")
+    if path is None:
+        skip_or_fail("chromium", "there is no chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        skip_or_fail("chromium", "there is no playwright")
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser.new_page()
+        browser.close()
