@@ -49,7 +49,7 @@ from rxtemporal.view.debug.columns import (
     encode_ticks,
 )
 from rxtemporal.view.debug.data import VERSION
-from rxtemporal.view.debug.live_causes import KeptBatch, KeptRows, encode_links, keep_rows
+from rxtemporal.view.debug.live_causes import KeptBatch, NumberedRows, encode_links, keep_rows
 from rxtemporal.view.debug.nodes import (
     describe_fields,
     describe_plan,
@@ -241,7 +241,7 @@ class News:
     ctis: Sequence[tuple[int, int]]
     kept: Sequence[KeptBatch]
 
-    def list_new(self, kept: KeptRows) -> Int64s:
+    def list_new(self, kept: NumberedRows) -> Int64s:
         """Return the number of each new row."""
         count = sum(len(batch) for _, batch in self.rows)
         return kept.entered[len(kept.entered) - count :]

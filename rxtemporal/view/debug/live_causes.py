@@ -31,7 +31,7 @@ class KeptBatch(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class KeptRows:
+class NumberedRows:
     """The kept rows of a node.
 
     Rows are numbered from the first that was kept on; ``numbers`` has those of the rows of
@@ -46,7 +46,7 @@ class KeptRows:
 
 def keep_rows(
     number: int, node: PlanNode, inputs: Sequence[int], kept: Sequence[KeptBatch]
-) -> KeptRows:
+) -> NumberedRows:
     """Return the kept rows of one node as a history."""
     batch, steps, own = _join(node, kept)
     known = ~_find_orphans(batch)
@@ -74,7 +74,7 @@ def keep_rows(
         held_steps=make_no_rows(),
         held=make_no_rows(),
     )
-    return KeptRows(history, numbers, entered)
+    return NumberedRows(history, numbers, entered)
 
 
 def _join(node: PlanNode, kept: Sequence[KeptBatch]) -> tuple[EventBatch, Int64s, Int64s]:
@@ -101,7 +101,7 @@ def _find_orphans(batch: EventBatch) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def encode_links(
-    kept: Sequence[KeptRows], new: Mapping[int, Int64s], time: TimeForm
+    kept: Sequence[NumberedRows], new: Mapping[int, Int64s], time: TimeForm
 ) -> dict[int, dict[str, Any]]:
     """Return the direct causes of new rows of some nodes, as columns, by the number of the node.
 
@@ -112,7 +112,7 @@ def encode_links(
     return {node: _encode(flow, kept, node, numbers) for node, numbers in new.items()}
 
 
-def _encode(flow: Flow, kept: Sequence[KeptRows], node: int, new: Int64s) -> dict[str, Any]:
+def _encode(flow: Flow, kept: Sequence[NumberedRows], node: int, new: Int64s) -> dict[str, Any]:
     own, inputs = kept[node], kept[node].history.inputs
     rows = find_places(own.numbers, np.unique(new))
     rows = rows[rows >= 0]
