@@ -68,6 +68,10 @@ def test_the_address_leads_to_a_row(show: Show) -> None:
     page.click("Row 2")
     assert page.page.evaluate("location.hash") == "#node=3&row=2"
     assert page.page.get_by_role("link", name="link").get_attribute("href") == "#node=3&row=2"
+    page.page.evaluate("location.hash = '#node=2&row=4'")
+    page.page.get_by_role("heading", name="Row 4 tumbling_window").wait_for()
+    # the word is on one line, beside a long name, too
+    assert page.page.get_by_role("link", name="link").bounding_box()["height"] < 26
     page.page.evaluate("location.hash = '#node=2&row=5&step=200'")
     page.page.get_by_role("heading", name="Row 5 tumbling_window").wait_for()
     assert page.step.startswith("200 of 400 arrivals")
