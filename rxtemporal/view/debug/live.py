@@ -63,8 +63,9 @@ from rxtemporal.view.debug.nodes import (
 Item = TypeVar("Item")
 # so many rows of each node are kept while somebody looks
 MOST_ROWS = 2_000
-# so many bytes of rows are kept of each node, to find causes among them
-MOST_BYTES = 4_000_000
+# so many bytes of rows are kept of each node, to find causes among them: each looker joins them
+# once in a second, which takes about 6 ms for each node in which rows flow
+MOST_BYTES = 1_000_000
 
 
 class Newest(Generic[Item]):
@@ -434,8 +435,11 @@ class LiveFlow:
             place.ctis = [each.newest.ctis.count for each in self.nodes]
             place.late = self._late.count
         holding = {each.stream for each in stalls}
+        # of the others nobody asks
+        moved = {number for number, new in enumerate(news) if new.rows}
+        needed = moved.union(*(self._inputs[number] for number in moved))
         kept = [
-            keep_rows(each.number, each.node, inputs, new.kept)
+            keep_rows(each.number, each.node, inputs, new.kept if each.number in needed else ())
             for each, inputs, new in zip(self.nodes, self._inputs, news, strict=True)
         ]
         numbers = [new.list_new(rows) for new, rows in zip(news, kept, strict=True)]
