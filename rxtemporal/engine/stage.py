@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeAlias
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.codec import Captured, loads
+from rxtemporal.engine.cut_windows import CutWindows
+from rxtemporal.engine.open_tail import OpenTail
 from rxtemporal.engine.step import Step, TwoInputStep, find_earliest_due
 from rxtemporal.errors import blame
 
@@ -51,11 +53,13 @@ class Meter:
     ``clock`` returns seconds. A batch costs some 0.2 µs, whatever its rows.
     """
 
-    __slots__ = ("_clock", "_tap", "cti", "moved", "rows_out")
+    __slots__ = ("_clock", "_tap", "cti", "moved", "rows_out", "tail")
 
     def __init__(self, clock: Callable[[], float] = float) -> None:
         self._clock = clock
         self._tap: Tap | None = None
+        # the open rows, in a run whose query may change
+        self.tail: OpenTail | None = None
         self.rows_out = 0
         self.cti = MIN_TIME
         self.moved = clock()
@@ -66,6 +70,8 @@ class Meter:
         if batch.cti > self.cti:
             self.cti = batch.cti
             self.moved = self._clock()
+        if self.tail is not None:
+            self.tail.add(batch)
         if self._tap is not None:
             self._tap(batch)
 
@@ -90,8 +96,8 @@ class Stage(Meter):
     """
 
     __slots__ = (
-        "_absent", "_make", "_on", "_open", "_passes_time", "_seen", "_waiting", "inputs",
-        "pending", "place", "readers", "step", "then",
+        "_absent", "_make", "_on", "_open", "_passes_time", "_seen", "_waiting", "cut",
+        "inputs", "pending", "place", "readers", "step", "then",
     )  # fmt: skip
 
     def __init__(
@@ -116,6 +122,8 @@ class Stage(Meter):
         # batches of inputs in order of arrival, and None where one has ended
         self.pending: deque[tuple[int, EventBatch | None]] = deque()
         self.step: AnyStep | None = None
+        # drops incomplete windows, if this operator began in the middle of its input
+        self.cut: CutWindows | None = None
         # the methods of the step, one for each input
         self._on: tuple[Callable[[EventBatch], EventBatch], ...] | None = None
         # an empty batch with the fields of each input, once they are known
@@ -155,6 +163,8 @@ class Stage(Meter):
             return
         if goes_on:
             if result is not None:
+                if self.cut is not None:
+                    result = self.cut.drop_incomplete(result)
                 self.tally(result)
             if self.then is not None:
                 self.then(0, result, run)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 # fields that are not settings of an operator: a span is the same number however it was given
-_UNWRITTEN = ("line", "time")
+_UNWRITTEN = ("line", "time", "label")
 # objects of other packages are users' code, and their attributes are its parameters
 _NOT_USERS = {"rxtemporal", "polars", "numpy", *sys.stdlib_module_names} - {"__main__"}
 
@@ -189,6 +189,8 @@ class _Description:
     line: str = dataclasses.field(default_factory=find_caller_line, repr=False)
     # the form of the streams over which its spans are meant; None: of any
     time: TimeForm | None = dataclasses.field(default=None, repr=False)
+    # a name by which its state is found after a change of the query
+    label: str | None = dataclasses.field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -270,6 +272,13 @@ class _Description:
     def find_windows(self, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s] | None:
         """Return starts and ends of the windows of results; None if there are none, or unknown."""
         return None
+
+    def find_complete(self, begin: int) -> int:
+        """Return the start from which on windows are complete, in a stream that begins at a time.
+
+        All rows alive at ``begin`` are there, but those that ended before it are missing.
+        """
+        return begin
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Return the rule that says which rows of the inputs must be in the same partition.

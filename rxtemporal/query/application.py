@@ -167,6 +167,8 @@ class Application:
         record: str | os.PathLike[str] | None = None,
         log: str | os.PathLike[str] | None = None,
         resume: str | os.PathLike[str] | None = None,
+        evolve: bool = False,
+        partial: bool = False,
         warn_after: Span | None = WARN_AFTER,
         scheduler: abc.SchedulerBase | None = None,
     ) -> Process:
@@ -176,8 +178,9 @@ class Application:
         names to sinks, a sequence with one sink for each query in order, or a single sink for one
         query; sinks can also follow the queries as positional arguments. With a mapping the queries
         may be left out. The process starts, stops, fails and reports as one; ``name`` is its name,
-        by default the application's. ``record``, ``log``, ``resume``, ``warn_after`` and
-        ``scheduler`` are as in ``Streamable.run``.
+        by default the application's. ``record``, ``log``, ``resume``, ``evolve``, ``partial``,
+        ``warn_after`` and ``scheduler`` are as in ``Streamable.run``. Queries, with their sinks,
+        may be added to a folder of ``resume`` without ``evolve``.
         """
         from rxtemporal.query import runs
 
@@ -190,6 +193,8 @@ class Application:
             record=record,
             log=log,
             resume=resume,
+            evolve=evolve,
+            partial=partial,
             warn_after=warn_after,
             scheduler=scheduler,
         )

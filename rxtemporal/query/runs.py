@@ -330,6 +330,8 @@ def start_process(
     resume: Path,
     warn_after: Span | None,
     scheduler: abc.SchedulerBase | None,
+    evolve: bool = False,
+    partial: bool = False,
 ) -> Process:
     """Start queries and their sinks as one process; ``named`` are the input streams."""
     outlets = [Outlet(each, sink, stream.schema) for each, (stream, sink) in queries.items()]
@@ -337,7 +339,7 @@ def start_process(
     others = find_imported(
         [node for node, _ in outputs], {each: stream._node for each, stream in named.items()}
     )
-    checkpointer = make_checkpointer(resume, record, log, name)
+    checkpointer = make_checkpointer(resume, record, log, name, evolve=evolve, partial=partial)
     recorder = None if record is None else RunRecorder(record, name)
     event_log = None if log is None else make_log(log, name)
     execution = Execution(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 from rxtemporal import operators as ops
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.spans import Span
-from rxtemporal.errors import AdvanceTimeError, BindingError, explain_calls
+from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError, explain_calls
+from rxtemporal.operators.evolution import name_operator
 from rxtemporal.operators.plan import Node
 from rxtemporal.operators.stream import Composed
 from rxtemporal.query.method import method, window_method
@@ -112,6 +113,22 @@ class Streamable(RunnableStream):
         from rxtemporal.operators.explain import draw_plan
 
         return draw_plan(self._node)
+
+    def named(self, name: str) -> Self:
+        """Return the same stream, whose last operator has a name by which its state is found.
+
+        After a change of the query, ``run(…, evolve=True)`` continues an operator with its state if
+        all before it is the same. One with a name is also continued if it is itself the same, and
+        only operators that take each row alone (``where``, ``select`` …) have come before it or
+        gone. The name is that of the last operator that has state; each is used once in a query.
+
+        >>> import rxtemporal as rxt
+        >>> rxt.from_events([rxt.PointEvent(4, 2)]).to_signal().named("hot").to_events()
+        [IntervalEvent(4, 253402300799999999, 2)]
+        """
+        if not isinstance(name, str) or not name:
+            raise ArgumentError(f"the name of an operator is a non-empty string, got {name!r}")
+        return type(self)(name_operator(self._node, name))
 
     def late_events(self, *, suffix: str = "") -> Streamable:
         """Return the late events of this input stream as a stream.
@@ -217,6 +234,8 @@ class Streamable(RunnableStream):
         record: str | os.PathLike[str] | None = None,
         log: str | os.PathLike[str] | None = None,
         resume: str | os.PathLike[str] | None = None,
+        evolve: bool = False,
+        partial: bool = False,
         warn_after: Span | None = WARN_AFTER,
         scheduler: abc.SchedulerBase | None = None,
     ) -> Process:
@@ -238,6 +257,11 @@ class Streamable(RunnableStream):
         in the folder, as with ``log``, which holds the events since the last checkpoint. Their
         results are delivered to the sink again; a ``SparkSink`` skips those that it has. A run that
         has completed is not repeated.
+        ``evolve`` continues a folder of ``resume`` with a changed query. An operator continues with
+        its state if it and all before it are the same, or if it has the same ``named`` name; each
+        other one begins at the last checkpoint with the rows that are open there. Windows of
+        theirs that contain that time lack rows, and are not given; with ``partial`` they are.
+        Without ``evolve`` a changed query is a ``CheckpointError``.
         ``warn_after`` (a timedelta or ticks of wall time; None: never) is the time without rows or
         CTIs after which the log says, in one line, which input the query waits for and what helps.
         ``scheduler`` replaces the wall clock, in tests.
@@ -252,6 +276,8 @@ class Streamable(RunnableStream):
             record=record,
             log=log,
             resume=resume,
+            evolve=evolve,
+            partial=partial,
             warn_after=warn_after,
             scheduler=scheduler,
         )

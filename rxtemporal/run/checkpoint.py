@@ -12,19 +12,25 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from rxtemporal.core.log import get_logger
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.ingress.source import Cursor
+from rxtemporal.run.evolution import Evolution
 from rxtemporal.run.execution import Execution
 from rxtemporal.run.outlet import Outlet
 from rxtemporal.run.reader import Reader
-from rxtemporal.run.run_state import ANEW, refuse_unsavable
+from rxtemporal.run.run_state import ANEW, SavedRun, read_run, refuse_unsavable
 from rxtemporal.storage.event_log.event_log import EventLog
 from rxtemporal.storage.event_log.layout import EARLIER
 from rxtemporal.storage.event_log.store import RunStore
 
 _log = get_logger(__name__)
 
+CHANGE = (
+    "or continue what is the same with evolve=True (serve --evolve): `rxtemporal plan FOLDER "
+    f"app.py:app` shows what would be kept, begun and lost; {ANEW}"
+)
 # seconds between two checkpoints, and how much of a run's time they may take
 SECONDS, SHARE = 10.0, 0.1
 # seconds to wait for the end of the current batch before the checkpoint is put off
@@ -74,12 +80,23 @@ class Checkpointer:
     that of a source that waits for it, is written by the caller.
     """
 
-    def __init__(self, path: str | os.PathLike[str], name: str) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        name: str,
+        *,
+        evolve: bool = False,
+        partial: bool = False,
+    ) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise ArgumentError(f"resume= is the path of a folder, got {path!r}")
         self.path = Path(path).absolute()
         self.name = name
         self.gate = threading.RLock()
+        # if the query may have changed, and if it gives windows that contain the cut
+        self._evolve, self._partial = evolve, partial
+        # the outputs of the saved run that are given up
+        self._given_up: list[str] = []
         self._store = RunStore(self.path, name, resume=True)
         self._log = EventLog(self._store)
         # the number of logged records at the last checkpoint
@@ -100,7 +117,8 @@ class Checkpointer:
 
         ``fail`` ends the run with an error in writing a checkpoint.
 
-        ``CheckpointError``: the query, a source or a setting has changed, or the state is damaged.
+        ``CheckpointError``: the query, a source or a setting has changed, beyond what has only been
+        added, and may not; or the state is damaged.
         ``SpoolError``: the folder is in use, damaged or not writable.
         """
         self._execution, self._outlets, self._fail = execution, outlets, fail
@@ -112,13 +130,15 @@ class Checkpointer:
             released.wait(RELEASE_PATIENCE)
         _refuse_earlier_version(self.path)
         self._store.open()
+        execution.keep_open_rows()
+        execution.on_begun = self._save_begun
         try:
-            self._load()
+            evolves = self._load()
             for reader in execution.readers:
                 if reader.source.positioned:
                     folder = self.path / "sources" / _file_name(reader.name)
                     reader.position.save_with(folder, self.gate, self._save_piece)
-            execution.attach_log(self._log, logged)
+            execution.attach_log(self._log, logged, evolves=evolves)
         except BaseException:
             self._store.release()
             raise
@@ -265,42 +285,89 @@ class Checkpointer:
         ]
         return _CapturedRun(began, self._log.cut(), counts, run, sinks, positions)
 
-    def _save(self, captured: _CapturedRun) -> None:
-        """Encode and write a state; no lock need be held."""
+    def _save(self, captured: _CapturedRun, forget: Sequence[str] = ()) -> None:
+        """Encode and write a state; no lock need be held.
+
+        ``forget`` are outputs that the run no longer has.
+        """
         sinks = [finish() for finish in captured.sinks]
         state = Captured("checkpoint", [self.name, captured.counts, captured.run, sinks])
-        self._log.save(state.list_chunks(), captured.records)
+        self._log.save(state.list_chunks(), captured.records, forget)
         self._logged = captured.records
         self._saved = time.monotonic()
         self._took = self._saved - captured.began
         for cursor, position in captured.positions:
             cursor.note_saved(position)
 
-    def _load(self) -> None:
+    def _save_begun(self) -> None:
+        """Save a changed query once it has begun: from now on the folder is its own.
+
+        The log after the cut is still to be read, so it stays. A crash before the end of this
+        leaves the folder of the query as it was.
+        """
+        captured = self._capture()._replace(records=self._store.find_checkpoint().records)
+        self._save(captured, forget=self._given_up)
+
+    def _load(self) -> bool:
+        """Load the checkpoint, if there is one; return True if the log may be of other streams.
+
+        With a checkpoint the sources are compared with those of its state. The log may have more:
+        the places of those that are gone.
+        """
         data = self._store.load()
         if data is None:
-            self._load_sinks()
-            return
+            self._load_sinks(self._outlets)
+            return self._evolve
         where = f"the checkpoint in {self.path}"
         name, counts, run, sinks = loads("checkpoint", data, where, ANEW)
-        there = [each.name for each in self._outlets]
-        if [name, *(each[0] for each in counts)] != [self.name, *there]:
+        if name != self.name:
             raise CheckpointError(
-                f"{where} is of the run {name!r} of {[each[0] for each in counts]}, but this is "
-                f"{self.name!r} of {there}. Hint: give each run its own folder."
+                f"{where} is of the run {name!r}, but this is {self.name!r}. "
+                "Hint: give each run its own folder, and keep its name."
             )
-        for outlet, (_, rows, batches, cti), state in zip(
-            self._outlets, counts, sinks, strict=True
-        ):
-            outlet.rows, outlet.batches, outlet.cti = rows, batches, cti
-            if state:
-                outlet.load(state)
-        self._execution.load(run, f"{self.path} was begun")
+        state = read_run(run)
+        evolution = self._compare(state, [each[0] for each in counts])
+        # the CTIs of the queries; a query that has changed may be behind its sink
+        ctis = [meters[-1][1] for meters in state["meters"][-len(counts) :]]
+        saved = {each[0]: (each, *rest) for each, *rest in zip(counts, sinks, ctis, strict=True)}
+        for number, outlet in enumerate(self._outlets):
+            if outlet.name not in saved:
+                continue
+            (_, outlet.rows, outlet.batches, outlet.cti), sink, cti = saved[outlet.name]
+            changed = evolution is not None and evolution.outputs[number] is None
+            outlet.since = outlet.cti if changed or cti < outlet.cti else MIN_TIME
+            if sink:
+                outlet.load(sink)
+        self._load_sinks([each for each in self._outlets if each.name not in saved])
+        self._execution.load(state, f"{self.path} was begun")
+        if evolution is not None:
+            self._execution.evolve(evolution, partial=self._partial)
+            there = [each.name for each in self._outlets]
+            self._given_up = [each for each in saved if each not in there]
+            _log.info("run.changed", run=self.name, path=str(self.path))
         _log.info("run.resumed", run=self.name, path=str(self.path))
+        return True
 
-    def _load_sinks(self) -> None:
+    def _compare(self, saved: SavedRun, outputs: Sequence[str]) -> Evolution | None:
+        """Return what a changed query keeps; None if it is the same as before."""
+        state = self._execution.state()
+        there = [each.name for each in self._outlets]
+        if state.is_same(saved) and outputs == there:
+            return None
+        begun = f"{self.path} was begun"
+        if "plan" in saved or self._evolve:
+            evolution = state.compare(saved, (outputs, there))
+            if self._evolve or evolution.is_addition:
+                return evolution
+        state.refuse_changes(saved, begun, CHANGE)
+        raise CheckpointError(
+            f"cannot resume: the outputs have changed since {begun}. Saved: {outputs}. Now: "
+            f"{there}. Hint: resume with the query as it was, {CHANGE}."
+        )
+
+    def _load_sinks(self, outlets: Sequence[Outlet]) -> None:
         """Load the states that the sinks had before the first row; save those that have none."""
-        for outlet in self._outlets:
+        for outlet in outlets:
             state = self._store.load_sink(outlet.name)
             if state is None:
                 outlet.call_on_open(partial(self._save_sink, outlet))
@@ -311,8 +378,11 @@ class Checkpointer:
         self._store.save_sink(outlet.name, outlet.save()())
 
 
-def make_checkpointer(resume: Any, record: Any, log: Any, name: str) -> Checkpointer | None:
+def make_checkpointer(
+    resume: Any, record: Any, log: Any, name: str, *, evolve: bool = False, partial: bool = False
+) -> Checkpointer | None:
     """Return the checkpointer of ``resume=``; None without that."""
+    _check_evolve(resume, evolve=evolve, partial=partial)
     if resume is None:
         return None
     if record is not None:
@@ -326,7 +396,20 @@ def make_checkpointer(resume: Any, record: Any, log: Any, name: str) -> Checkpoi
             "with the events since the last checkpoint. Hint: leave log= out; or resume=, if "
             "all events have to be kept and each run has to compute all results again."
         )
-    return Checkpointer(resume, name)
+    return Checkpointer(resume, name, evolve=evolve, partial=partial)
+
+
+def _check_evolve(resume: Any, *, evolve: bool, partial: bool) -> None:
+    if evolve and resume is None:
+        raise ArgumentError(
+            "evolve=True continues a changed query from its folder, and there is none. Hint: "
+            "resume= names the folder of the checkpoints."
+        )
+    if partial and not evolve:
+        raise ArgumentError(
+            "partial=True gives the windows that contain the time of a change, and needs "
+            "evolve=True. Hint: leave it out."
+        )
 
 
 def _select_logged(execution: Execution) -> Sequence[Reader]:

@@ -21,6 +21,7 @@ from rxtemporal.ingress.stream_time import StreamTime
 from rxtemporal.operators.plan import Node, list_nodes, refuse_two_forms
 from rxtemporal.operators.wiring import Shape, Wiring
 from rxtemporal.reactive.clock import Clock
+from rxtemporal.run.evolution import Evolution, keep_tails
 from rxtemporal.run.hand_off import Consumer, StreamLock
 from rxtemporal.run.late import LateEvents, LateFeed, RejectedRows
 from rxtemporal.run.ordering import accept_next, group_recordings, make_pacer
@@ -29,7 +30,7 @@ from rxtemporal.run.pushed_stream import PushedStream
 from rxtemporal.run.reader import Reader
 from rxtemporal.run.recovery import match_log, refuse_completed, refuse_pushes, replay_log
 from rxtemporal.run.run_end import RunEnd
-from rxtemporal.run.run_state import RunState
+from rxtemporal.run.run_state import RunState, SavedRun, read_run
 from rxtemporal.run.time_flow import TimeFlow
 from rxtemporal.storage.event_log.event_log import EventLog
 from rxtemporal.storage.event_log.recorder import RunRecorder
@@ -164,7 +165,10 @@ class Execution:
         self._subscriptions: list[Any] = []
         # True if a caller waits for the end of the current batch
         self.stopping = False
-        self._saved: tuple[bytes, str] | None = None
+        self._saved: tuple[bytes | SavedRun, str] | None = None
+        self._evolution: tuple[Evolution, bool] | None = None
+        # called when a changed query has begun, before anything new is read
+        self.on_begun: Callable[[], object] = lambda: None
         self.event_log: EventLog | None = None
         self.logged: Sequence[Reader] = ()
         self.late = LateFeed()
@@ -257,12 +261,15 @@ class Execution:
         for reader in self.readers:
             reader.record(recorder.tape(reader.name, reader.source))
 
-    def attach_log(self, log: EventLog, readers: Sequence[Reader]) -> None:
+    def attach_log(
+        self, log: EventLog, readers: Sequence[Reader], *, evolves: bool = False
+    ) -> None:
         """Log the events that these readers accept; ``start`` first replays the log.
 
+        ``evolves``: the log may be of other streams, or of other settings.
         ``CheckpointError``: the log is not for these streams. ``SpoolError``: it is damaged.
         """
-        match_log(log, readers)
+        match_log(log, readers, evolves=evolves)
         self.event_log, self.logged = log, readers
 
     def save(self) -> bytes:
@@ -296,7 +303,7 @@ class Execution:
         else:
             yield False
 
-    def load(self, state: bytes, begun: str = "it was saved") -> None:
+    def load(self, state: bytes | SavedRun, begun: str = "it was saved") -> None:
         """Let ``start`` resume from a state; ``begun`` says in errors when the run began.
 
         Sources that are read are read again, skipping the events already judged; sources that push
@@ -304,8 +311,24 @@ class Execution:
         """
         self._saved = state, begun
 
-    def _go_on(self, state: bytes, begun: str) -> None:
-        self.state().load(state, begun)
+    def evolve(self, evolution: Evolution, *, partial: bool) -> None:
+        """Let ``start`` continue what a changed query keeps of the loaded state.
+
+        ``partial``: new windows that contain the cut are given, too.
+        """
+        self._evolution = evolution, partial
+
+    def keep_open_rows(self) -> None:
+        """Keep the open rows of the streams, for operators that begin after a change."""
+        keep_tails(self.wiring)
+
+    def _go_on(self, state: bytes | SavedRun, begun: str) -> None:
+        saved = read_run(state) if isinstance(state, bytes) else state
+        if self._evolution is None:
+            self.state().load(saved, begun)
+        else:
+            evolution, partial = self._evolution
+            self.state().load_changed(saved, evolution, partial=partial)
         if all(reader.ended for reader in self.readers):
             for reader in self.logged:
                 refuse_completed(reader, begun)
@@ -367,6 +390,9 @@ class Execution:
         if self._consumer is not None:
             self._consumer.start(fail)
         if self.event_log is not None:
+            self.event_log.begin()
+            if self._evolution is not None:
+                self.on_begun()
             replay_log(self.event_log, self.logged, self.imports, self._goes_on)
             refuse_pushes(self.logged)
             if self.ended:

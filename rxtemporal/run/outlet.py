@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import CheckpointError, annotate
 from rxtemporal.sinks.sink import Sink, describe_sink
@@ -27,6 +28,8 @@ class Outlet:
         self.cti = MIN_TIME
         # seconds of the wall clock at the last result
         self.wrote = 0.0
+        # of a query that has changed: its rows before this start have been given by the one before
+        self.since = MIN_TIME
         self._on_open: Callable[[], object] | None = None
 
     def open(self, schema: pl.Schema) -> None:
@@ -47,6 +50,8 @@ class Outlet:
         A CTI that comes before the fields are known is not written: the sink is opened with the
         fields of its first rows.
         """
+        if self.since > MIN_TIME:
+            batch = self._take_new(batch)
         if not self.opened:
             if not len(batch) and not batch.schema and batch.cti < MAX_TIME:
                 self.cti = batch.cti
@@ -60,6 +65,13 @@ class Outlet:
         self.rows += len(batch)
         self.batches += 1
         self.cti = batch.cti
+
+    def _take_new(self, batch: EventBatch) -> EventBatch:
+        """Return the rows that the query before has not given; the CTI does not go back."""
+        new = batch.take(batch.start >= self.since).replace(cti=max(batch.cti, self.since))
+        if batch.cti >= self.since and self.sink.shape is not EventShape.EDGE:
+            self.since = MIN_TIME  # no later row starts before
+        return new
 
     def save(self) -> Callable[[], bytes]:
         """Return a function that returns the state of the sink as it is now, for a checkpoint.

@@ -52,7 +52,7 @@ def refuse_unlogged(readers: Sequence[Reader]) -> None:
             )
 
 
-def match_log(log: EventLog, readers: Sequence[Reader]) -> None:
+def match_log(log: EventLog, readers: Sequence[Reader], *, evolves: bool = False) -> None:
     """Match the log with the streams of a run."""
     for reader in readers:
         # a start edge from a log has a dict as payload, but its end edge may have a dataclass
@@ -68,7 +68,8 @@ def match_log(log: EventLog, readers: Sequence[Reader]) -> None:
                 reader.source.schema,
             )
             for reader in readers
-        ]
+        ],
+        evolves=evolves,
     )
 
 
@@ -78,9 +79,8 @@ def replay_log(
     """Replay the records of a log through the doors, and log all events from then on.
 
     ``exact``: records of the streams alternate exactly as they came. The replay stops when
-    ``continues`` returns False.
+    ``continues`` returns False. The log has begun.
     """
-    log.begin()
     recording = log.recording()
     cursors = {}
     for reader, tape in zip(readers, log.tapes, strict=True):
@@ -89,6 +89,8 @@ def replay_log(
         cursor = RecordedCursor(records, schema, as_rows=reader.source.in_columns)
         cursors[tape.number] = reader, cursor
     for number, count in _order(recording, exact):
+        if number not in cursors:  # of a stream that has gone
+            continue
         reader, cursor = cursors[number]
         if not reader.ended:
             reader.replay(cursor, count)

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from rxtemporal.engine.codec import Captured, loads
-from rxtemporal.engine.stage import Stage
+from rxtemporal.engine.stage import Meter, Stage
 from rxtemporal.errors import CheckpointError
+from rxtemporal.operators.evolution import Records, Ref
 from rxtemporal.operators.fingerprint import Fingerprints, refuse_changes
+from rxtemporal.operators.plan import Node
 from rxtemporal.operators.wiring import Wiring
+from rxtemporal.run.evolution import (
+    Evolution,
+    begin_operators,
+    compare,
+    connect_cuts,
+    describe_plan,
+    list_tailed,
+    refuse_unknown_plan,
+    restore_cut,
+)
 from rxtemporal.run.reader import Reader
 from rxtemporal.storage.event_log.cursors import RecordedSource
 
 ANEW = "or begin with a new folder, which computes everything anew"
+
+
+SavedRun: TypeAlias = Mapping[str, Any]
+
+
+def read_run(data: bytes) -> SavedRun:
+    """Return what ``RunState.capture`` was given. ``CheckpointError`` if it is damaged."""
+    saved: SavedRun = loads("run", data, "the saved run", ANEW)
+    return saved
 
 
 class RunState:
@@ -27,10 +48,13 @@ class RunState:
         wiring: Wiring,
         readers: Sequence[Reader],
     ) -> None:
+        self._wiring = wiring
         self._stages = [*wiring.stages.values(), *(leaf for _, leaf in wiring.leaves)]
         self._readers = readers
-        found = Fingerprints(wiring.stages, {id(each.source): each.name for each in readers})
+        names = {id(each.source): each.name for each in readers}
+        found = Fingerprints(wiring.stages, names)
         self._steps = found.lines
+        self.records = Records(wiring.stages, names)
         self._outputs = [f"an output of {found.place(node)}" for node, _ in wiring.leaves]
 
     def capture(self) -> Captured:
@@ -40,28 +64,107 @@ class RunState:
         state = {
             "steps": self._steps,
             "outputs": self._outputs,
-            "inputs": {each.name: _description(each) for each in self._readers},
+            "inputs": self.inputs,
             "readers": {each.name: each.save() for each in self._readers},
             "meters": [_meters(stage) for stage in self._stages],
             "held": [stage.capture() for stage in self._stages],
+            "plan": describe_plan(self.records, self._outlets),
+            "tails": self._save_tails(),
+            "cuts": [None if each.cut is None else each.cut.save() for each in self._stages],
         }
         return Captured("run", state)
 
-    def load(self, data: bytes, begun: str = "it was saved") -> None:
+    @property
+    def inputs(self) -> dict[str, str]:
+        """A description of each source."""
+        return {each.name: _description(each) for each in self._readers}
+
+    @property
+    def _outlets(self) -> list[Node]:
+        return [node for node, _ in self._wiring.leaves]
+
+    def _save_tails(self) -> dict[Ref, Any]:
+        streams = list_tailed(self._wiring, self.records.find).items()
+        return {
+            place: stream.tail.collect(stream.cti)
+            for place, stream in streams
+            if stream.tail is not None
+        }
+
+    def load(self, saved: SavedRun, begun: str = "it was saved") -> None:
         """Resume from a state: after the operators are connected, before a source is read.
 
-        ``CheckpointError``: the state is damaged, or the query or a source has changed.
+        ``CheckpointError``: the query or a source has changed.
         """
-        saved = loads("run", data, "the saved run", ANEW)
-        inputs = {each.name: _description(each) for each in self._readers}
-        refuse_changes((saved["steps"], self._steps), (saved["inputs"], inputs), begun, ANEW)
-        refuse_changes((saved["outputs"], self._outputs), ({}, {}), begun, ANEW)
+        self.refuse_changes(saved, begun)
+        self._load_kept(saved, range(len(self._stages)), {each.name for each in self._readers})
+
+    def is_same(self, saved: SavedRun) -> bool:
+        """Return True if a state is of the same query over the same sources."""
+        was = saved["steps"], saved["outputs"], saved["inputs"]
+        return was == (self._steps, self._outputs, self.inputs)
+
+    def refuse_changes(
+        self, saved: SavedRun, begun: str = "it was saved", otherwise: str = ANEW
+    ) -> None:
+        """Raise if the query or a source has changed."""
+        inputs = saved["inputs"], self.inputs
+        refuse_changes((saved["steps"], self._steps), inputs, begun, otherwise)
+        refuse_changes((saved["outputs"], self._outputs), ({}, {}), begun, otherwise)
+
+    def compare(self, saved: SavedRun, outlets: tuple[Sequence[str], Sequence[str]]) -> Evolution:
+        """Return what is kept of a state; ``outlets`` are the names of saved and present outputs.
+
+        ``CheckpointError``: it was saved by a release whose queries could not change.
+        """
+        if "plan" not in saved:
+            refuse_unknown_plan("the saved run")
+        ctis = {name: each["meter"][1] for name, each in saved["readers"].items()}
+        return compare(saved, self.records, self._outlets, outlets, self.inputs, ctis)
+
+    def load_changed(self, saved: SavedRun, evolution: Evolution, *, partial: bool) -> None:
+        """Resume what is kept of a state, and begin what is new: it gets the open rows."""
+        count = len(saved["plan"]["operators"])
+        outputs = [None if each is None else count + each for each in evolution.outputs]
+        kept = [*evolution.operators, *outputs]
+        self._load_kept(saved, kept, evolution.inputs)
+        operators = {
+            node: each is not None
+            for node, each in zip(self._wiring.stages, evolution.operators, strict=True)
+        }
+        same = [each is not None for each in outputs]
+        begin_operators(self._wiring, operators, same, partial=partial)
+
+    def _load_kept(
+        self, saved: SavedRun, kept: Sequence[int | None], inputs: Collection[str]
+    ) -> None:
+        """Load the sources of these names, and each stage from the one of its number, if any."""
         for reader in self._readers:
-            reader.load(saved["readers"][reader.name])
-        for stage, meters, held in zip(self._stages, saved["meters"], saved["held"], strict=True):
+            if reader.name in inputs:
+                reader.load(saved["readers"][reader.name])
+        tails, cuts = saved.get("tails", {}), saved.get("cuts")
+        for node, entry in self._wiring.sources.items():
+            _load_tail(entry, tails, self.records.find(node))
+        nodes = [*self._wiring.stages]
+        for place, (stage, number) in enumerate(zip(self._stages, kept, strict=True)):
+            if number is None:
+                continue
+            meters, held = saved["meters"][number], saved["held"][number]
             for meter, (rows, cti) in zip([*stage.inputs, stage], meters, strict=True):
-                meter.rows_out, meter.cti = rows, cti
+                # an operator in front has its own, and may be another one than it was
+                if meter is stage or not isinstance(meter, Stage):
+                    meter.rows_out, meter.cti = rows, cti
             stage.load(held)
+            if place < len(nodes):
+                _load_tail(stage, tails, number)
+            if cuts is not None and cuts[number] is not None:
+                restore_cut(nodes[place], stage, cuts[number])
+        connect_cuts(self._wiring)
+
+
+def _load_tail(stream: Meter, tails: Mapping[Ref, Any], place: Ref) -> None:
+    if stream.tail is not None:
+        stream.tail.restore(tails.get(place))
 
 
 def _meters(stage: Stage) -> list[tuple[int, int]]:

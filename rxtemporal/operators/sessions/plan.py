@@ -98,6 +98,10 @@ class SessionWindows(StartWindows):
         """The rows of open sessions."""
         return "the rows of sessions that have not ended"
 
+    def find_complete(self, begin: int) -> int:
+        """Return when a session cannot continue one from before."""
+        return begin + self.timeout
+
     def bounds(self, schema: pl.Schema, keys: Keys) -> StartBounds:
         """Return new bounds."""
         from rxtemporal.operators.sessions.step import SessionBounds

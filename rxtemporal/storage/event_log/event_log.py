@@ -53,15 +53,18 @@ class EventLog(Log):
         _refuse_other_files(self.store.path)
         self.store.open()
 
-    def match(self, streams: Sequence[LoggedStream]) -> None:
+    def match(self, streams: Sequence[LoggedStream], *, evolves: bool = False) -> None:
         """Make a tape for each stream, on which its accepted events are noted.
 
-        ``CheckpointError``: the log is of other streams, fields or settings.
+        ``evolves``: streams may have come, gone, or got other settings. The log keeps the place of
+        one that has gone. ``CheckpointError``: the log is of other streams, fields or settings.
         """
         store = self.store
         numbers: Sequence[int] = range(len(streams))
         known = [StreamFacts(each.name, each.columns, each.settings) for each in streams]
-        if store.streams:
+        if store.streams and evolves:
+            numbers, known = _merge(store, streams)
+        elif store.streams:
             numbers, known = _match(store, streams), store.streams
         for number, stream in zip(numbers, streams, strict=True):
             learned = StreamRecords(store, number, known[number]).schema
@@ -88,14 +91,15 @@ class EventLog(Log):
         self.store.cut = super().cut()
         return self.store.cut
 
-    def save(self, state: Sequence[Chunk], records: int) -> None:
+    def save(self, state: Sequence[Chunk], records: int, forget: Sequence[str] = ()) -> None:
         """Write the state of the run, in chunks, captured at the cut that returned ``records``.
 
+        The states of the sinks of ``forget`` are deleted with it.
         Others may note and flush meanwhile. ``SpoolError`` if the state cannot be written: the
         previous one is valid, and the log has all records since then.
         """
         self.flush()
-        self.store.save(state, records)
+        self.store.save(state, records, forget)
 
     def close(self) -> None:
         """Accept nothing more, and write the waiting records."""
@@ -171,6 +175,30 @@ def _match(store: RunStore, streams: Sequence[LoggedStream]) -> list[int]:
                     f"{logged[key]}, but in this run {given[key]}. Hint: {_OTHER}."
                 )
     return numbers
+
+
+def _merge(store: RunStore, streams: Sequence[LoggedStream]) -> tuple[list[int], list[StreamFacts]]:
+    """Return each stream's number in the log, and the facts of all, those that have gone too."""
+    known = [*store.streams]
+    have = _number_names(facts.name for facts in known)
+    numbers = []
+    for name, each in zip(_number_names(each.name for each in streams), streams, strict=True):
+        if name not in have:
+            have.append(name)
+            known.append(StreamFacts(each.name, each.columns, each.settings))
+        number = have.index(name)
+        if known[number].columns != each.columns:
+            raise CheckpointError(
+                f"stream {each.name!r} of the event log {store.path} has rows in frames: "
+                f"{known[number].columns}, but in this run {each.columns}. Hint: give the new "
+                "source another name; it begins then."
+            )
+        given = StreamFacts(each.name, each.columns, each.settings)
+        if known[number].to_dict()["settings"] != given.to_dict()["settings"]:
+            known[number].settings = each.settings
+            known[number].version += 1
+        numbers.append(number)
+    return numbers, known
 
 
 def _check_schema(path: Path, stream: LoggedStream, logged: pl.Schema | None) -> None:

@@ -367,8 +367,11 @@ class RunStore(StoredLog):
 
     # Checkpoint -----------------------------------------------------------------------------------
 
-    def save(self, state: Sequence[Chunk], records: int) -> None:
+    def save(self, state: Sequence[Chunk], records: int, forget: Sequence[str] = ()) -> None:
         """Replace the state of the run, and delete the entries that it covers.
+
+        The states that the sinks of the queries ``forget`` had before their first rows are deleted
+        in the transaction in which the new state becomes valid.
 
         ``state`` is given in chunks, and covers ``records`` records, up to a cut. It is written in
         pieces, becomes valid in one transaction, and then the entries and the state before it are
@@ -386,6 +389,7 @@ class RunStore(StoredLog):
         with self._turns:
             with self._connection.transaction() as connection:
                 connection.execute(_PUT_FACT, fact)
+                connection.executemany(_DELETE_FACT, [(f"sink {each}",) for each in forget])
                 self._put_header(connection, records=self.records, saves=number)
             self._saved = SavedState(time.monotonic(), size, records)
             self._write_count()

@@ -1,0 +1,303 @@
+"""Evolution of a run: which part of a saved state a changed query continues, and what begins.
+
+An operator is kept, with its state, if it and all before it are the same. Each other one begins at
+the cut, the instant of the checkpoint: it first gets the rows that its inputs have open there, with
+their true starts. So a checkpoint has the open rows of each stream that may get a new reader: of
+the sources, and of all operators but those that take each row alone, whose open rows follow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MIN_TIME, describe
+from rxtemporal.engine.codec import loads
+from rxtemporal.engine.cut_windows import CutWindows
+from rxtemporal.engine.open_tail import OpenTail
+from rxtemporal.engine.stage import Meter, Stage
+from rxtemporal.errors import CheckpointError
+from rxtemporal.operators.evolution import OperatorRecord, Records, match_operators, passes
+from rxtemporal.operators.plan import Node
+from rxtemporal.operators.wiring import Wiring
+
+KEPT, BEGUN, CHANGED, LOST = "kept", "begins", "changed", "given up"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of one part of a run: an input, an operator or an output."""
+
+    fate: str
+    kind: str
+    name: str
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Evolution:
+    """The parts of a saved run that a changed query continues.
+
+    ``operators`` and ``outputs`` have the number of each present one in the saved run; None if it
+    begins. ``inputs`` are the names of the sources that are continued.
+    """
+
+    operators: Sequence[int | None]
+    outputs: Sequence[int | None]
+    inputs: frozenset[str]
+    fates: Sequence[Fate]
+
+    @property
+    def is_addition(self) -> bool:
+        """True if all that was saved is kept."""
+        return all(each.fate in (KEPT, BEGUN) for each in self.fates)
+
+
+def describe_plan(records: Records, outputs: Sequence[Node]) -> dict[str, Any]:
+    """Return what a later, changed query compares itself with, as plain values."""
+    return {
+        "operators": [list(each) for each in records.operators],
+        "leaves": [records.find(node) for node in outputs],
+        "names": [_name(records, number) for number in range(len(records.nodes))],
+    }
+
+
+def compare(
+    saved: Mapping[str, Any],
+    records: Records,
+    outputs: Sequence[Node],
+    outlets: tuple[Sequence[str], Sequence[str]],
+    inputs: Mapping[str, str],
+    ctis: Mapping[str, int],
+) -> Evolution:
+    """Return what a query keeps of a saved run.
+
+    ``outlets`` are the names of the saved outputs and of the present ones, ``inputs`` describe the
+    present sources, ``ctis`` are those of the saved sources.
+    """
+    plan = saved["plan"]
+    before = [OperatorRecord(*each) for each in plan["operators"]]
+    seen = [_read_fields(saved["held"][number]) for number in range(len(before))]
+
+    def fits(old: int, new: int) -> bool:
+        fields = [each.schema for each in records.nodes[new].inputs]
+        known = zip(seen[old], fields, strict=True)
+        return all(was is None or now is None or was == now for was, now in known)
+
+    operators = match_operators(before, records.operators, fits)
+    kept_inputs = saved["inputs"].keys() & inputs.keys()
+    fates = [*_compare_inputs(saved["inputs"], inputs, ctis)]
+    for number, match in enumerate(operators):
+        note = "" if match is not None else _tell_beginning(records.nodes[number])
+        name = _name(records, number)
+        fates.append(Fate(BEGUN if match is None else KEPT, "operator", name, note))
+    fates += [
+        Fate(LOST, "operator", name, "its state is deleted")
+        for number, name in enumerate(plan["names"])
+        if number not in operators
+    ]
+    leaves: list[int | None] = []
+    names, present = outlets
+    for name, node in zip(present, outputs, strict=True):
+        ref = records.find(node)
+        kept = operators[ref] if isinstance(ref, int) else ref
+        old = names.index(name) if name in names else None
+        is_same = old is not None and plan["leaves"][old] == kept
+        leaves.append(old if is_same else None)
+        if old is None:
+            fates.append(Fate(BEGUN, "output", name))
+        elif is_same:
+            fates.append(Fate(KEPT, "output", name))
+        else:
+            fates.append(Fate(CHANGED, "output", name, "its sink continues with the new results"))
+    fates += [
+        Fate(LOST, "output", each, "its sink stays as it is")
+        for each in names
+        if each not in present
+    ]
+    return Evolution(operators, leaves, frozenset(kept_inputs), fates)
+
+
+def _compare_inputs(
+    saved: Mapping[str, str], now: Mapping[str, str], ctis: Mapping[str, int]
+) -> Iterator[Fate]:
+    for name in now:
+        if name not in saved:
+            yield Fate(BEGUN, "input", name)
+            continue
+        at = "nothing has come yet" if ctis[name] == MIN_TIME else f"at {describe(ctis[name])}"
+        if saved[name] == now[name]:
+            yield Fate(KEPT, "input", name, at)
+        else:
+            yield Fate(CHANGED, "input", name, f"{at}; was: {saved[name]}; is: {now[name]}")
+    for name in saved.keys() - now.keys():
+        yield Fate(LOST, "input", name, "its waiting rows are deleted")
+
+
+def _tell_beginning(node: Node) -> str:
+    """Return what a new operator does not have."""
+    operator = node.operator
+    assert operator is not None
+    if passes(node):
+        return ""
+    if _has_windows(node):
+        return "gets the open rows; windows that contain the cut are not given"
+    return f"gets the open rows; rows that have ended are gone from what it holds: {operator.holds}"
+
+
+def _has_windows(node: Node) -> bool:
+    import numpy as np
+
+    nothing = np.zeros(0, np.int64)
+    return node.operator is not None and node.operator.find_windows(nothing, nothing) is not None
+
+
+def _name(records: Records, number: int) -> str:
+    """Return the name of an operator, with what it reads."""
+    node = records.nodes[number]
+    assert node.operator is not None
+    label = f"{node.operator.label!r}: " if node.operator.label else ""
+    inputs = [
+        each if isinstance(each, str) else f"step {each + 1}"
+        for each in records.operators[number].inputs
+    ]
+    return f"{label}{node.operator.name} (step {number + 1}) of {' and '.join(inputs)}"
+
+
+def _read_fields(held: bytes) -> list[pl.Schema | None]:
+    """Return the fields of the inputs of a saved operator, as far as they were known."""
+    return [None if each is None else each.schema for each in loads("operator", held)[0]]
+
+
+# Open rows ----------------------------------------------------------------------------------------
+
+
+def list_tailed(wiring: Wiring, find: Any) -> dict[Any, Meter]:
+    """Return the streams whose open rows are kept, by their places: sources, and operators."""
+    streams: dict[Any, Meter] = {find(node): entry for node, entry in wiring.sources.items()}
+    streams |= {find(node): stage for node, stage in wiring.stages.items() if not passes(node)}
+    return streams
+
+
+def keep_tails(wiring: Wiring) -> None:
+    """Have all streams keep their open rows; call before the first row."""
+    for stream in list_tailed(wiring, id).values():
+        stream.tail = OpenTail()
+
+
+def begin_operators(
+    wiring: Wiring, kept: Mapping[Node, bool], outputs: Sequence[bool], *, partial: bool
+) -> None:
+    """Give each new operator, and each new output, the rows that its inputs have open.
+
+    ``kept`` says of each operator if it is continued, ``outputs`` of each output. Results of new
+    operators reach new ones alone. ``partial``: windows that contain the cut are given, too.
+    """
+    begun = {stage for node, stage in wiring.stages.items() if not kept[node]}
+    new = [leaf for (_, leaf), same in zip(wiring.leaves, outputs, strict=True) if not same]
+    taking = {id(each) for each in (*begun, *new)}
+    readers = [(each, each.readers, each.then) for each in begun]
+    opened: dict[Node, EventBatch | None] = {}
+    if not partial:
+        drop_incomplete_windows(wiring, [n for n in wiring.stages if not kept[n]])
+    for stage, _, _ in readers:
+        stage.readers = [(each, side) for each, side in stage.readers if id(each) in taking]
+        stage.then = None
+    try:
+        for node, stage in wiring.stages.items():
+            if not kept[node]:
+                _give_open(wiring, kept, stage, node.inputs, opened)
+        for (node, leaf), same in zip(wiring.leaves, outputs, strict=True):
+            if not same:
+                _give_open(wiring, kept, leaf, (node,), opened)
+    finally:
+        for stage, before, then in readers:
+            stage.readers, stage.then = before, then
+
+
+def _give_open(
+    wiring: Wiring,
+    kept: Mapping[Node, bool],
+    stage: Stage,
+    inputs: Sequence[Node],
+    opened: dict[Node, EventBatch | None],
+) -> None:
+    for side, node in enumerate(inputs):
+        if kept.get(node, True):
+            if node not in opened:
+                opened[node] = _find_open(wiring, node)
+            if (rows := opened[node]) is not None:
+                stage.pending.append((side, rows))
+    stage.work(wiring.driver)
+
+
+def _find_open(wiring: Wiring, node: Node) -> EventBatch | None:
+    """Return the rows that a stream has open; None before the first row or CTI."""
+    meter: Meter = wiring.sources[node] if node.source is not None else wiring.stages[node]
+    if node.source is None and passes(node):
+        rows = _find_open(wiring, node.inputs[0])
+        step: Any = None if rows is None else _make_step(node, rows)
+        return None if step is None else step.on_batch(rows)
+    rows = None if meter.tail is None else meter.tail.collect(meter.cti)
+    if rows is None and meter.cti > MIN_TIME:
+        rows = EventBatch.empty(node.schema or pl.Schema(), meter.cti, node.keys)
+    return rows
+
+
+def _make_step(node: Node, rows: EventBatch) -> Any:
+    assert node.operator is not None
+    step: Any = node.operator.step  # of one input
+    return step(rows.schema, rows.keys)
+
+
+# Windows ------------------------------------------------------------------------------------------
+
+
+def drop_incomplete_windows(wiring: Wiring, begun: Sequence[Node]) -> None:
+    """Have new operators drop the windows that lack rows from before the cut."""
+    since: dict[Node, int] = {}
+    for node in begun:
+        times = [since[each] if each in since else _get_cti(wiring, each) for each in node.inputs]
+        since[node] = max(times)
+        operator = node.operator
+        assert operator is not None
+        if _has_windows(node) and since[node] > MIN_TIME:
+            wiring.stages[node].cut = CutWindows(
+                operator.find_complete(since[node]), operator.find_windows
+            )
+    connect_cuts(wiring)
+
+
+def connect_cuts(wiring: Wiring) -> None:
+    """Tell those that drop windows of those in front of them."""
+    above: dict[Node, list[CutWindows]] = {}
+    for node, stage in wiring.stages.items():
+        found = [cut for each in node.inputs for cut in above.get(each, [])]
+        if stage.cut is not None:
+            stage.cut.above = found
+            found = [stage.cut]
+        above[node] = found
+
+
+def restore_cut(node: Node, stage: Stage, state: Sequence[Any]) -> None:
+    """Continue to drop the incomplete windows of an operator that began in an earlier run."""
+    assert node.operator is not None
+    stage.cut = CutWindows(MIN_TIME, node.operator.find_windows)
+    stage.cut.load(state)
+
+
+def _get_cti(wiring: Wiring, node: Node) -> int:
+    meter: Meter = wiring.sources[node] if node.source is not None else wiring.stages[node]
+    return meter.cti
+
+
+def refuse_unknown_plan(where: str) -> None:
+    """Raise for a checkpoint of a release that saved no plan."""
+    raise CheckpointError(
+        f"{where} was saved by a release whose queries could not change. Hint: resume once with "
+        "the query as it was, stop that run, and then change the query."
+    )

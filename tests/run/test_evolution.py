@@ -1,0 +1,148 @@
+"""A query that changes over its folder: what is kept, what begins, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from runs import SOON
+
+import rxtemporal as rxt
+from rxtemporal import agg
+from rxtemporal.errors import ArgumentError, CheckpointError
+
+Query = Callable[[rxt.Streamable], rxt.Streamable]
+ROWS = {"room": str, "temp": float}
+
+
+def count(stream: rxt.Streamable) -> rxt.Streamable:
+    """The rows of each ten ticks."""
+    return stream.tumbling_window(10).aggregate(n=agg.count())
+
+
+def mean(stream: rxt.Streamable) -> rxt.Streamable:
+    """The mean of each ten ticks."""
+    return stream.tumbling_window(10).aggregate(mean=agg.mean("temp"))
+
+
+class House:
+    """Queries over rows that are pushed, in one folder, with the same sinks in each run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "run"
+        self.rows: dict[str, list[Any]] = {}
+
+    def run(
+        self,
+        queries: dict[str, Query],
+        times: range,
+        schema: Any = ROWS,
+        *,
+        delay: int = 2,
+        extra: dict[str, Any] | None = None,
+        **how: Any,
+    ) -> rxt.Process:
+        """Push a row for each time, its temperature, and stop."""
+        source = rxt.PushSource("rows", schema=schema, start="t", delay=delay)
+        app = rxt.Application("house")
+        stream = app.define_stream("rows", source.stream)
+        for name, query in queries.items():
+            app.query(name, query(stream))
+        sinks = {name: self._keep(name) for name in queries}
+        process = app.run(sinks=sinks, resume=self.folder, **how)
+        for time in times:
+            source.push({"t": time, "room": "hall", "temp": float(time), **(extra or {})})
+        process.stop()
+        process.wait(SOON)
+        return process
+
+    def _keep(self, name: str) -> Any:
+        rows = self.rows.setdefault(name, [])
+        return lambda batch: rows.extend(batch.to_polars("ticks").rows())
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    """A house in an empty folder."""
+    return House(tmp_path)
+
+
+def test_a_query_is_added_without_a_flag(house: House) -> None:
+    """The one before goes on with its open window; the new one begins with a complete one."""
+    house.run({"count": count}, range(1, 38))
+    house.run({"count": count, "mean": mean}, range(38, 65))
+    assert house.rows["count"] == [(t, t + 10, 9 if t == 0 else 10) for t in range(0, 60, 10)]
+    assert house.rows["mean"] == [(40, 50, 44.5), (50, 60, 54.5)]
+
+
+def test_a_changed_query_is_refused_with_the_command_that_shows_the_change(house: House) -> None:
+    """Without the flag nothing is changed: the query as it was goes on."""
+    house.run({"out": count}, range(1, 38))
+    with pytest.raises(CheckpointError, match=r"Hint: .*rxtemporal plan FOLDER"):
+        house.run({"out": mean}, range(38, 39))
+    with pytest.raises(CheckpointError, match=r"outputs have changed.*Hint"):
+        house.run({"other": count}, range(38, 39))
+    house.run({"out": count}, range(38, 45))
+    assert house.rows["out"][-1] == (30, 40, 10)
+
+
+def test_a_changed_query_goes_on_in_its_sink(house: House) -> None:
+    """Of the new query the sink gets no row that starts before what it has of the one before."""
+    house.run({"out": lambda s: s.where(pl.col("temp") > 3)}, range(1, 8), delay=4)
+    house.run({"out": lambda s: s.where(pl.col("temp") > 5)}, range(8, 14), delay=4, evolve=True)
+    # at the cut the CTI is 3, and rows from there on are open
+    assert [row[0] for row in house.rows["out"]] == [6, 7, 8]
+    # a later run is the changed one
+    house.run({"out": lambda s: s.where(pl.col("temp") > 5)}, range(14, 16), delay=4)
+    assert [row[0] for row in house.rows["out"]] == [6, 7, 8, 9, 10]
+
+
+@pytest.mark.parametrize(("partial", "first"), [(False, (40, 50, 44.5)), (True, (30, 40, 37.0))])
+def test_windows_that_contain_the_cut(house: House, partial: bool, first: Any) -> None:
+    """They lack the rows that had ended, and are given only on request."""
+    house.run({"out": count}, range(1, 38))
+    house.run({"new": mean}, range(38, 65), evolve=True, partial=partial)
+    assert house.rows["new"][0] == first
+
+
+def test_what_is_given_up_begins_anew_if_it_comes_back(house: House) -> None:
+    """Nothing is left of a query that has gone."""
+    house.run({"count": count, "mean": mean}, range(1, 8))
+    house.run({"count": count}, range(8, 38), evolve=True)
+    house.run({"count": count, "mean": mean}, range(38, 65))
+    assert house.rows["count"][:2] == [(0, 10, 9), (10, 20, 10)]
+    assert house.rows["mean"] == [(40, 50, 44.5), (50, 60, 54.5)]
+
+
+def test_a_named_operator_that_has_moved_keeps_its_state(house: House) -> None:
+    """Rows are filtered from the change on, and the window goes on."""
+    house.run({"out": lambda s: count(s).named("hot")}, range(1, 38))
+    house.run(
+        {"out": lambda s: count(s.where(pl.col("temp") != 38)).named("hot")},
+        range(38, 55),
+        evolve=True,
+    )
+    assert house.rows["out"] == [(0, 10, 9), (10, 20, 10), (20, 30, 10), (30, 40, 9), (40, 50, 10)]
+
+
+def test_the_delay_of_a_source_may_change(house: House) -> None:
+    """The time does not go back, and moves on by the new delay."""
+    house.run({"out": lambda s: s}, range(1, 11))
+    assert house.rows["out"][-1][0] == 7
+    with pytest.raises(CheckpointError, match="Hint"):
+        house.run({"out": lambda s: s}, range(11, 12), delay=5)
+    house.run({"out": lambda s: s}, range(11, 15), delay=5, evolve=True)
+    assert [row[0] for row in house.rows["out"]] == [*range(1, 9)]
+    house.run({"out": lambda s: s}, range(15, 17), delay=0, evolve=True)
+    assert [row[0] for row in house.rows["out"]] == [*range(1, 16)]
+
+
+def test_evolve_needs_a_folder() -> None:
+    """Without a folder there is nothing to continue."""
+    with pytest.raises(ArgumentError, match="Hint"):
+        rxt.from_events([]).run(rxt.Collect(), evolve=True)
+    with pytest.raises(ArgumentError, match="Hint"):
+        rxt.from_events([]).run(rxt.Collect(), resume="run", partial=True)

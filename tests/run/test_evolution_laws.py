@@ -1,0 +1,159 @@
+"""What holds when a query changes: the kept part continues as if nothing had, the new part begins.
+
+What a new operator gives is what its model makes of the rows that are open at the cut, with their
+true starts, and of all that come later.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import oracle
+import physical
+import pytest
+from compositions import STREAM
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from oracle import MIN_TIME, Event, Row
+from oracle_lifetimes import UnboundedWindow
+from random_queries import PIECES, Chain, draw_chain
+from reactivex.subject import Subject
+from run_settings import save_never, skip_sync
+from runs import Log
+
+import rxtemporal as rxt
+from rxtemporal import EventShape
+
+Sides = tuple[list[Event], list[Event]]
+NAMES = ("left", "right")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def on_demand() -> Iterator[None]:
+    """Wait for no disk, and save only where a run is stopped."""
+    with pytest.MonkeyPatch.context() as patch:
+        skip_sync(patch)
+        save_never(patch)
+        yield
+
+
+class Kept(Log):
+    """A sink whose batches stay from one run to the next."""
+
+    def __init__(self, batches: list[rxt.EventBatch]) -> None:
+        super().__init__(EventShape.EDGE)
+        self.batches = batches
+
+    def open(self, name: str, schema: Any) -> None:
+        """Keep what is there."""
+
+
+class Service:
+    """Queries over two subjects in a folder, run several times, each time with other queries."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.got: dict[str, list[rxt.EventBatch]] = {}
+
+    def run(self, queries: dict[str, Any], items: Sequence[tuple[str, Event]], **how: Any) -> None:
+        """Run queries over both streams, push items, and stop."""
+        app = rxt.Application("service")
+        subjects = {name: Subject[Any]() for name in NAMES}
+        streams = [
+            app.define_stream(
+                name, rxt.from_observable(subjects[name], schema=physical.SCHEMA, name=name)
+            )
+            for name in NAMES
+        ]
+        sinks = {}
+        for name, query in queries.items():
+            app.query(name, query(*streams))
+            sinks[name] = Kept(self.got.setdefault(name, []))
+        process = app.run(sinks=sinks, resume=self.folder, **how)
+        try:
+            for side, item in items:
+                subjects[side].on_next(physical.event(item))
+        finally:
+            process.stop()
+        if process.error is not None:
+            raise process.error
+
+    def history(self, name: str) -> list[Any]:
+        """Return what a query has given in all runs."""
+        return oracle.history(physical.rows(self.got[name]))
+
+
+def interleave(sides: Sides, random: Random) -> list[tuple[str, Event]]:
+    """Return the items of both streams in one order."""
+    left, right = ([*each] for each in sides)
+    items = []
+    while left or right:
+        side = random.choice(
+            [name for name, rest in zip(NAMES, (left, right), strict=True) if rest]
+        )
+        items.append((side, (left if side == "left" else right).pop(0)))
+    return items
+
+
+def find_cti(items: Sequence[tuple[str, Event]], side: str) -> int:
+    """Return the highest CTI of a stream."""
+    times = [item[1] for name, item in items if name == side and item[0] == "cti"]
+    return max(times, default=MIN_TIME)
+
+
+def find_open(sides: Sides, before: Sequence[tuple[str, Event]]) -> list[list[Row]]:
+    """Return the rows of each stream that have not ended before its CTI at the cut."""
+    return [
+        [row for row in oracle.canonical(items) if row.end > find_cti(before, name)]
+        for name, items in zip(NAMES, sides, strict=True)
+    ]
+
+
+def query_of(chain: Chain) -> Any:
+    """Return a query over both streams, of which it may read one."""
+    return lambda left, right: chain.query(left, right)
+
+
+def tell(model: Any) -> list[Any]:
+    """Return the history of a model; reject what has no last window."""
+    try:
+        return oracle.history(model())
+    except UnboundedWindow:
+        assume(False)
+        raise
+
+
+@pytest.mark.parametrize("name", PIECES)
+@given(data=st.data())
+@settings(max_examples=max(5, settings().max_examples // 8))
+def test_what_is_kept_goes_on_and_what_is_new_begins(name: str, data: st.DataObject) -> None:
+    """A kept query gives its whole history; a new one that of the rows open at the cut, and later.
+
+    Windows that contain the cut are given here, too. A new query that shares operators with a kept
+    one is left out: it gets the rows that those have open.
+    """
+    old, sides = data.draw(draw_chain(name)), data.draw(st.tuples(STREAM, STREAM))
+    new = data.draw(
+        st.sampled_from([*PIECES]).filter(lambda each: each != name).flatmap(draw_chain)
+    )
+    assume(not {*old.right[:1]} & {*new.right[:1], new.left[0]} and old.left[0] != new.left[0])
+    ended = tuple([*items, ("cti", oracle.MAX_TIME)] for items in sides)
+    items = interleave(ended, Random(data.draw(st.integers(0, 2**20))))
+    at = data.draw(st.integers(0, len(items) - 1))
+    whole = [oracle.canonical(each) for each in ended]
+    kept = tell(partial(old.model, *whole))
+    begun = tell(partial(new.model, *find_open(ended, items[:at])))
+    with tempfile.TemporaryDirectory() as folder:
+        service = Service(Path(folder) / "run")
+        # a stream that nobody reads has no rows at the cut
+        queries = {"old": query_of(old), "both": lambda left, right: left.union(right)}
+        service.run(queries, items[:at])
+        queries["new"] = query_of(new)
+        service.run(queries, items[at:], evolve=True, partial=True)
+        assert service.history("old") == kept
+        assert service.history("new") == begun
