@@ -26,6 +26,7 @@ COMMANDS = {
     "inspect": "check an event log, a checkpoint, a recording or a spool, and copy what is whole",
     "doctor": "check Python, Java, the disk and a spool",
     "serve": "serve an application over HTTP, with a receipt for pushed rows",
+    "plan": "show what a changed application keeps of a folder, what begins, and what is lost",
     "top": "watch a server live: its streams, late events, and stalled queries",
     "tap": "print new results of a server's query, or new rows of its stream",
     "completion": "print the completion of commands and options for bash, zsh or fish",

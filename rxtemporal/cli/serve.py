@@ -44,6 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder of the event log and the checkpoints; without one nothing is durable",
     )  # fmt: skip
     parser.add_argument(
+        "--evolve", action="store_true",
+        help="continue the folder with a changed application; rxtemporal plan shows what is kept",
+    )  # fmt: skip
+    parser.add_argument(
+        "--partial", action="store_true",
+        help="with --evolve: give windows that contain the time of the change, too",
+    )  # fmt: skip
+    parser.add_argument(
         "--check", action="store_true",
         help="print the effective settings without secrets, and do not serve",
     )  # fmt: skip
@@ -62,6 +70,7 @@ def run(options: argparse.Namespace) -> int:
         print_token(options.new_token)
         return 0
     app, senders = _make(options, _read_settings(options))
+    _allow_change(app, options)
     if options.check:
         describe(app, print)
         return 0
@@ -69,6 +78,19 @@ def run(options: argparse.Namespace) -> int:
 
     Server(app, report, senders).listen()
     return 0
+
+
+def _allow_change(app: ServiceApp, options: argparse.Namespace) -> None:
+    """Let the first run continue the folder of another application, if that is asked for."""
+    service = app.service
+    if options.evolve and service.settings.state.folder is None:
+        raise ArgumentError(
+            "--evolve continues a folder, and there is none. Hint: --state FOLDER, or folder in "
+            "[state] of the settings."
+        )
+    if options.partial and not options.evolve:
+        raise ArgumentError("--partial is for --evolve. Hint: leave it out.")
+    service.evolve, service.partial = options.evolve, options.partial
 
 
 def report(words: str) -> None:

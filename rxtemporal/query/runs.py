@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+import pathlib
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -33,7 +34,9 @@ from rxtemporal.operators.stream import Stream
 from rxtemporal.query.async_bridge import iterate_results
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, RaiseOrLog, Subscriber
+from rxtemporal.run import checkpoint
 from rxtemporal.run.checkpoint import make_checkpointer
+from rxtemporal.run.evolution import Evolution
 from rxtemporal.run.execution import Execution, Output
 from rxtemporal.run.outlet import Outlet
 from rxtemporal.run.process import Process
@@ -336,16 +339,27 @@ def start_process(
     """Start queries and their sinks as one process; ``named`` are the input streams."""
     outlets = [Outlet(each, sink, stream.schema) for each, (stream, sink) in queries.items()]
     outputs = [shape_output(stream, sink.shape) for stream, sink in queries.values()]
-    others = find_imported(
-        [node for node, _ in outputs], {each: stream._node for each, stream in named.items()}
-    )
     checkpointer = make_checkpointer(resume, record, log, name, evolve=evolve, partial=partial)
     recorder = None if record is None else RunRecorder(record, name)
     event_log = None if log is None else make_log(log, name)
-    execution = Execution(
-        *outputs,
-        names={id(stream._node.source): each for each, stream in named.items()},
-        others=others,
-        clock=Clock(scheduler),
-    )
+    execution = _make_execution(outputs, named, Clock(scheduler))
     return Process(name, execution, outlets, warn_after, recorder, checkpointer, event_log).start()
+
+
+def plan_change(
+    path: str | os.PathLike[str], queries: Mapping[str, Stream], named: Mapping[str, Stream]
+) -> Evolution:
+    """Return what queries would keep of a folder of ``resume=``, which no run has; nothing runs."""
+    outputs = [shape_output(stream, EventShape.EDGE) for stream in queries.values()]
+    execution = _make_execution(outputs, named, Clock())
+    return checkpoint.plan_change(pathlib.Path(path), execution, [*queries])
+
+
+def _make_execution(
+    outputs: Sequence[Output], named: Mapping[str, Stream], clock: Clock
+) -> Execution:
+    others = find_imported(
+        [node for node, _ in outputs], {each: stream._node for each, stream in named.items()}
+    )
+    names = {id(stream._node.source): each for each, stream in named.items()}
+    return Execution(*outputs, names=names, others=others, clock=clock)

@@ -24,6 +24,7 @@ from rxtemporal.run.run_state import ANEW, SavedRun, read_run, refuse_unsavable
 from rxtemporal.storage.event_log.event_log import EventLog
 from rxtemporal.storage.event_log.layout import EARLIER
 from rxtemporal.storage.event_log.store import RunStore
+from rxtemporal.storage.event_log.stored_log import FILE
 
 _log = get_logger(__name__)
 
@@ -397,6 +398,31 @@ def make_checkpointer(
             "all events have to be kept and each run has to compute all results again."
         )
     return Checkpointer(resume, name, evolve=evolve, partial=partial)
+
+
+def plan_change(path: Path, execution: Execution, outputs: Sequence[str]) -> Evolution:
+    """Return what a query would keep of a folder, where no run is; nothing is changed there.
+
+    ``CheckpointError``: there is no checkpoint. ``SpoolError``: a run has the folder.
+    """
+    if not (path / FILE).exists():
+        raise CheckpointError(
+            f"{path} is not a folder of resume=: it has no {FILE}. Hint: a service has the folder "
+            "of --state, or of [state] in its settings."
+        )
+    store = RunStore(path, "", resume=True)
+    store.open()
+    try:
+        data = store.load()
+    finally:
+        store.release()
+    if data is None:
+        raise CheckpointError(
+            f"{path} has no checkpoint yet. Hint: any query over the same sources resumes from it, "
+            "and computes all from its event log."
+        )
+    _, counts, run, _ = loads("checkpoint", data, f"the checkpoint in {path}", ANEW)
+    return execution.state().compare(read_run(run), ([each[0] for each in counts], outputs))
 
 
 def _check_evolve(resume: Any, *, evolve: bool, partial: bool) -> None:

@@ -24,6 +24,7 @@ from rxtemporal.errors import CheckpointError
 from rxtemporal.operators.evolution import OperatorRecord, Records, match_operators, passes
 from rxtemporal.operators.plan import Node
 from rxtemporal.operators.wiring import Wiring
+from rxtemporal.text.plain_text import text_table
 
 KEPT, BEGUN, CHANGED, LOST = "kept", "begins", "changed", "given up"
 
@@ -50,6 +51,11 @@ class Evolution:
     outputs: Sequence[int | None]
     inputs: frozenset[str]
     fates: Sequence[Fate]
+
+    def __str__(self) -> str:
+        rows = [("fate", "kind", "name", "note")]
+        rows += [(each.fate, each.kind, each.name, each.note) for each in self.fates]
+        return text_table(rows)
 
     @property
     def is_addition(self) -> bool:

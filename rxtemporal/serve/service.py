@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from rxtemporal.brokers.mqtt_feed import MqttFeed
@@ -23,6 +24,7 @@ from rxtemporal.ingress.verdict import Rejects
 from rxtemporal.operators.plan import list_nodes
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.query.push_source import PushSource
+from rxtemporal.run.evolution import Evolution
 from rxtemporal.run.process import Process
 from rxtemporal.serve.compilation import Compilation
 from rxtemporal.serve.feeds import SinkPair, find_feeds, make_sinks
@@ -188,6 +190,8 @@ class Service:
         self._lock = threading.RLock()
         self._wake = threading.Event()
         self.failures, self._began = 0, 0.0
+        # if the application may have changed, and if it gives windows that contain that time
+        self.evolve = self.partial = False
         self._drain_callbacks: list[Callable[[], None]] = []
         self.pairs: dict[str, SinkPair] = {}
         # a process that the caller runs has compiled what it needs so far
@@ -272,10 +276,25 @@ class Service:
                     self.process = None
                 raise
 
+    def plan_change(self, folder: Path) -> Evolution:
+        """Return what this service would keep of the folder of one that has stopped."""
+        from rxtemporal.query.runs import plan_change
+
+        if self._application is None:
+            raise BindingError(
+                "a service of a process has no application to compare. Hint: serve the application."
+            )
+        self._guard_clocks()
+        named = {name: self._application.queries[name] for name in {**self.feeds, **self.pairs}}
+        return plan_change(folder, named, self._application.streams)
+
     def _run(self) -> None:
         if self._application is not None:
             self.process = self._application.run(
-                sinks={**self.feeds, **self.pairs}, resume=self.settings.state.folder
+                sinks={**self.feeds, **self.pairs},
+                resume=self.settings.state.folder,
+                evolve=self.evolve,
+                partial=self.partial,
             )
         assert self.process is not None
         self._began = time.monotonic()
