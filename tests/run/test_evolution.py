@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from runs import SOON
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.errors import ArgumentError, CheckpointError
+from rxtemporal.storage.event_log.store import RunStore
 
 Query = Callable[[rxt.Streamable], rxt.Streamable]
 ROWS = {"room": str, "temp": float}
@@ -26,6 +28,25 @@ def count(stream: rxt.Streamable) -> rxt.Streamable:
 def mean(stream: rxt.Streamable) -> rxt.Streamable:
     """The mean of each ten ticks."""
     return stream.tumbling_window(10).aggregate(mean=agg.mean("temp"))
+
+
+class Kept(rxt.Sink):
+    """A sink that cuts off what a crash has left after its state."""
+
+    def __init__(self, rows: list[Any]) -> None:
+        self.rows = rows
+
+    def write(self, batch: rxt.EventBatch) -> None:
+        """Keep the rows."""
+        self.rows += batch.to_polars("ticks").rows()
+
+    def save(self) -> bytes:
+        """Return how many rows there are."""
+        return str(len(self.rows)).encode()
+
+    def load(self, state: bytes) -> None:
+        """Forget later ones."""
+        del self.rows[int(state) :]
 
 
 class House:
@@ -51,7 +72,7 @@ class House:
         stream = app.define_stream("rows", source.stream)
         for name, query in queries.items():
             app.query(name, query(stream))
-        sinks = {name: self._keep(name) for name in queries}
+        sinks = {name: self.keep(name) for name in queries}
         process = app.run(sinks=sinks, resume=self.folder, **how)
         for time in times:
             source.push({"t": time, "room": "hall", "temp": float(time), **(extra or {})})
@@ -59,9 +80,9 @@ class House:
         process.wait(SOON)
         return process
 
-    def _keep(self, name: str) -> Any:
-        rows = self.rows.setdefault(name, [])
-        return lambda batch: rows.extend(batch.to_polars("ticks").rows())
+    def keep(self, name: str) -> rxt.Sink:
+        """Return a sink for the rows of a query."""
+        return Kept(self.rows.setdefault(name, []))
 
 
 @pytest.fixture
@@ -138,6 +159,60 @@ def test_the_delay_of_a_source_may_change(house: House) -> None:
     assert [row[0] for row in house.rows["out"]] == [*range(1, 9)]
     house.run({"out": lambda s: s}, range(15, 17), delay=0, evolve=True)
     assert [row[0] for row in house.rows["out"]] == [*range(1, 16)]
+
+
+def crash(house: House, queries: dict[str, Query], times: range, **how: Any) -> None:
+    """Run queries, and leave the folder as a process would that is killed after its pushes."""
+    place, left = house.folder, house.folder.with_name("left")
+    source = rxt.PushSource("rows", schema=ROWS, start="t", delay=2)
+    app = rxt.Application("house")
+    stream = app.define_stream("rows", source.stream)
+    for name, query in queries.items():
+        app.query(name, query(stream))
+    sinks = {name: house.keep(name) for name in queries}
+    process = app.run(sinks=sinks, resume=place, **how)
+    for time in times:
+        source.push({"t": time, "room": "hall", "temp": float(time)})
+    shutil.copytree(place, left)
+    process.stop()
+    shutil.rmtree(place)
+    left.rename(place)
+
+
+def test_the_log_after_the_cut_goes_to_the_new_query(house: House) -> None:
+    """After a crash the cut is the last checkpoint, and each row is in each result once."""
+    house.run({"count": count}, range(1, 38))
+    crash(house, {"count": count}, range(38, 54))
+    house.run({"count": count, "mean": mean}, range(54, 65))
+    assert house.rows["count"] == [(t, t + 10, 9 if t == 0 else 10) for t in range(0, 60, 10)]
+    assert house.rows["mean"] == [(40, 50, 44.5), (50, 60, 54.5)]
+
+
+def test_a_crash_after_the_change_leaves_the_new_folder(house: House) -> None:
+    """The change is saved before anything new is read: the new query resumes without a flag."""
+    house.run({"out": count}, range(1, 38))
+    crash(house, {"new": mean}, range(38, 53), evolve=True)
+    house.run({"new": mean}, range(53, 65))
+    assert house.rows["new"] == [(40, 50, 44.5), (50, 60, 54.5)]
+
+
+def test_a_change_that_cannot_be_saved_leaves_the_old_folder(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old query goes on as if nothing had happened, and the change can be made later."""
+    house.run({"out": count}, range(1, 38))
+
+    def fail(*given: Any) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunStore, "save", fail)
+        with pytest.raises(OSError, match="the disk is full"):
+            house.run({"new": mean}, range(38, 53), evolve=True)
+    house.run({"out": count}, range(38, 53))
+    house.run({"new": mean}, range(53, 75), evolve=True)
+    assert house.rows["out"] == [(t, t + 10, 9 if t == 0 else 10) for t in range(0, 50, 10)]
+    assert house.rows["new"] == [(50, 60, 54.5), (60, 70, 64.5)]
 
 
 def test_evolve_needs_a_folder() -> None:
