@@ -16,11 +16,12 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME, describe
+from rxtemporal.engine.added_fields import add_fields_to_state, only_adds
 from rxtemporal.engine.codec import loads
 from rxtemporal.engine.cut_windows import CutWindows
 from rxtemporal.engine.open_tail import OpenTail
 from rxtemporal.engine.stage import Meter, Stage
-from rxtemporal.errors import CheckpointError
+from rxtemporal.errors import CheckpointError, RxTemporalError
 from rxtemporal.operators.evolution import OperatorRecord, Records, match_operators, passes
 from rxtemporal.operators.plan import Node
 from rxtemporal.operators.wiring import Wiring
@@ -63,12 +64,18 @@ class Evolution:
         return all(each.fate in (KEPT, BEGUN) for each in self.fates)
 
 
-def describe_plan(records: Records, outputs: Sequence[Node]) -> dict[str, Any]:
-    """Return what a later, changed query compares itself with, as plain values."""
+def describe_plan(
+    records: Records, outputs: Sequence[Node], schemas: Mapping[str, pl.Schema | None]
+) -> dict[str, Any]:
+    """Return what a later, changed query compares itself with; ``schemas`` are of the sources."""
     return {
         "operators": [list(each) for each in records.operators],
         "leaves": [records.find(node) for node in outputs],
         "names": [_name(records, number) for number in range(len(records.nodes))],
+        "schemas": {
+            name: None if schema is None else pl.DataFrame(schema=schema)
+            for name, schema in schemas.items()
+        },
     }
 
 
@@ -91,8 +98,14 @@ def compare(
 
     def fits(old: int, new: int) -> bool:
         fields = [each.schema for each in records.nodes[new].inputs]
-        known = zip(seen[old], fields, strict=True)
-        return all(was is None or now is None or was == now for was, now in known)
+        known = [*zip(seen[old], fields, strict=True)]
+        if all(was is None or now is None or was == now for was, now in known):
+            return True
+        try:
+            add_fields_to_held(records.nodes[new], saved["held"][old])
+        except RxTemporalError:
+            return False
+        return True
 
     operators = match_operators(before, records.operators, fits)
     kept_inputs = saved["inputs"].keys() & inputs.keys()
@@ -177,6 +190,64 @@ def _name(records: Records, number: int) -> str:
 def _read_fields(held: bytes) -> list[pl.Schema | None]:
     """Return the fields of the inputs of a saved operator, as far as they were known."""
     return [None if each is None else each.schema for each in loads("operator", held)[0]]
+
+
+# Fields -------------------------------------------------------------------------------------------
+
+
+def add_fields_to_held(node: Node, held: bytes, *, is_output: bool = False) -> bytes:
+    """Return the state of an operator, or of an output of a node, for the node's present fields.
+
+    An error: the fields have changed in another way than that some were added, or all count.
+    """
+    before = _read_fields(held)
+    given = (node,) if is_output else node.inputs
+    after = [each.schema for each in given]
+    pairs = [
+        (was, now)
+        for was, now in zip(before, after, strict=True)
+        if was is not None and now is not None and was != now
+    ]
+    if not pairs:
+        return held
+    for was, now in pairs:
+        if not only_adds(was, now):
+            raise CheckpointError("a field has changed its type, or is gone")
+    keys = given[0].keys
+    operator: Any = None if is_output else node.operator
+    if operator is not None and node.schema is not None and None not in before:
+        output = operator.output(*before, keys)
+        if output != node.schema:
+            pairs.append((output, node.schema))
+    return add_fields_to_state(held, pairs, keys)
+
+
+def refuse_other_fields(saved: Mapping[str, Any], schemas: Mapping[str, Any]) -> None:
+    """Raise if an input has other fields than before, unless some have only been added."""
+    for name, after in schemas.items():
+        frame = saved["plan"]["schemas"].get(name)
+        if frame is None or after is None or frame.schema == after:
+            continue
+        if not only_adds(frame.schema, after):
+            raise CheckpointError(
+                f"input {name!r} had the fields {dict(frame.schema)}, and now has {dict(after)}: "
+                "only fields may be added, which are null in the rows before. Hint: give the "
+                "source another name; then it begins, and the one before is given up."
+            )
+
+
+def add_fields_to_reader(state: Mapping[str, Any], schema: pl.Schema | None) -> Mapping[str, Any]:
+    """Return the state of a source that has got more fields."""
+    door, (known, given), *rest, rows = state["packer"]
+    if schema is None or known is None or known.schema == schema:
+        return state
+    none = dict.fromkeys(schema)
+    reached, counts, opened, edges, table = door
+    edges = [[start, {**none, **payload}, *other] for start, payload, *other in edges]
+    rows = [[start, end, {**none, **payload}, *other] for start, end, payload, *other in rows]
+    payloads = [pl.DataFrame(schema=schema), given]
+    packer = [[reached, counts, opened, edges, table], payloads, *rest, rows]
+    return {**state, "packer": packer}
 
 
 # Open rows ----------------------------------------------------------------------------------------

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.engine.added_fields import add_fields_to_batch
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.engine.stage import Meter, Stage
 from rxtemporal.errors import CheckpointError
@@ -14,11 +18,14 @@ from rxtemporal.operators.plan import Node
 from rxtemporal.operators.wiring import Wiring
 from rxtemporal.run.evolution import (
     Evolution,
+    add_fields_to_held,
+    add_fields_to_reader,
     begin_operators,
     compare,
     connect_cuts,
     describe_plan,
     list_tailed,
+    refuse_other_fields,
     refuse_unknown_plan,
     restore_cut,
 )
@@ -68,7 +75,7 @@ class RunState:
             "readers": {each.name: each.save() for each in self._readers},
             "meters": [_meters(stage) for stage in self._stages],
             "held": [stage.capture() for stage in self._stages],
-            "plan": describe_plan(self.records, self._outlets),
+            "plan": describe_plan(self.records, self._outlets, self._schemas),
             "tails": self._save_tails(),
             "cuts": [None if each.cut is None else each.cut.save() for each in self._stages],
         }
@@ -78,6 +85,10 @@ class RunState:
     def inputs(self) -> dict[str, str]:
         """A description of each source."""
         return {each.name: _description(each) for each in self._readers}
+
+    @property
+    def _schemas(self) -> dict[str, pl.Schema | None]:
+        return {each.name: each.source.schema for each in self._readers}
 
     @property
     def _outlets(self) -> list[Node]:
@@ -119,6 +130,7 @@ class RunState:
         """
         if "plan" not in saved:
             refuse_unknown_plan("the saved run")
+        refuse_other_fields(saved, self._schemas)
         ctis = {name: each["meter"][1] for name, each in saved["readers"].items()}
         return compare(saved, self.records, self._outlets, outlets, self.inputs, ctis)
 
@@ -141,11 +153,12 @@ class RunState:
         """Load the sources of these names, and each stage from the one of its number, if any."""
         for reader in self._readers:
             if reader.name in inputs:
-                reader.load(saved["readers"][reader.name])
+                state = saved["readers"][reader.name]
+                reader.load(add_fields_to_reader(state, reader.source.schema))
         tails, cuts = saved.get("tails", {}), saved.get("cuts")
         for node, entry in self._wiring.sources.items():
-            _load_tail(entry, tails, self.records.find(node))
-        nodes = [*self._wiring.stages]
+            _load_tail(entry, tails.get(self.records.find(node)), node)
+        nodes = [*self._wiring.stages, *self._outlets]
         for place, (stage, number) in enumerate(zip(self._stages, kept, strict=True)):
             if number is None:
                 continue
@@ -154,17 +167,21 @@ class RunState:
                 # an operator in front has its own, and may be another one than it was
                 if meter is stage or not isinstance(meter, Stage):
                     meter.rows_out, meter.cti = rows, cti
-            stage.load(held)
-            if place < len(nodes):
-                _load_tail(stage, tails, number)
+            is_output = place >= len(self._wiring.stages)
+            stage.load(add_fields_to_held(nodes[place], held, is_output=is_output))
+            if not is_output:
+                _load_tail(stage, tails.get(number), nodes[place])
             if cuts is not None and cuts[number] is not None:
                 restore_cut(nodes[place], stage, cuts[number])
         connect_cuts(self._wiring)
 
 
-def _load_tail(stream: Meter, tails: Mapping[Ref, Any], place: Ref) -> None:
-    if stream.tail is not None:
-        stream.tail.restore(tails.get(place))
+def _load_tail(stream: Meter, rows: EventBatch | None, node: Node) -> None:
+    if stream.tail is None:
+        return
+    if rows is not None and node.schema is not None:
+        rows = add_fields_to_batch(rows, node.schema)
+    stream.tail.restore(rows)
 
 
 def _meters(stage: Stage) -> list[tuple[int, int]]:

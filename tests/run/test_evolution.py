@@ -215,6 +215,52 @@ def test_a_change_that_cannot_be_saved_leaves_the_old_folder(
     assert house.rows["new"] == [(50, 60, 54.5), (60, 70, 64.5)]
 
 
+WIDE: dict[str, Query] = {
+    "all": lambda s: s,
+    "count": count,
+    "latest": lambda s: s.group_by("room").to_signal().ungroup(),
+    "pairs": lambda s: s.extend_lifetime(3).join(s.extend_lifetime(5), on="room", suffix="_right"),
+    "alone": lambda s: s.extend_lifetime(3).left_anti_join(s.where(pl.col("temp") > 30), on="room"),
+    "best": lambda s: s.group_by("room").tumbling_window(10).top_k(2, "temp"),
+    "waiting": lambda s: s.shift_event_time(-1),
+    "sessions": lambda s: s.session_window(3).aggregate(n=agg.count()),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("crashed", [False, True])
+def test_fields_that_are_added_are_null_in_what_was_there(
+    house: House, name: str, crashed: bool
+) -> None:
+    """The query goes on with its rows, which lack the new field; also with those of the log."""
+    queries = {name: WIDE[name]}
+    house.run(queries, range(1, 18))
+    if crashed:
+        crash(house, queries, range(18, 22))
+    else:
+        house.run(queries, range(18, 22))
+    wide = {**ROWS, "unit": str}
+    with pytest.raises(CheckpointError, match="Hint"):
+        house.run(queries, range(22, 23), wide, extra={"unit": "C"})
+    house.run(queries, range(22, 45), wide, extra={"unit": "C"}, evolve=True)
+    other = House(house.folder.parent / "other")
+    other.run(queries, range(1, 22), wide, extra={"unit": None})
+    other.run(queries, range(22, 45), wide, extra={"unit": "C"})
+    for got, wanted in zip(house.rows[name], other.rows[name], strict=True):
+        # what the sink had before has no such field
+        missing = [each for each in wanted if each not in got]
+        assert missing in ([], [None], [None, None])
+        assert [each for each in wanted if each in got] == [*got]
+
+
+def test_other_changes_of_fields_are_refused(house: House) -> None:
+    """A field keeps its type, and stays."""
+    house.run({"count": count}, range(1, 18))
+    for other in ({"room": str, "temp": int, "unit": str}, {"room": str, "unit": str}):
+        with pytest.raises(CheckpointError, match="Hint: give the source another name"):
+            house.run({"count": count}, range(0), other, evolve=True)
+
+
 def test_evolve_needs_a_folder() -> None:
     """Without a folder there is nothing to continue."""
     with pytest.raises(ArgumentError, match="Hint"):

@@ -16,6 +16,7 @@ from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEv
 from rxtemporal.core.payload_rows import list_payloads
 from rxtemporal.core.schema import conform
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
+from rxtemporal.engine.added_fields import add_fields
 from rxtemporal.errors import SourceError
 from rxtemporal.ingress.source import Cursor, Item, OutsideCti, Sent, SentRows, StreamSource
 from rxtemporal.ingress.sources import SIZED_ROWS
@@ -63,7 +64,9 @@ class _Chunk:
             self.edge = np.ascontiguousarray(frame.get_column("edge").fill_null(0).to_numpy())
         payload = pl.DataFrame(height=self.height)
         if schema and "payload" in frame.columns:
-            payload = conform(frame.get_column("payload").struct.unnest(), schema)
+            # of a stream that has got more fields since then
+            payload = add_fields(frame.get_column("payload").struct.unnest(), schema)
+            payload = conform(payload, schema)
         elif schema:  # marks and CTIs alone
             payload = pl.DataFrame(schema=schema).clear(self.height)
         self.payload = payload

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
+from rxtemporal.engine.added_fields import only_adds
 from rxtemporal.engine.codec import Chunk
 from rxtemporal.errors import BindingError, CheckpointError, SchemaError, SpoolError
 from rxtemporal.ingress.settings import AdvanceTimeSettings
@@ -69,6 +70,8 @@ class EventLog(Log):
         for number, stream in zip(numbers, streams, strict=True):
             learned = StreamRecords(store, number, known[number]).schema
             if stream.schema is not None:
+                if evolves and learned is not None and only_adds(learned, stream.schema):
+                    learned = stream.schema
                 _check_schema(store.path, stream, learned)
                 self._given[number] = stream.schema
             self.tapes.append(Tape(self, number, known[number], stream.schema, learned))
