@@ -16,7 +16,7 @@ Ref: TypeAlias = int | str
 
 
 class OperatorRecord(NamedTuple):
-    """What identifies an operator of a saved plan, but for the fields of its inputs.
+    """Identity of an operator of a plan, without the fields of its inputs.
 
     ``passes``: each row leaves alone and with its own lifetime, so the operator has no state.
     """

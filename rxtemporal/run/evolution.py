@@ -31,8 +31,8 @@ KEPT, BEGUN, CHANGED, LOST = "kept", "begins", "changed", "given up"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Fate:
-    """What becomes of one part of a run: an input, an operator or an output."""
+class PartFate:
+    """Fate of one part of a run: an input, an operator or an output."""
 
     fate: str
     kind: str
@@ -51,7 +51,7 @@ class Evolution:
     operators: Sequence[int | None]
     outputs: Sequence[int | None]
     inputs: frozenset[str]
-    fates: Sequence[Fate]
+    fates: Sequence[PartFate]
 
     def __str__(self) -> str:
         rows = [("fate", "kind", "name", "note")]
@@ -113,9 +113,9 @@ def compare(
     for number, match in enumerate(operators):
         note = "" if match is not None else _tell_beginning(records.nodes[number])
         name = _name(records, number)
-        fates.append(Fate(BEGUN if match is None else KEPT, "operator", name, note))
+        fates.append(PartFate(BEGUN if match is None else KEPT, "operator", name, note))
     fates += [
-        Fate(LOST, "operator", name, "its state is deleted")
+        PartFate(LOST, "operator", name, "" if before[number].passes else "its state is deleted")
         for number, name in enumerate(plan["names"])
         if number not in operators
     ]
@@ -128,13 +128,15 @@ def compare(
         is_same = old is not None and plan["leaves"][old] == kept
         leaves.append(old if is_same else None)
         if old is None:
-            fates.append(Fate(BEGUN, "output", name))
+            fates.append(PartFate(BEGUN, "output", name))
         elif is_same:
-            fates.append(Fate(KEPT, "output", name))
+            fates.append(PartFate(KEPT, "output", name))
         else:
-            fates.append(Fate(CHANGED, "output", name, "its sink continues with the new results"))
+            fates.append(
+                PartFate(CHANGED, "output", name, "its sink continues with the new results")
+            )
     fates += [
-        Fate(LOST, "output", each, "its sink stays as it is")
+        PartFate(LOST, "output", each, "its sink stays as it is")
         for each in names
         if each not in present
     ]
@@ -143,18 +145,18 @@ def compare(
 
 def _compare_inputs(
     saved: Mapping[str, str], now: Mapping[str, str], ctis: Mapping[str, int]
-) -> Iterator[Fate]:
+) -> Iterator[PartFate]:
     for name in now:
         if name not in saved:
-            yield Fate(BEGUN, "input", name)
+            yield PartFate(BEGUN, "input", name)
             continue
         at = "nothing has come yet" if ctis[name] == MIN_TIME else f"at {describe(ctis[name])}"
         if saved[name] == now[name]:
-            yield Fate(KEPT, "input", name, at)
+            yield PartFate(KEPT, "input", name, at)
         else:
-            yield Fate(CHANGED, "input", name, f"{at}; was: {saved[name]}; is: {now[name]}")
+            yield PartFate(CHANGED, "input", name, f"{at}; was: {saved[name]}; is: {now[name]}")
     for name in saved.keys() - now.keys():
-        yield Fate(LOST, "input", name, "its waiting rows are deleted")
+        yield PartFate(LOST, "input", name, "its waiting rows are deleted")
 
 
 def _tell_beginning(node: Node) -> str:

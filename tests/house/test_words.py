@@ -20,8 +20,9 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 NOUNS = {"Finding", "Recording", "RxTemporalWarning", "Wiring", "ordering", "packing", "streaming",
          "testing", "wiring"}  # fmt: skip
 # the seconds on a clock, and verbs that end like participles
-NO_PARTICIPLES = {"elapsed", "embed", "exceed", "feed", "need", "proceed", "seed", "speed",
-                  "succeed"}  # fmt: skip
+# `named` is what users write behind an operator, as they read it: a window named "hot"
+NO_PARTICIPLES = {"elapsed", "embed", "exceed", "feed", "named", "need", "proceed", "seed",
+                  "speed", "succeed"}  # fmt: skip
 IRREGULAR = {
     "begun",
     "bought",
