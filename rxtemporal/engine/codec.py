@@ -103,6 +103,12 @@ def loads(
     return _decode(encoded, parts)
 
 
+def read_kind(data: bytes, what: str = "the saved state", otherwise: str = _START_AGAIN) -> str:
+    """Return the kind of a value that ``dumps`` was given; errors are those of ``loads``."""
+    tree, *_ = _split(_check(data, what, otherwise))
+    return str(json.loads(bytes(tree))[0])
+
+
 def dump_frame(frame: pl.DataFrame, *, compress: bool = False) -> bytes:
     """Return a frame as an Arrow IPC stream; ``compress``: by LZ4, which costs less than a sync."""
     buffer = io.BytesIO()

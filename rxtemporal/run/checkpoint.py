@@ -98,6 +98,8 @@ class Checkpointer:
         self._evolve, self._partial = evolve, partial
         # the outputs of the saved run that are given up
         self._given_up: list[str] = []
+        # if the query or a sink has changed since the checkpoint
+        self._is_changed = False
         self._store = RunStore(self.path, name, resume=True)
         self._log = EventLog(self._store)
         # the number of logged records at the last checkpoint
@@ -301,11 +303,14 @@ class Checkpointer:
             cursor.note_saved(position)
 
     def _save_begun(self) -> None:
-        """Save a changed query once it has begun: from now on the folder is its own.
+        """Save a query that has changed, or a sink that is new, once it has begun.
 
+        From now on the folder is that of the changed query.
         The log after the cut is still to be read, so it stays. A crash before the end of this
         leaves the folder of the query as it was.
         """
+        if not self._is_changed:
+            return
         captured = self._capture()._replace(records=self._store.find_checkpoint().records)
         self._save(captured, forget=self._given_up)
 
@@ -339,9 +344,11 @@ class Checkpointer:
             outlet.since = outlet.cti if changed or cti < outlet.cti else MIN_TIME
             if sink:
                 outlet.load(sink)
+                self._is_changed |= outlet.sink.has_begun
         self._load_sinks([each for each in self._outlets if each.name not in saved])
         self._execution.load(state, f"{self.path} was begun")
         if evolution is not None:
+            self._is_changed = True
             self._execution.evolve(evolution, partial=self._partial)
             there = [each.name for each in self._outlets]
             self._given_up = [each for each in saved if each not in there]

@@ -167,7 +167,7 @@ class Execution:
         self.stopping = False
         self._saved: tuple[bytes | SavedRun, str] | None = None
         self._evolution: tuple[Evolution, bool] | None = None
-        # called when a changed query has begun, before anything new is read
+        # called when what is new in a query has begun, before anything more is read
         self.on_begun: Callable[[], object] = lambda: None
         self.event_log: EventLog | None = None
         self.logged: Sequence[Reader] = ()
@@ -391,8 +391,7 @@ class Execution:
             self._consumer.start(fail)
         if self.event_log is not None:
             self.event_log.begin()
-            if self._evolution is not None:
-                self.on_begun()
+            self.on_begun()
             replay_log(self.event_log, self.logged, self.imports, self._goes_on)
             refuse_pushes(self.logged)
             if self.ended:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, TimeForm
-from rxtemporal.engine.codec import dumps, loads
+from rxtemporal.engine.codec import dumps, loads, read_kind
 from rxtemporal.errors import BindingError
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.run.process import Process
@@ -120,7 +120,11 @@ class SinkPair(Sink):
         return lambda: dumps("sinks", [each() if callable(each) else each for each in states])
 
     def load(self, state: bytes) -> None:
-        """Resume both from their states."""
+        """Resume both from their states; the other one begins if the feed was alone before."""
+        if read_kind(state) != "sinks":
+            self._sinks[-1].load(state)
+            self.has_begun = True
+            return
         states = loads("sinks", state, "the state of the sinks", "Hint: begin with a new folder.")
         for sink, each in zip(self._sinks, states, strict=True):
             if each:

@@ -357,7 +357,9 @@ class ResultFeed(Sink):
         return self._kept.save(self.ended)
 
     def load(self, state: bytes) -> None:
-        """Keep the rows of a checkpoint."""
+        """Keep the rows of a checkpoint, also of one in which another sink was beside this one."""
+        if codec.read_kind(state) == "sinks":
+            *_, state = codec.loads("sinks", state)
         self.ended = self._kept.load(state)
         self._loaded = True
 

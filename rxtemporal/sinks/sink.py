@@ -34,6 +34,9 @@ class Sink(ABC):
     restarts: int = 0
     """How often the sink has restarted what it writes to, a worker or a connection."""
 
+    has_begun: bool = False
+    """True if a part of it begins with this run, in which the other parts have resumed."""
+
     def __repr__(self) -> str:
         path = f"{str(self.path)!r}, " if hasattr(self, "path") else ""
         return f"{type(self).__name__}({path}{self.shape.value} shape)"

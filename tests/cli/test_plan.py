@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,27 @@ def test_plan_of_an_addition_says_that_no_flag_is_needed(
     assert main(["plan", str(folder), more]) == 0
     assert "without a flag" in capsys.readouterr().out
     serve(make_service(more, folder), range(38, 45))
+
+
+def test_a_sink_is_added_and_removed_without_a_flag(tmp_path: Path) -> None:
+    """It gets the results from then on, and the feed beside it keeps its rows."""
+    from rxtemporal.cli.serve import find_application
+
+    folder, file = tmp_path / "run", tmp_path / "counts.jsonl"
+    named = write(tmp_path, 30)
+    serve(make_service(named, folder), range(1, 38))
+    for times in range(38, 55), range(55, 75):
+        application = find_application(named, None).service._application
+        assert application is not None
+        settings = Settings().change("state", folder=folder)
+        sinks = {"count": rxt.AppendFile(file, time="ticks")}
+        serve(Service(application, settings, sinks), times)
+    starts = [json.loads(line)["start_time"] for line in file.read_text().splitlines()]
+    assert starts == [30, 40, 50, 60]
+    alone = make_service(named, folder)
+    serve(alone, range(75, 95))
+    assert alone.feeds["count"].count == 9
+    assert len(file.read_text().splitlines()) == 4
 
 
 def test_plan_needs_a_folder_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
