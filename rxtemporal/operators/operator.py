@@ -274,9 +274,10 @@ class _Description:
         return None
 
     def find_complete(self, begin: int) -> int:
-        """Return the start from which on windows are complete, in a stream that begins at a time.
+        """Return the time from which on the output is complete, in a stream that begins at a time.
 
-        All rows alive at ``begin`` are there, but those that ended before it are missing.
+        All rows alive at ``begin`` are there, but those that ended before it are missing. Of
+        windows it is the earliest start of one that lacks no row.
         """
         return begin
 

@@ -341,13 +341,16 @@ def drop_incomplete_windows(wiring: Wiring, begun: Sequence[Node]) -> None:
     since: dict[Node, int] = {}
     for node in begun:
         times = [since[each] if each in since else _get_cti(wiring, each) for each in node.inputs]
-        since[node] = max(times)
         operator = node.operator
         assert operator is not None
-        if _has_windows(node) and since[node] > MIN_TIME:
-            wiring.stages[node].cut = CutWindows(
-                operator.find_complete(since[node]), operator.find_windows
-            )
+        since[node] = max(times)
+        if since[node] == MIN_TIME:  # nothing has ended yet
+            continue
+        complete = operator.find_complete(since[node])
+        if _has_windows(node):
+            wiring.stages[node].cut = CutWindows(complete, operator.find_windows)
+        else:
+            since[node] = complete
     connect_cuts(wiring)
 
 

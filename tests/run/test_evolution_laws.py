@@ -14,6 +14,8 @@ from random import Random
 from typing import Any
 
 import oracle
+import oracle_lifetimes
+import oracle_windows
 import physical
 import pytest
 from compositions import STREAM
@@ -21,7 +23,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import MIN_TIME, Event, Row
 from oracle_lifetimes import UnboundedWindow
-from random_queries import PIECES, Chain, draw_chain
+from random_queries import PIECES, Chain, Piece, draw_chain, make_window
 from reactivex.subject import Subject
 from run_settings import save_never, skip_sync
 from runs import Log
@@ -31,6 +33,14 @@ from rxtemporal import EventShape
 
 Sides = tuple[list[Event], list[Event]]
 NAMES = ("left", "right")
+SNAPSHOTS = PIECES["snapshots"]
+EXTENDED = Piece(
+    lambda s: SNAPSHOTS.query(s.extend_lifetime(3)),
+    lambda rows: SNAPSHOTS.model(oracle_lifetimes.extend_lifetime(rows, 3)),
+)
+SESSIONS = make_window(
+    lambda s: s.session_window(4), lambda rows: oracle_windows.session_windows(rows, 4)
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -119,13 +129,18 @@ def query_of(chain: Chain) -> Any:
     return lambda left, right: chain.query(left, right)
 
 
-def tell(model: Any) -> list[Any]:
-    """Return the history of a model; reject what has no last window."""
+def tell_rows(model: Any) -> list[Row]:
+    """Return the rows of a model; reject what has no last window."""
     try:
-        return oracle.history(model())
+        return list(model())
     except UnboundedWindow:
         assume(False)
         raise
+
+
+def tell(model: Any) -> list[Any]:
+    """Return the history of a model; reject what has no last window."""
+    return oracle.history(tell_rows(model))
 
 
 @pytest.mark.parametrize("name", PIECES)
@@ -157,3 +172,44 @@ def test_what_is_kept_goes_on_and_what_is_new_begins(name: str, data: st.DataObj
         service.run(queries, items[at:], evolve=True, partial=True)
         assert service.history("old") == kept
         assert service.history("new") == begun
+
+
+# windows, and how long after the cut one may still lack a row from before
+WINDOWS = {
+    "snapshots": (SNAPSHOTS, 0),
+    "snapshots of extended rows": (EXTENDED, 3),
+    "hopping_window2": (PIECES["hopping_window2"], 5),
+    "session_window": (SESSIONS, 4),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+@given(sides=st.tuples(STREAM, STREAM), data=st.data())
+@settings(max_examples=max(10, settings().max_examples // 4))
+def test_a_new_window_is_given_if_it_begins_after_the_cut(
+    name: str, sides: Sides, data: st.DataObject
+) -> None:
+    """Each window that begins after the cut is complete, and none that begins before is given.
+
+    One that begins at the cut is given if a row that is still there says that it begins.
+    """
+    piece, length = WINDOWS[name]
+    left = [*sides[0], ("cti", oracle.MAX_TIME)]
+    items = [("left", item) for item in left]
+    at = data.draw(st.integers(0, len(items) - 1))
+    whole = tell_rows(partial(piece.model, oracle.canonical(left)))
+    cti = find_cti(items[:at], "left")
+    since = cti if cti == MIN_TIME else min(cti + length, oracle.MAX_TIME)
+    with tempfile.TemporaryDirectory() as folder:
+        service = Service(Path(folder) / "run")
+        queries: dict[str, Any] = {"all": lambda left, right: left}
+        service.run(queries, items[:at])
+        queries["new"] = lambda left, right: piece.query(left)
+        service.run(queries, items[at:])
+        assert service.history("all") == oracle.history(oracle.canonical(left))
+        given = service.history("new")
+        known = oracle.history(row for row in whole if row.start >= since)
+        assert [each for each in given if each[0] > since] == [
+            each for each in known if each[0] > since
+        ]
+        assert all(each in known for each in given)

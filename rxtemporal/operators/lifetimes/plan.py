@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rxtemporal.core.spans import Span, span
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.operators.operator import Keys, RowOperator
 
@@ -23,6 +24,10 @@ class ShiftEventTime(RowOperator):
     by: int
     cti_rule = "t + d"
     passes_time = False
+
+    def find_complete(self, begin: int) -> int:
+        """Return the time, moved as the rows are."""
+        return min(begin + self.by, MAX_TIME)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
@@ -50,6 +55,10 @@ class PointAtEnd(RowOperator):
 
     name = "point_at_end"
 
+    def find_complete(self, begin: int) -> int:
+        """Return the time behind the points of rows that ended at it."""
+        return min(begin + 1, MAX_TIME)
+
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         from rxtemporal.operators.lifetimes.step import PointAtEndStep
@@ -73,6 +82,10 @@ class ExtendLifetime(RowOperator):
     def holds(self) -> str:
         """Open rows if lifetimes are shortened, since they may still vanish."""
         return "nothing" if self.by >= 0 else "open rows, until t + d is above their start"
+
+    def find_complete(self, begin: int) -> int:
+        """Return when the last rows that are missing would have ended."""
+        return min(begin + max(self.by, 0), MAX_TIME)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import polars as pl
 
 from rxtemporal.core.spans import Span, span
-from rxtemporal.core.ticks import TimeLike, time_ticks
+from rxtemporal.core.ticks import MAX_TIME, TimeLike, time_ticks
 from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.operators.operator import Keys, RowOperator
 
@@ -40,6 +40,10 @@ class SnapToWindowIntervals(RowOperator):
     def holds(self) -> str:
         """The open rows that may still vanish."""
         return "open rows in a gap between windows, until the CTI passes the next window's start"
+
+    def find_complete(self, begin: int) -> int:
+        """Return when the windows of rows that are missing have ended."""
+        return min(begin + self.duration, MAX_TIME)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
