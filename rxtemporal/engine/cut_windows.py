@@ -43,15 +43,17 @@ class CutWindows:
         since = max([self.since, *(each.until for each in self.above)])
         windows = self._find(batch.start, batch.end)
         kept = (batch.start if windows is None else windows[0]) >= since
-        if batch.has_edges and self._open:
-            kept &= ~np.isin(batch.edge, [*self._open])
+        closing = batch.find_ends()
+        if batch.has_edges:
+            is_begin = batch.edge != 0 if closing is None else (batch.edge != 0) & ~closing
+            self._open |= {*batch.edge[is_begin & ~kept].tolist()}
+        if closing is not None:  # a row ends if it was given, whatever has been dropped since then
+            kept[closing] = ~np.isin(batch.edge[closing], [*self._open])
+            self._open -= {*batch.edge[closing & ~kept].tolist()}
         if kept.all():
             return batch
         dropped = batch.take(~kept)
         ends = dropped.end < MAX_TIME
-        edges = dropped.edge
-        self._open |= {*edges[(edges != 0) & ~ends].tolist()}
-        self._open -= {*edges[(edges != 0) & ends].tolist()}
         if ends.any():
             self._until = max(self._until, int(dropped.end[ends].max()))
         return batch.take(kept)
