@@ -117,7 +117,13 @@ def find_cti(items: Sequence[tuple[str, Event]], side: str) -> int:
 
 
 def find_open(sides: Sides, before: Sequence[tuple[str, Event]]) -> list[list[Row]]:
-    """Return the rows of each stream that have not ended before its CTI at the cut."""
+    """Return the rows of each stream that have not ended before its CTI at the cut.
+
+    Left out: a row that ends at the CTI itself, which is open if its end edge comes later.
+    """
+    for name, items in zip(NAMES, sides, strict=True):
+        cti = find_cti(before, name)
+        assume(not any(item[0] == "end" and item[2] == cti for item in items))
     return [
         [row for row in oracle.canonical(items) if row.end > find_cti(before, name)]
         for name, items in zip(NAMES, sides, strict=True)
