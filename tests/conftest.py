@@ -31,13 +31,11 @@ settings.register_profile(
     "ci",
     derandomize=True,
     deadline=None,
-    max_examples=25,
+    max_examples=15,
     suppress_health_check=[HealthCheck.too_slow],
 )
 # other examples on each run, and more of them
 settings.register_profile("full", settings.get_profile("ci"), derandomize=False, max_examples=100)
-# kernels as plain Python are slow, and the same examples and more have been run compiled
-settings.register_profile("interpreted", settings.get_profile("ci"), max_examples=15)
 settings.register_profile(
     "deep",
     deadline=None,

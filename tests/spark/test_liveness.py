@@ -164,6 +164,7 @@ except JavaError as error:
 """
 
 
+@pytest.mark.full
 @pytest.mark.java
 def test_a_java_process_that_is_killed_under_the_direct_mode(tmp_path: Path) -> None:
     """The query ends with what has happened, and so does its process."""

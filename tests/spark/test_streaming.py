@@ -72,13 +72,8 @@ def test_cases_run_together() -> None:
         assert (split.reason is None) == (field is not None)
 
 
-def test_one_door_and_checkpoints(narrow: SparkSession, tmp_path: Path) -> None:
-    """Rows are judged in the order of a column, across micro-batches and a restart.
-
-    A checkpoint then refuses another number of buckets and another query, and goes on with its own.
-    """
-    from pyspark.errors import StreamingQueryException
-
+def test_one_door(narrow: SparkSession, tmp_path: Path) -> None:
+    """Rows are judged in the order of a column, across micro-batches and a restart."""
     folder = FileStream(tmp_path / "in", READINGS.schema)
     given = stream(folder.frame(narrow), start="time", advance_time=SETTINGS, order_by="received")
     tables = []
@@ -95,7 +90,17 @@ def test_one_door_and_checkpoints(narrow: SparkSession, tmp_path: Path) -> None:
     assert 10 < expected["n"].sum() < READINGS.height
     assert_frame_equal(found.sort(found.columns), expected.sort(expected.columns))
 
-    folder.add(READINGS[:5])
+
+@pytest.mark.full
+def test_a_checkpoint_refuses_what_does_not_fit(narrow: SparkSession, tmp_path: Path) -> None:
+    """Another number of buckets and another query are refused, before anything is computed."""
+    from pyspark.errors import StreamingQueryException
+
+    folder = FileStream(tmp_path / "in", READINGS.schema)
+    given = stream(folder.frame(narrow), start="time", advance_time=SETTINGS, order_by="received")
+    folder.add(READINGS[:25])
+    read_all(run(hourly, readings=given, buckets=3), tmp_path / "checkpoint")
+    folder.add(READINGS[25:40])
 
     def windows(readings: rxt.Streamable) -> rxt.Streamable:
         return (
