@@ -311,7 +311,7 @@ class TestErrors:
         ("arguments", "error", "message"),
         [
             ({"topics": None}, ArgumentError, "topic None is not a filter. Hint: sensors"),
-            ({"topics": "a/{input}"}, ArgumentError, r'Hint: topics are"a/\+", input="a/{input}"'),
+            ({"topics": "a/{input}"}, ArgumentError, r'Hint: topics="a/\+", input="a/{input}"'),
             ({"client_id": 7}, ArgumentError, "client_id is a text, got int"),
             ({"inflight": "1"}, ArgumentError, "inflight is 1 to 65535, got '1'"),
             ({"port": 1883}, TypeError, r"from_mqtt\(\) .* 'port'. Hint: url= has host and port"),

@@ -23,6 +23,7 @@ NO_OPERATORS = {
     "head",
     "keys",
     "late_events",
+    "named",
     "pipe",
     "run",
     "schema",
