@@ -39,6 +39,11 @@ def make_batches() -> list[rxt.EventBatch]:
     return batches
 
 
+def describe_catalog(path: Path) -> dict[str, str]:
+    """Return the properties of a catalogue of Iceberg in an SQLite file."""
+    return {"type": "sql", "uri": f"sqlite:///{path}/catalog.db", "warehouse": str(path)}
+
+
 def measure(sink: rxt.Sink, batches: list[rxt.EventBatch]) -> float:
     """Return the rows per second that a sink writes."""
     sink.set_time_form(lambda: "datetime")
@@ -61,6 +66,8 @@ def main() -> None:
         "AppendFile, JSON lines": lambda path, _: rxt.AppendFile(path / "rows.jsonl"),
         "AppendFile, CSV": lambda path, _: rxt.AppendFile(path / "rows.csv"),
         "AppendFile, Parquet": lambda path, _: rxt.AppendFile(path / "rows.parquet"),
+        "DeltaTable": lambda path, _: rxt.DeltaTable(path / "rows"),
+        "IcebergTable": lambda path, _: rxt.IcebergTable("house.rows", describe_catalog(path)),
         "SqliteTable": lambda path, _: rxt.SqliteTable(path / "rows.db", "rows"),
         "SqliteTable, key=": lambda path, _: rxt.SqliteTable(path / "k.db", "rows", key="device"),
     }

@@ -248,11 +248,17 @@ from .run.process import Process as Process
 from .sinks.append_file import (
     AppendFile as AppendFile,
 )
+from .sinks.delta import (
+    DeltaTable as DeltaTable,
+)
 from .sinks.file import (
     File as File,
 )
 from .sinks.http import (
     Http as Http,
+)
+from .sinks.iceberg import (
+    IcebergTable as IcebergTable,
 )
 from .sinks.postgres import (
     PostgresTable as PostgresTable,

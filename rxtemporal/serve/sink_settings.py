@@ -13,7 +13,9 @@ from rxtemporal.brokers.mqtt_topic import MqttTopic
 from rxtemporal.errors import ArgumentError
 from rxtemporal.serve.keys import check_keys, check_table
 from rxtemporal.sinks.append_file import AppendFile
+from rxtemporal.sinks.delta import DeltaTable
 from rxtemporal.sinks.http import Http
+from rxtemporal.sinks.iceberg import IcebergTable
 from rxtemporal.sinks.postgres import PostgresTable
 from rxtemporal.sinks.sink import Sink
 from rxtemporal.sinks.sqlite import SqliteTable
@@ -25,9 +27,11 @@ KINDS: dict[str, Callable[..., Sink]] = {
     "http": Http,
     "kafka": KafkaTopic,
     "mqtt": MqttTopic,
+    "delta": DeltaTable,
+    "iceberg": IcebergTable,
 }
 # they may have passwords
-_SECRETS = frozenset({"dsn", "headers", "config", "password"})
+_SECRETS = frozenset({"dsn", "headers", "config", "password", "catalog", "storage_options"})
 # of no type that a file has
 _PYTHON = frozenset({"context"})
 

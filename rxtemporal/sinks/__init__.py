@@ -9,8 +9,10 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "append_file": ["AppendFile"],
+        "delta": ["DeltaTable"],
         "file": ["File"],
         "http": ["Http"],
+        "iceberg": ["IcebergTable"],
         "postgres": ["PostgresTable"],
         "results": ["Collect", "Print"],
         "sink": ["Sink"],
@@ -20,8 +22,10 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
 
 if TYPE_CHECKING:
     from rxtemporal.sinks.append_file import AppendFile as AppendFile
+    from rxtemporal.sinks.delta import DeltaTable as DeltaTable
     from rxtemporal.sinks.file import File as File
     from rxtemporal.sinks.http import Http as Http
+    from rxtemporal.sinks.iceberg import IcebergTable as IcebergTable
     from rxtemporal.sinks.postgres import PostgresTable as PostgresTable
     from rxtemporal.sinks.results import Collect as Collect
     from rxtemporal.sinks.results import Print as Print

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import polars as pl
@@ -73,8 +73,11 @@ class PositionedSink(ReadySink):
         self._error = error
         self._cancelled.set()
 
-    def save(self) -> bytes:
+    def save(self) -> bytes | Callable[[], bytes]:
         """Return the id of the run, and the position that the other side has at least."""
+        return self._save_run()
+
+    def _save_run(self) -> bytes:
         self._is_saved = True
         return f"{self._id} {self._position}".encode()
 

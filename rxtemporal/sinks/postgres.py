@@ -11,7 +11,7 @@ import polars as pl
 
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
-from rxtemporal.sinks.table import POSITIONS, TableSink
+from rxtemporal.sinks.table import POSITIONS, TableSink, check_table
 
 _TYPES: dict[type[pl.DataType], str] = {
     pl.Boolean: "boolean",
@@ -111,6 +111,7 @@ class PostgresTable(TableSink):
                 f"dsn is a text as psycopg.connect takes it, got {dsn!r}. Hint: for example "
                 '"host=db dbname=house".'
             )
+        check_table(table)
         super().__init__(table, key, time, patience)
         self._dsn, self._creates = dsn, create
         self._connection: Any = None

@@ -12,7 +12,7 @@ import polars as pl
 
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.errors import ArgumentError
-from rxtemporal.sinks.table import POSITIONS, TableSink
+from rxtemporal.sinks.table import POSITIONS, TableSink, check_table
 
 # seconds that one attempt waits for another connection
 LOCKED_SECONDS = 5.0
@@ -67,6 +67,7 @@ class SqliteTable(TableSink):
     ) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise ArgumentError(f"path is the path of a database file, got {path!r}")
+        check_table(table)
         super().__init__(table, key, time, patience)
         if "." in table:
             raise ArgumentError(f"table is a name without a dot, got {table!r}")

@@ -15,6 +15,12 @@ from rxtemporal.sinks.positioned import PositionedSink, as_names, check_names
 POSITIONS = "rxtemporal_positions"
 
 
+def check_table(table: object) -> None:
+    """Raise ``ArgumentError`` for what cannot be the name of a table."""
+    if not isinstance(table, str) or not all(table.split(".")):
+        raise ArgumentError(f"table is a name, got {table!r}")
+
+
 class TableSink(PositionedSink):
     """Base class of sinks that write into a table, with the position of the run beside it.
 
@@ -26,8 +32,6 @@ class TableSink(PositionedSink):
         self, table: str, key: str | Sequence[str] | None, time: TimeForm | None, patience: float
     ) -> None:
         super().__init__(time, patience)
-        if not isinstance(table, str) or not all(table.split(".")):
-            raise ArgumentError(f"table is a name, got {table!r}")
         self.table = table
         self.key = as_names(key)
         self._is_checked = False

@@ -32,6 +32,13 @@ sinks = {{
     "jsonl": lambda: rxt.AppendFile(where, 5_000),
     "csv": lambda: rxt.AppendFile(where),
     "parquet": lambda: rxt.AppendFile(where, 7_000),
+    "delta": lambda: rxt.DeltaTable(where, rows=1_000, every="50ms"),
+    "iceberg": lambda: rxt.IcebergTable(
+        "house.results",
+        {{"type": "sql", "uri": f"sqlite:///{{where}}.db", "warehouse": f"file://{{where}}"}},
+        rows=1_000,
+        every="50ms",
+    ),
 }}
 rooms = ["hall", "lab", "attic"] * {ROWS // 3}
 frame = pl.DataFrame({{"t": range({ROWS}), "room": rooms}})
@@ -44,6 +51,17 @@ READERS: dict[str, Any] = {
     "jsonl": pl.read_ndjson,
     "parquet": pl.read_parquet,
 }
+
+
+def read_iceberg(place: str) -> pl.DataFrame:
+    """Return the rows of an Iceberg table."""
+    load = pytest.importorskip("pyiceberg.catalog").load_catalog
+    uri, warehouse = f"sqlite:///{place}.db", f"file://{place}"
+    catalog = load("default", type="sql", uri=uri, warehouse=warehouse)
+    return pl.DataFrame(catalog.load_table("house.results").scan().to_arrow())
+
+
+LAKES: dict[str, Any] = {"delta": pl.read_delta, "iceberg": read_iceberg}
 
 
 @pytest.fixture
@@ -60,6 +78,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 def read(kind: str, place: str) -> list[tuple[Any, ...]]:
     """Return the rows of a place, in order of time and room."""
+    if kind in LAKES:
+        frame: pl.DataFrame = LAKES[kind](place)
+        return frame.sort("start_time", "room").rows()
     if kind in READERS:
         paths = sorted(Path(place).parent.iterdir())
         return pl.concat(map(READERS[kind], paths)).sort("start_time", "room").rows()  # type: ignore[no-any-return]
@@ -69,7 +90,9 @@ def read(kind: str, place: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", ["sqlite", "postgres", "jsonl", "csv", "parquet"])
+@pytest.mark.parametrize(
+    "kind", ["sqlite", "postgres", "jsonl", "csv", "parquet", "delta", "iceberg"]
+)
 def test_twenty_kills_lose_no_row_and_double_none(kind: str, place: str, tmp_path: Path) -> None:
     """The process is killed at any moment, and started again."""
     numbers, kills = random.Random(kind), 0

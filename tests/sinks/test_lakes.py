@@ -1,0 +1,312 @@
+"""Sinks that write into tables of Delta and Iceberg: each row once, in few commits."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import closing, suppress
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from run_settings import save_at_once, save_never
+from runs import SOON
+
+import rxtemporal as rxt
+from rxtemporal import agg
+from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
+
+deltalake = pytest.importorskip("deltalake", reason="Delta tables need the delta extra")
+pyiceberg = pytest.importorskip("pyiceberg.catalog", reason="Iceberg needs the iceberg extra")
+NoSuchTableError = pyiceberg.NoSuchTableError
+
+ROWS = 300
+FRAME = pl.DataFrame(
+    {
+        "t": [n // 3 for n in range(ROWS)],
+        "room": [("hall", "lab", "attic")[n % 3] for n in range(ROWS)],
+        "temp": [n * 31 % 17 for n in range(ROWS)],
+    }
+)
+
+
+class Lake:
+    """A table for tests: a sink into it, its rows, and how many commits have added some."""
+
+    name = ""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.folder.mkdir()
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the rows, in order of start and room."""
+        return self.read().sort("start_time", "room").rows()
+
+
+class Delta(Lake):
+    """A folder with a Delta table."""
+
+    name = "delta"
+
+    def make(self, **options: Any) -> rxt.DeltaTable:
+        """Return a sink into the table."""
+        return rxt.DeltaTable(self.folder / "results", **{"rows": 50, "every": "1h", **options})
+
+    def read(self) -> pl.DataFrame:
+        """Return the table."""
+        return pl.read_delta(str(self.folder / "results"))
+
+    def count_commits(self) -> int:
+        """Return how many commits have added rows."""
+        history = deltalake.DeltaTable(self.folder / "results").history()
+        return sum(int(each["operationMetrics"]["num_added_rows"]) > 0 for each in history)
+
+    def create(self, frame: pl.DataFrame) -> None:
+        """Create a table with these rows."""
+        deltalake.write_deltalake(self.folder / "results", frame)
+
+    def drop(self) -> None:
+        """Delete the table."""
+        shutil.rmtree(self.folder / "results")
+
+
+class Iceberg(Lake):
+    """A catalogue in an SQLite file, with a namespace and a table."""
+
+    name = "iceberg"
+
+    @property
+    def catalog(self) -> dict[str, str]:
+        """The properties of the catalogue."""
+        uri, warehouse = f"sqlite:///{self.folder}/catalog.db", f"file://{self.folder}/files"
+        return {"type": "sql", "uri": uri, "warehouse": warehouse}
+
+    def make(self, **options: Any) -> rxt.IcebergTable:
+        """Return a sink into the table."""
+        options = {"rows": 50, "every": "1h", **options}
+        return rxt.IcebergTable("house.results", self.catalog, **options)
+
+    def load(self) -> Any:
+        """Return the catalogue."""
+        return pyiceberg.load_catalog("default", **self.catalog)
+
+    def read(self) -> pl.DataFrame:
+        """Return the table."""
+        found = pl.from_arrow(self.load().load_table("house.results").scan().to_arrow())
+        assert isinstance(found, pl.DataFrame)
+        return found
+
+    def count_commits(self) -> int:
+        """Return how many commits have added rows."""
+        return len(self.load().load_table("house.results").snapshots())
+
+    def create(self, frame: pl.DataFrame) -> None:
+        """Create a table with these rows."""
+        catalog = self.load()
+        catalog.create_namespace("house")
+        table = catalog.create_table("house.results", schema=frame.to_arrow().schema)
+        table.append(frame.to_arrow())
+
+    def drop(self) -> None:
+        """Delete the table."""
+        self.load().drop_table("house.results")
+
+
+@pytest.fixture(params=[Delta, Iceberg], ids=["delta", "iceberg"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Each of them."""
+    return request.param(tmp_path / "lake")
+
+
+def readings(**options: Any) -> rxt.Streamable:
+    """Readings of three rooms, three at each time."""
+    options = {"batch_rows": 7, "advance_time": 2, "name": "readings", **options}
+    return rxt.from_polars(FRAME, start="t", **options)
+
+
+def expect(query: rxt.Streamable) -> list[tuple[Any, ...]]:
+    """Return the rows that a table has to have."""
+    return query.to_polars().sort("start_time", "room").rows()
+
+
+@pytest.mark.parametrize("saves", [save_at_once, save_never])
+def test_a_run_that_breaks_anywhere_writes_each_row_once(
+    lake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saves: Any
+) -> None:
+    """Before a commit or after it, with a checkpoint since or without one."""
+    saves(monkeypatch)
+    made = readings().group_by("room").tumbling_window(9).aggregate(temp=agg.max("temp"))
+    store = type(lake.make())._append
+    breaks: list[tuple[int, str]] = []
+
+    def break_off(sink: Any, frame: pl.DataFrame, position: int) -> None:
+        left, when = breaks[-1] if breaks else (0, "")
+        breaks[-1:] = [(left - 1, when)] if breaks else []
+        if left == 1 and when == "before":
+            raise KeyError("killed")
+        store(sink, frame, position)
+        if left == 1 and when == "after":
+            raise KeyError("killed")
+
+    monkeypatch.setattr(type(lake.make()), "_append", break_off)
+    for each in [(1, "before"), (1, "after"), (2, "before"), (2, "after"), (1, "after")]:
+        breaks = [each]
+        with pytest.raises(KeyError, match="killed"):
+            made.run(lake.make(rows=4), resume=tmp_path / "kept").wait(SOON)
+    breaks = []
+    made.run(lake.make(rows=4), resume=tmp_path / "kept").wait(SOON)
+    assert lake.rows() == expect(made)
+    made.run(lake.make(rows=4), resume=tmp_path / "kept").wait(SOON)
+    assert lake.rows() == expect(made)
+
+
+def test_runs_without_a_folder_add_their_rows(lake: Any) -> None:
+    """Each run adds all of them, in commits of at least so many rows."""
+    sink = lake.make()
+    for _ in range(2):
+        readings().run(sink).wait(SOON)
+    assert lake.rows() == sorted(expect(readings()) * 2, key=lambda row: (row[0], row[2]))
+    assert lake.count_commits() <= 2 * (ROWS // 50 + 1)
+
+
+def test_rows_are_committed_after_a_while(lake: Any) -> None:
+    """However few they are; the run goes on."""
+    source = rxt.PushSource("rooms", schema={"room": str, "temp": int}, start="t", unit="ticks")
+    with source.stream.run(lake.make(rows=1000, every="1ms")) as process:
+        source.push([{"t": 1, "room": "hall", "temp": 2}, rxt.Cti(5)])
+        for _ in range(1000):
+            with suppress(FileNotFoundError, NoSuchTableError):  # not yet
+                if len(lake.rows()):
+                    break
+            threading.Event().wait(0.01)
+        assert lake.rows() == [(1, 2, "hall", 2)]
+        source.push([{"t": 6, "room": "hall", "temp": 3}, rxt.Cti(9)])
+        process.stop()
+    assert lake.rows() == [(1, 2, "hall", 2), (6, 7, "hall", 3)]
+
+
+def test_rows_that_wait_are_in_the_checkpoint(lake: Any, tmp_path: Path) -> None:
+    """A run that is stopped has committed them, and the next one adds none twice."""
+    source = rxt.PushSource("rooms", schema={"room": str, "temp": int}, start="t", unit="ticks")
+    for time in range(0, 30, 10):
+        process = source.stream.run(lake.make(), resume=tmp_path / "kept")
+        source.push([{"t": time + 1, "room": "hall", "temp": 2}, rxt.Cti(time + 5)])
+        process.stop()
+        process.wait(SOON)
+    assert lake.rows() == [(t, t + 1, "hall", 2) for t in (1, 11, 21)]
+
+
+def test_a_table_of_another_day_is_refused(lake: Any, tmp_path: Path) -> None:
+    """A run does not go on behind rows that its checkpoint says are there."""
+    source = rxt.PushSource("rooms", schema={"room": str, "temp": int}, start="t", unit="ticks")
+    process = source.stream.run(lake.make(rows=1), resume=tmp_path / "kept")
+    source.push([{"t": 1, "room": "hall", "temp": 2}, rxt.Cti(5)])
+    process.stop()
+    lake.drop()
+    with pytest.raises(SpoolError, match=r"lost the position of this run.*Hint"):
+        source.stream.run(lake.make(), resume=tmp_path / "kept")
+
+
+def test_a_query_without_results_has_an_empty_table(lake: Any) -> None:
+    """The table is created at the end, with all columns."""
+    readings().where(pl.col("temp") > 99).run(lake.make()).wait(SOON)
+    assert lake.rows() == []
+    assert lake.read().columns == ["start_time", "end_time", "room", "temp"]
+
+
+NOON = datetime.datetime(2026, 5, 4, 12, 0, 0, 250, datetime.UTC)
+SPAN = datetime.timedelta(hours=-3, microseconds=5)
+VALUES: dict[str, Any] = {
+    "flag": True,
+    "number": -(2**62),
+    "real": 0.1,
+    "room": 'a "quoted", text\nof two lines',
+    "raw": b"\x00\xff",
+    "moment": NOON,
+    "day": datetime.date(2026, 5, 4),
+    "span": SPAN,
+    "price": Decimal("12.50"),
+    "small": -3,
+}
+SCHEMA = {name: type(value) for name, value in VALUES.items()} | {
+    "price": pl.Decimal(10, 2),
+    "small": pl.Int8,
+}
+
+
+def test_values_of_all_types_are_stored(lake: Any) -> None:
+    """Values, nulls, and the end of a row that never ends."""
+    later = NOON + datetime.timedelta(seconds=1)
+    events = [
+        rxt.IntervalEvent(NOON, later, VALUES),
+        rxt.IntervalEvent(later, rxt.MAX_TIME, dict.fromkeys(VALUES)),
+    ]
+    rxt.from_events(events, schema=SCHEMA).run(lake.make()).wait(SOON)
+    first, second = lake.read().sort("start_time").to_dicts()
+    assert [*second.values()][1:] == [None] * (1 + len(VALUES))
+    span = -3 * 3_600_000_000 + 5
+    assert first == {"start_time": NOON, "end_time": later, **VALUES, "span": span}
+
+
+def test_a_table_that_is_there_has_to_fit(lake: Any) -> None:
+    """The error names what is wrong; other columns of the table get nulls."""
+    rows = pl.DataFrame({"start_time": [1], "end_time": [2], "temp": ["7"], "floor": [7]})
+    lake.create(rows)
+    with pytest.raises(SchemaError, match=r"it has no room \(String\); temp is String, not Int64"):
+        readings().run(lake.make())
+    lake.drop()
+    if lake.name == "iceberg":
+        lake.load().drop_namespace("house")
+    lake.create(rows.with_columns(pl.col("temp").cast(pl.Int64), room=pl.lit("lab")))
+    readings().run(lake.make()).wait(SOON)
+    assert lake.read().sort("start_time", "room")["floor"].to_list().count(None) == ROWS
+
+
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    """Each says what is expected."""
+    wrong: list[tuple[Callable[[], object], str]] = [
+        (lambda: rxt.DeltaTable(3), "path is the folder"),  # type: ignore[arg-type]
+        (lambda: rxt.DeltaTable("a", rows=0), "rows is a positive number"),
+        (lambda: rxt.DeltaTable("a", every="soon"), "every"),
+        (lambda: rxt.IcebergTable("results"), "namespace.name"),
+        (lambda: rxt.IcebergTable("a.b", 3), "catalog is the name"),  # type: ignore[arg-type]
+    ]
+    for make, says in wrong:
+        with pytest.raises(ArgumentError, match=says):
+            make()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Exception, match="file"):
+        readings().run(rxt.DeltaTable(tmp_path / "file" / "x")).wait(SOON)
+
+
+def test_a_catalogue_that_does_not_answer_keeps_the_run_from_starting() -> None:
+    """The error names it."""
+    sink = rxt.IcebergTable("house.results", {"type": "rest", "uri": "http://127.0.0.1:9"})
+    with pytest.raises(OSError, match=r"127\.0\.0\.1"):
+        readings().run(sink)
+
+
+def test_a_table_that_is_locked_is_waited_for(tmp_path: Path) -> None:
+    """Then the rows are there; the query has waited, since as many were held as may be."""
+    lake = Iceberg(tmp_path / "lake")
+    lake.create(readings().to_polars().clear())
+    catalog = {**lake.catalog, "uri": f"{lake.catalog['uri']}?timeout=0.05"}
+    sink = rxt.IcebergTable("house.results", catalog, rows=1)
+    source = rxt.PushSource("rooms", schema={"room": str, "temp": int}, start="t", unit="ticks")
+    with source.stream.run(sink) as process:
+        with closing(sqlite3.connect(lake.folder / "catalog.db")) as other:
+            other.execute("BEGIN IMMEDIATE")
+            rows = [{"t": 1, "room": "hall", "temp": 2}, rxt.Cti(5)]
+            thread = threading.Thread(target=source.push, args=(rows,))
+            thread.start()
+            while not sink.restarts:
+                threading.Event().wait(0.01)
+        thread.join(SOON)
+        assert lake.rows() == [(1, 2, "hall", 2)]
+        process.stop()
