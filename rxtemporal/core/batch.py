@@ -17,6 +17,7 @@ from rxtemporal.core.time_forms import find_time_form
 from rxtemporal.errors import CtiViolationError, EventError, SchemaError
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
 Int64s = npt.NDArray[np.int64]
@@ -402,6 +403,10 @@ class EventBatch:
     def to_arrow(self, time: TimeForm | None = None) -> pa.Table:
         """Return the rows as a pyarrow table with the columns of ``to_polars``."""
         return self.to_polars(time).to_arrow()
+
+    def to_pandas(self, time: TimeForm | None = None) -> pd.DataFrame:
+        """Return the rows as a pandas frame with the columns of ``to_polars``."""
+        return self.to_polars(time).to_pandas()
 
     @classmethod
     def from_arrow(

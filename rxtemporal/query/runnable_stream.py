@@ -13,6 +13,8 @@ from rxtemporal.core.events import Event, EventShape
 from rxtemporal.operators.stream import Stream
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
     from reactivex import Observable, abc
 
     from rxtemporal.reactive.subscriber import OnCompleted, OnError
@@ -136,6 +138,24 @@ class RunnableStream(Stream):
         from rxtemporal.query import runs
 
         return runs.collect_frame(self, time)
+
+    def to_arrow(self, *, time: TimeForm | None = None) -> pa.Table:
+        """Run the query to the end of its source, and return its results as a pyarrow table.
+
+        Columns, order and errors are those of ``to_polars``.
+        """
+        return self.to_polars(time=time).to_arrow()
+
+    def to_pandas(self, *, time: TimeForm | None = None) -> pd.DataFrame:
+        """Run the query to the end of its source, and return its results as a pandas frame.
+
+        Columns, order and errors are those of ``to_polars``.
+
+        >>> import rxtemporal as rxt
+        >>> rxt.from_events([rxt.PointEvent(4, {"x": 1})]).to_pandas().to_dict("list")
+        {'start_time': [4], 'end_time': [5], 'x': [1]}
+        """
+        return self.to_polars(time=time).to_pandas()
 
     def collect(self, *, time: TimeForm | None = None) -> pl.DataFrame:
         """Return the results as one frame: the same as ``to_polars``, by the name it has in polars.

@@ -21,6 +21,7 @@ from rxtemporal.sinks.sink import Sink, as_sink
 if TYPE_CHECKING:
     from reactivex import Observable, abc
 
+    from rxtemporal.core.events import EventShape
     from rxtemporal.run.process import Process
 
 RxOperator: TypeAlias = "Callable[[Observable[Any]], Any]"
@@ -230,6 +231,7 @@ class Streamable(RunnableStream):
         self,
         sink: Sink | Callable[[EventBatch], Any],
         *,
+        shape: EventShape | None = None,
         name: str | None = None,
         record: str | os.PathLike[str] | None = None,
         log: str | os.PathLike[str] | None = None,
@@ -242,7 +244,8 @@ class Streamable(RunnableStream):
         """Run the query into a sink and return the running process, a context manager.
 
         ``sink`` is a ``Collect``, ``Print``, ``File`` or ``SparkSink``, a sink of your own, or a
-        function that is called with each ``EventBatch``.
+        function that is called with each ``EventBatch``. ``shape`` is the shape in which a
+        function gets its rows, by default ``EventShape.INTERVAL``; a sink has its own.
         ``name`` is the name of the query, under which a sink stores its progress; by default
         ``query``.
         ``record`` is a folder, new or empty, in which the query's input is recorded: ``replay``
@@ -271,7 +274,7 @@ class Streamable(RunnableStream):
         name = name or "query"
         return runs.start_process(
             name,
-            {name: (self, as_sink(sink))},
+            {name: (self, as_sink(sink, shape))},
             {},
             record=record,
             log=log,

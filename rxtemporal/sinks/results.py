@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import polars as pl
 
@@ -12,6 +12,10 @@ from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import Event, EventShape
 from rxtemporal.ingress.unpacker import Unpacker
 from rxtemporal.sinks.sink import ReadySink
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 
 class Collect(ReadySink):
@@ -51,6 +55,14 @@ class Collect(ReadySink):
     def to_polars(self, *, time: TimeForm | None = None) -> pl.DataFrame:
         """Return the results so far as a frame, in order of arrival."""
         return self.batch.to_polars(self._form(time))
+
+    def to_arrow(self, *, time: TimeForm | None = None) -> pa.Table:
+        """Return the results so far as a pyarrow table, with the columns of ``to_polars``."""
+        return self.batch.to_arrow(self._form(time))
+
+    def to_pandas(self, *, time: TimeForm | None = None) -> pd.DataFrame:
+        """Return the results so far as a pandas frame, with the columns of ``to_polars``."""
+        return self.batch.to_pandas(self._form(time))
 
     def to_dicts(self, *, time: TimeForm | None = None) -> list[dict[str, Any]]:
         """Return the results so far as dicts with start_time, end_time and the fields."""

@@ -113,8 +113,8 @@ class ReadySink(Sink):
 class _FunctionSink(Sink):
     """Sink that calls a function with each batch."""
 
-    def __init__(self, function: Callable[[EventBatch], Any]) -> None:
-        self.function = function
+    def __init__(self, function: Callable[[EventBatch], Any], shape: EventShape) -> None:
+        self.function, self.shape = function, shape
 
     def write(self, batch: EventBatch) -> None:
         """Call the function."""
@@ -148,8 +148,11 @@ def describe_sink(sink: Sink) -> str:
     return type(sink.sink if isinstance(sink, _Delegate) else sink).__name__
 
 
-def as_sink(value: Any) -> Sink:
-    """Return a sink or a function of batches as a sink; refuse any other value."""
+def as_sink(value: Any, shape: EventShape | None = None) -> Sink:
+    """Return a sink or a function of batches as a sink; refuse any other value.
+
+    ``shape`` is the shape of a function's rows, by default intervals.
+    """
     if not is_sink(value):
         from rxtemporal.core.safe_text import hint_sink
 
@@ -157,6 +160,13 @@ def as_sink(value: Any) -> Sink:
             f"results go into a sink or a function of batches, got {value!r}. Hint: "
             f"{hint_sink(value)}."
         )
-    if isinstance(value, Sink):
-        return value
-    return _Delegate(value) if hasattr(value, "write") else _FunctionSink(value)
+    if not isinstance(shape, EventShape | None):
+        raise ArgumentError(f"shape is an EventShape, got {shape!r}. Hint: EventShape.EDGE.")
+    if not isinstance(value, Sink) and not hasattr(value, "write"):
+        return _FunctionSink(value, shape or EventShape.INTERVAL)
+    if shape is not None:
+        raise ArgumentError(
+            f"shape= is for functions, and {type(value).__name__} has a shape of its own. "
+            "Hint: leave it out, or give it to the sink."
+        )
+    return value if isinstance(value, Sink) else _Delegate(value)

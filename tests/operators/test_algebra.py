@@ -29,10 +29,12 @@ NO_OPERATORS = {
     "schema",
     "show",
     "subscribe",
+    "to_arrow",
     "to_async",
     "to_batches",
     "to_events",
     "to_observable",
+    "to_pandas",
     "to_polars",
 }
 # these take a stream to a stream by operators that the function given to them composes

@@ -245,6 +245,30 @@ def test_a_function_gets_each_batch() -> None:
     assert_same_history(seen, stream())
 
 
+def test_a_function_gets_rows_in_the_shape_that_it_asks_for() -> None:
+    """In edge shape a row is there as soon as it has begun, and again when it has ended."""
+    start = rxt.EdgeEvent.create_start(2, {"x": 0.5})
+    ended: list[Event] = [start, rxt.EdgeEvent.create_end(2, 7, start.payload)]
+    seen: list[rxt.EventBatch] = []
+    with stream(ended).run(seen.append, shape=EventShape.EDGE):
+        pass
+    assert [end for batch in seen for end in batch.end.tolist()] == [rxt.MAX_TIME, 7]
+    with pytest.raises(ArgumentError, match="Collect has a shape of its own"):
+        stream().run(rxt.Collect(), shape=EventShape.EDGE)
+    with pytest.raises(ArgumentError, match=r"an EventShape, got 'edge'.*Hint"):
+        stream().run(print, shape="edge")  # type: ignore[arg-type]
+
+
+def test_results_are_frames_of_three_libraries() -> None:
+    """Of a query, of what a sink has collected, and of a batch."""
+    results = rxt.Collect()
+    with stream().run(results):
+        pass
+    for each in (stream(), results, results.batch):
+        assert pl.DataFrame(each.to_arrow()).equals(rows())
+        assert pl.from_pandas(each.to_pandas()).equals(rows())
+
+
 def test_an_error_of_a_function_ends_the_query() -> None:
     """As that of any sink does."""
     with pytest.raises(ZeroDivisionError):
