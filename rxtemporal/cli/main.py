@@ -24,6 +24,7 @@ COMMANDS = {
     "rehearse": "compare the results of two queries over a recording, and find a better delay",
     "bench": "measure a query: rows per second, share of each operator, latency",
     "inspect": "check an event log, a checkpoint, a recording or a spool, and copy what is whole",
+    "backup": "copy the folder of a run, or of a service, while it goes on",
     "doctor": "check Python, Java, the disk and a spool",
     "serve": "serve an application over HTTP, with a receipt for pushed rows",
     "plan": "show what a changed application keeps of a folder, what begins, and what is lost",
