@@ -6,8 +6,9 @@ import dataclasses
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import polars as pl
 from reactivex import Observable
 from reactivex.disposable import Disposable
 
@@ -68,6 +69,16 @@ _ONE = frozenset({dict, PointEvent, IntervalEvent, EdgeEvent, Cti})
 _PUSHES = frozenset(
     {"on_next", "send", "emit", "put", "write", "add", "append", "push_cti", "push_many"}
 )
+
+
+class RowLayout(NamedTuple):
+    """The parts of a row that a ``PushSource`` takes."""
+
+    schema: pl.Schema
+    start: str
+    end: str | None
+    seq: str | None
+    unit: Unit | None
 
 
 class PushSource:
@@ -232,6 +243,12 @@ class PushSource:
 
     def __repr__(self) -> str:
         return f"PushSource({self.name!r}, {self._state()})"
+
+    @property
+    def layout(self) -> RowLayout:
+        """The names of the times and of the number in a row, and the fields of its payload."""
+        names = {name: self._layout[name] for name in ("start", "end", "seq", "unit")}
+        return RowLayout(schema=self._rows.schema, **names)
 
     @property
     def unit(self) -> Unit | None:

@@ -17,11 +17,14 @@ from rxtemporal.errors import ArgumentError
 from rxtemporal.query.application import AnySink, Application
 from rxtemporal.run.process import Process
 from rxtemporal.serve import event_streams, health, ingest_routes, live_page, metrics
+from rxtemporal.serve.openapi import describe_service
 from rxtemporal.serve.responses import (
     GoneError,
     RequestError,
+    dumps,
     find_header,
     send_error,
+    send_json,
     to_request_error,
 )
 from rxtemporal.serve.routes import WEBSOCKET, Need, Route, Routes, check_host, check_origin
@@ -70,6 +73,8 @@ class ServiceApp:
         self._what, self._settings, self._sinks = what, settings, sinks
         self.service = Service(what, settings, sinks)
         self._routes = Routes(_list_routes(self.service))
+        summary = "This description of the service, as OpenAPI 3.1."
+        self.add_routes([Route("/openapi.json", "GET", self._describe, summary=summary)])
         self._starting: asyncio.Future[None] | None = None
         # True if only this machine may connect
         self.is_local = False
@@ -80,6 +85,10 @@ class ServiceApp:
     def add_routes(self, routes: Iterable[Route]) -> None:
         """Add routes for further paths."""
         self._routes.add(routes)
+
+    def list_routes(self) -> list[Route]:
+        """Return all routes."""
+        return [*self._routes.list_routes()]
 
     def configure(self, settings: Settings) -> ServiceApp:
         """Return a copy with these settings. ``ArgumentError``: it has settings already."""
@@ -113,6 +122,11 @@ class ServiceApp:
                 raise
             except Exception as error:
                 await self._answer_error(answer, error)
+
+    async def _describe(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the description of the service for programs."""
+        described = describe_service(self.service, self.list_routes())
+        await send_json(scope, send, 200, dumps(described))
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]

@@ -365,12 +365,42 @@ def list_routes(service: Service) -> list[Route]:
     """Return the routes of a service's results."""
     events = EventStreams(service)
     return [
-        Route("/queries", "GET", events.list_queries),
-        Route("/streams", "GET", events.list_streams),
-        Route("/queries/{name}/events", "GET", events.send_results),
-        Route("/queries/{name}/events", WEBSOCKET, events.send_results),
-        Route("/streams/{name}/events", "GET", events.send_accepted),
-        Route("/streams/{name}/events", WEBSOCKET, events.send_accepted),
+        Route(
+            "/queries",
+            "GET",
+            events.list_queries,
+            summary="The queries, with their fields and positions.",
+        ),
+        Route(
+            "/streams",
+            "GET",
+            events.list_streams,
+            summary="The streams, with their fields and times.",
+        ),
+        Route(
+            "/queries/{name}/events",
+            "GET",
+            events.send_results,
+            summary="The results of the query from a position on, as server-sent events.",
+        ),
+        Route(
+            "/queries/{name}/events",
+            WEBSOCKET,
+            events.send_results,
+            summary="The same results, a message for each event.",
+        ),
+        Route(
+            "/streams/{name}/events",
+            "GET",
+            events.send_accepted,
+            summary="The rows that the stream accepts from now on, as server-sent events.",
+        ),
+        Route(
+            "/streams/{name}/events",
+            WEBSOCKET,
+            events.send_accepted,
+            summary="The same rows, a message for each event.",
+        ),
     ]
 
 

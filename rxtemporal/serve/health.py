@@ -58,9 +58,20 @@ def list_routes(service: Service) -> list[Route]:
     """Return the routes of the health of a service."""
     health = Health(service)
     return [
-        Route("/healthz", "GET", health.live, Need.NOBODY),
-        Route("/readyz", "GET", health.ready, Need.NOBODY),
-        Route("/diagnostics", "GET", health.diagnose),
+        Route("/healthz", "GET", health.live, Need.NOBODY, summary="The service lives."),
+        Route(
+            "/readyz",
+            "GET",
+            health.ready,
+            Need.NOBODY,
+            summary="The service takes work, or the conditions that it lacks.",
+        ),
+        Route(
+            "/diagnostics",
+            "GET",
+            health.diagnose,
+            summary="All counters of the run and of the service.",
+        ),
     ]
 
 

@@ -133,7 +133,21 @@ def list_routes(service: Service) -> list[Route]:
     ingest = Ingest(service)
     path = "/streams/{name}"
     return [
-        Route(path, "POST", ingest.post_rows, Need.WRITE),
-        Route(f"{path}/cti", "POST", ingest.post_cti, Need.WRITE),
-        Route(path, WEBSOCKET, partial(open_socket, ingest), Need.WRITE),
+        Route(
+            path, "POST", ingest.post_rows, Need.WRITE, summary="Push rows, and get their receipt."
+        ),
+        Route(
+            f"{path}/cti",
+            "POST",
+            ingest.post_cti,
+            Need.WRITE,
+            summary="Advance the time of the stream.",
+        ),
+        Route(
+            path,
+            WEBSOCKET,
+            partial(open_socket, ingest),
+            Need.WRITE,
+            summary="Each message is a body, and each answer its receipt.",
+        ),
     ]

@@ -158,6 +158,6 @@ def list_routes(service: Service) -> list[Route]:
     page = LivePage(service)
     return [
         # the page has no data, and a browser cannot send a token with a link
-        Route("/debug", "GET", page.show_page, Need.NOBODY),
-        Route("/debug/events", "GET", page.send_events),
+        Route("/debug", "GET", page.show_page, Need.NOBODY, summary="The event-flow page."),
+        Route("/debug/events", "GET", page.send_events, summary="The news of the event-flow page."),
     ]

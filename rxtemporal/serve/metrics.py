@@ -78,4 +78,6 @@ def instrument(service: Service, meter: Meter | None = None) -> None:
 
 def list_routes(service: Service) -> list[Route]:
     """Return the route of the metrics of a service."""
-    return [Route("/metrics", "GET", ServiceMetrics(service).answer)]
+    return [
+        Route("/metrics", "GET", ServiceMetrics(service).answer, summary="Counters for Prometheus.")
+    ]

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -63,12 +63,16 @@ class Need(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Route:
-    """A path such as ``/streams/{name}``, the method, its handler and the right that it needs."""
+    """A path such as ``/streams/{name}``, the method, its handler and the right that it needs.
+
+    ``summary`` is a sentence for the description of the service.
+    """
 
     path: str
     method: str
     handler: ASGIApp
     need: Need = Need.READ
+    summary: str = ""
 
 
 class Routes:
@@ -89,6 +93,11 @@ class Routes:
         for route in routes:
             pattern, _, _ = compile_path(route.path)
             self._routes.setdefault(route.path, (pattern, {}))[1][route.method] = route
+
+    def list_routes(self) -> Iterator[Route]:
+        """Yield all routes, in the order in which their paths were added."""
+        for _, methods in self._routes.values():
+            yield from methods.values()
 
     def find(self, path: str, method: str) -> tuple[Route, dict[str, Any]]:
         """Return the route of a request with its parameters. ``RequestError``: 404, 405."""

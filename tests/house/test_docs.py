@@ -87,9 +87,9 @@ def test_the_code_of_a_page_runs_with_spark(page: Path) -> None:
 
 
 def test_no_block_is_of_an_unknown_kind() -> None:
-    """A block is code that runs, its output, a command, or a plain listing."""
+    """A block is code that runs, its output, a command, a file of the samples, or a listing."""
     kinds = {block.kind for page in PAGES for block in blocks(page)}
-    assert kinds <= {"python", "python java", "text", "sh", ""}
+    assert kinds <= {"python", "python java", "text", "sh", "", "py", "js", "c"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)

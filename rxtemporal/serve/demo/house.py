@@ -90,4 +90,4 @@ def list_routes(_service: Any) -> list[Route]:
         body = b"" if scope["method"] == "HEAD" else page
         await send({"type": "http.response.body", "body": body})
 
-    return [Route("/", "GET", show_page, Need.NOBODY)]
+    return [Route("/", "GET", show_page, Need.NOBODY, summary="The page of the demonstration.")]
