@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,38 @@ def draw_batches(results: Results, folder: Path) -> str:
     return f"![{title}]({path.name})"
 
 
+# the groups of the picture of rates, and the lines of the page that it has
+GROUPS = {
+    "tumbling windows": "W2",
+    "hopping windows": "W3",
+    "temporal join": "W4",
+    "snapshot windows": "W6",
+}
+_RATE = re.compile(r"^\| (.+?) \| ([\d.,]+) M/s \|", re.M)
+
+
+def draw_rates(page: Path) -> Path:
+    """Draw the rates that a page has of windows and joins, beside those of others."""
+    text = page.read_text("utf-8")
+    tiny = dict(_RATE.findall(text))
+    bars: dict[str, dict[str, float]] = {}
+    for group, name in GROUPS.items():
+        _, _, table = text.partition(f"**{name}, ")
+        rates = dict(_RATE.findall(table.partition("**\n\n")[2].partition("\n\n")[0]))
+        found = {
+            "rxtemporal": rates.get(f"{name.lower()}, batches of 65,536"),
+            "polars, all at once": rates.get("one-shot polars"),
+            "csp, event by event": next(
+                (rate for each, rate in tiny.items() if each.startswith(f"{name.lower()}, csp")),
+                None,
+            ),
+        }
+        bars[group] = {who: float(rate) for who, rate in found.items() if rate is not None}
+    path = page.with_name("performance-rates.svg")
+    path.write_text(pictures.draw_bars("Million rows per second, on one core", bars), "utf-8")
+    return path
+
+
 def write(results: Results, folder: Path) -> Path:
     """Write the page and its pictures into a folder; return the path of the page."""
     for old in folder.glob("performance-*.svg"):
@@ -129,6 +162,7 @@ def write(results: Results, folder: Path) -> Path:
     )
     path = folder / "performance.md"
     path.write_text(page, "utf-8")
+    draw_rates(path)
     return path
 
 

@@ -1,4 +1,4 @@
-"""Pictures of curves: lines over two logarithmic axes, as SVG."""
+"""Pictures of figures, as SVG: lines over two logarithmic axes, and bars."""
 
 from __future__ import annotations
 
@@ -95,3 +95,32 @@ def _text(x: float, y: float, words: str, anchor: str = "middle", more: str = ""
 
 def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+
+
+def draw_bars(title: str, bars: Mapping[str, Mapping[str, float]]) -> str:
+    """Return a picture of groups of bars; ``bars`` has the values of each group by their names."""
+    names = list(dict.fromkeys(name for group in bars.values() for name in group))
+    colours = dict(zip(names, COLOURS, strict=False))
+    most = max(value for group in bars.values() for value in group.values())
+    parts, at = [_text(LEFT, 18, title, "start", ' font-weight="bold"')], TOP
+    left, width = 150, WIDTH - 150 - 60
+    for group, values in bars.items():
+        parts.append(_text(left - 8, at + 4 + 8 * len(values), group, "end"))
+        for name, value in values.items():
+            length = max(1.0, value / most * width)
+            parts.append(
+                f'<rect x="{left}" y="{at}" width="{length:.1f}" height="13" rx="2" '
+                f'fill="{colours[name]}"/>'
+            )
+            parts.append(_text(left + length + 6, at + 11, f"{value:.3g}", "start"))
+            at += 16
+        at += 10
+    for number, name in enumerate(names):
+        x = left + number * 150
+        parts.append(f'<rect x="{x}" y="{at}" width="12" height="12" fill="{colours[name]}"/>')
+        parts.append(_text(x + 18, at + 10, name, "start"))
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {at + 24}" '
+        f'font-family="sans-serif" font-size="12" fill="{INK}">'
+    )
+    return "\n".join([head, *parts, "</svg>\n"])

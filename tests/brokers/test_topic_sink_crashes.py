@@ -21,7 +21,8 @@ from mosquitto import broker
 from runs import SOON
 from topic_reader import Received, TopicReader, read_topic
 
-ONE_OR_TWENTY = pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.full)])
+KILLS = 20
+ONE_OR_TWENTY = pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=pytest.mark.full)])
 
 
 def crash(kind: str, address: str, folder: Path, kills: int) -> None:
@@ -72,21 +73,21 @@ def test_kills_between_transactions_lose_and_double_nothing(tmp_path: Path, kill
     assert list_rows([json.loads(value) for value, _, _ in messages]) == topic_run.expect()
 
 
-@ONE_OR_TWENTY
-def test_kills_of_a_writer_to_kafka_lose_nothing(tmp_path: Path, kills: int) -> None:
+@pytest.mark.full
+def test_kills_of_a_writer_to_kafka_lose_nothing(tmp_path: Path) -> None:
     """Without transactions there are copies, and their ids tell."""
     with KafkaCluster() as cluster:
         cluster.create("results", 3)
-        crash("kafka", cluster.servers, tmp_path, kills)
+        crash("kafka", cluster.servers, tmp_path, KILLS)
         received = read_topic(cluster.servers, "results")
     assert list_rows(drop_copies(received)) == topic_run.expect()
 
 
-@ONE_OR_TWENTY
-def test_kills_of_a_writer_to_mqtt_lose_nothing(tmp_path: Path, kills: int) -> None:
+@pytest.mark.full
+def test_kills_of_a_writer_to_mqtt_lose_nothing(tmp_path: Path) -> None:
     """Each row was published at least once, and the ids of copies tell."""
     with broker() as mosquitto, TopicReader(mosquitto.port, "results/#", 1) as reader:
-        crash("mqtt", mosquitto.url, tmp_path, kills)
+        crash("mqtt", mosquitto.url, tmp_path, KILLS)
         reader.wait_for_ids(len(topic_run.expect()))
         received = reader.wait(0)
     assert list_rows(drop_copies(received)) == topic_run.expect()

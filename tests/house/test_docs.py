@@ -106,6 +106,26 @@ def test_every_page_is_linked_from_the_readme() -> None:
     assert {f"docs/{page.name}" for page in DOCS.glob("*.md")} <= linked
 
 
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("epoch milliseconds", "sources.md"),
+        ("bearer token", "operations.md"),
+        ("device silent alert", "cookbook.md"),
+        ("systemd unit", "deploy.md"),
+        ("backup", "deploy.md"),
+        ("device python", "clients.md"),
+        ("delta iceberg", "sinks.md"),
+    ],
+)
+def test_what_people_search_for_is_in_headings(words: str, page: str) -> None:
+    """The search of the site ranks headings first, with the title of their page."""
+    text = FENCE.sub("", (DOCS / page).read_text(encoding="utf-8")).lower()
+    title, *headings = re.findall(r"^#+ (.+)$", text, re.M)
+    shown = [title, *(f"{title} {each}" for each in headings)]
+    assert any(all(word in each for word in words.split()) for each in shown), headings
+
+
 def test_every_page_is_in_the_navigation_of_the_site() -> None:
     """``docs/zensical.toml`` lists each page of the docs once."""
     configuration = tomllib.loads((DOCS / "zensical.toml").read_text("utf-8"))
