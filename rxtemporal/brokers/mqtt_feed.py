@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -22,9 +23,10 @@ from rxtemporal.brokers.mqtt_broker import load_paho
 from rxtemporal.brokers.mqtt_settings import MqttSettings, TopicInputs
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import describe_failure, show
-from rxtemporal.errors import ProcessEndedError, SourceError
+from rxtemporal.errors import EventError, ProcessEndedError, SourceError
+from rxtemporal.ingress.cloud_events import decode_event, read_cloud_event
 from rxtemporal.ingress.encoded_rows import JsonMessages, MessageReader
-from rxtemporal.ingress.pushed_inputs import MOST_INPUTS
+from rxtemporal.ingress.pushed_inputs import MOST_INPUTS, OWN
 from rxtemporal.ingress.verdict import Rejected, Verdict
 from rxtemporal.query.push_source import PushSource
 
@@ -40,13 +42,17 @@ _REFUSED = 0x80
 
 
 class MqttMessage(NamedTuple):
-    """A message that has arrived, with what its acknowledgement needs."""
+    """A message that has arrived, with what its acknowledgement needs.
+
+    ``attributes`` are the user properties of MQTT 5, in which a CloudEvent may have its own.
+    """
 
     connection: MqttConnection
     number: int
     qos: int
     topic: str
     payload: bytes
+    attributes: Sequence[tuple[str, str]] = ()
 
 
 def _read_publish(client: Any, malformed: type[Exception]) -> Any:
@@ -114,7 +120,10 @@ class MqttConnection:
             topic = message.topic
         except UnicodeDecodeError:
             topic = repr(message._topic)
-        self.messages.append(MqttMessage(self, message.mid, message.qos, topic, message.payload))
+        attributes = getattr(message.properties, "UserProperty", ())
+        self.messages.append(
+            MqttMessage(self, message.mid, message.qos, topic, message.payload, attributes)
+        )
 
     def _on_connect(self, client: Any, data: Any, flags: Any, code: Any, properties: Any) -> None:
         self.had_session = flags.session_present
@@ -468,7 +477,8 @@ class MqttFeed:
 
     A message is a JSON object, an array of objects, or JSON lines; the rows of all messages that
     wait are pushed together, and acknowledged once that push has returned: with ``log=`` or
-    ``resume=`` they are durable then. What cannot be read is in the source's ``rejects``, and is
+    ``resume=`` they are durable then. A CloudEvent is the row in its data; its source is the input,
+    unless the topic names one. What cannot be read is in the source's ``rejects``, and is
     acknowledged, too, or it would come for ever.
 
     With ``retries`` the feed outlives a run of its source: messages wait, unacknowledged, for the
@@ -614,22 +624,43 @@ class MqttFeed:
 
         Grouped by input, the rows of one would make those of the others late.
         """
-        find, read = self._inputs.find, self._reader.read
+        read = self._reader.read
         pushes: list[tuple[str | None, Any]] = []
-        for name, group in groupby(messages, lambda message: find(message.topic)):
-            payloads = [message.payload for message in group]
+        for name, group in groupby(map(self._open_event, messages), itemgetter(0)):
+            items = [item for _, item in group if item is not None]
             if name is not None and not self._source.has_room_for_input(name):
-                self._refuse(name, payloads)
+                limit = f"the stream has {MOST_INPUTS} inputs, which is the limit"
+                self._refuse(name, items, limit)
                 continue
-            several = len(payloads) > 1
-            pushes.append((name, JsonMessages(payloads) if several else read(payloads[0])))
+            for is_row, same in groupby(items, lambda item: isinstance(item, dict)):
+                found = [*same]
+                if is_row:
+                    pushes.append((name, found))
+                    continue
+                pushes.append((name, JsonMessages(found) if len(found) > 1 else read(found[0])))
         return pushes
 
-    def _refuse(self, name: str, payloads: Sequence[bytes]) -> None:
-        """Reject messages of an input beyond the number of inputs that may be."""
-        reason = f"the stream has {MOST_INPUTS} inputs, which is the limit"
+    def _open_event(self, message: MqttMessage) -> tuple[str | None, Any]:
+        """Return input and payload of a message; of a CloudEvent the row, None if it is wrong."""
+        name, payload = self._inputs.find(message.topic), message.payload
+        attributes = dict(message.attributes)
+        if "specversion" not in attributes and b'"specversion"' not in payload:
+            return name, payload
+        event = decode_event(payload, attributes)
+        if event is None or "specversion" in (self._source.stream.schema or ()):
+            return name, payload
+        layout = self._source.layout
+        try:
+            read = read_cloud_event(event, layout.start, layout.seq)
+        except EventError as error:
+            self._refuse(name, [payload], str(error))
+            return name, None
+        return name or read.source, read.row
+
+    def _refuse(self, name: str | None, payloads: Sequence[Any], reason: str) -> None:
+        """Reject messages: of an input beyond the number that may be, or wrong CloudEvents."""
         refused = [Rejected(number, reason, each) for number, each in enumerate(payloads)]
-        self._source.rejects.push(refused, name)
+        self._source.rejects.push(refused, OWN if name is None else name)
         self.keep_rejected(name, refused)
 
     def _push(self, messages: Sequence[MqttMessage]) -> None:

@@ -30,6 +30,8 @@ def get_logger(name: str) -> structlog.stdlib.BoundLogger:
             logging.getLogger(name),
             processors=[
                 structlog.stdlib.filter_by_level,
+                # what a request has bound, such as its trace
+                structlog.contextvars.merge_contextvars,
                 _render,
             ],
             wrapper_class=structlog.stdlib.BoundLogger,

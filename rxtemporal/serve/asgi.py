@@ -31,6 +31,7 @@ from rxtemporal.serve.routes import WEBSOCKET, Need, Route, Routes, check_host, 
 from rxtemporal.serve.service import Service, ServiceState
 from rxtemporal.serve.settings import Settings
 from rxtemporal.serve.tokens import Access
+from rxtemporal.serve.traces import bind_trace
 
 _log = get_logger(__name__)
 _access = get_logger("rxtemporal.serve.access")
@@ -117,7 +118,8 @@ class ServiceApp:
         answer = _Answer(self.service, scope, send)
         with suppress(GoneError, WebSocketDisconnect):  # there is nobody to answer
             try:
-                await self._route(scope, receive, answer.send)
+                with bind_trace(find_header(scope, "traceparent")):
+                    await self._route(scope, receive, answer.send)
             except (GoneError, WebSocketDisconnect):
                 raise
             except Exception as error:

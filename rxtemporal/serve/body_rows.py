@@ -252,15 +252,15 @@ def read_rows(body: bytes, form: str | None, limits: Limits) -> BodyRows:
         raise BodyError(f"it is empty. Hint: {hint}", line=1, byte=0)
     if form == ARROW or (form is None and body.startswith(_ARROW)):
         return _read_arrow(body, limits)
-    if len(body) > limits.text:
-        _check_values(body, limits)
+    check_values(body, limits)
     read = _read_lines if form == LINES else _read_json if form == JSON else _read_either
-    rows = read(body, limits)
-    return _refuse_long(rows, limits) if _may_be_long(body, rows, limits) else rows
+    return refuse_long(body, read(body, limits), limits)
 
 
-def _check_values(body: bytes, limits: Limits) -> None:
-    """Refuse a body whose values would take many times its bytes."""
+def check_values(body: bytes, limits: Limits) -> None:
+    """Refuse a body whose values would take many times its bytes. ``RequestError``: 413."""
+    if len(body) <= limits.text:
+        return
     values = body.count(b",") + body.count(b"[") + body.count(b"{")
     if values * _VALUE_BYTES > limits.waiting_bytes:
         raise RequestError(413, f"a body has too many values: about {values}")
@@ -393,8 +393,10 @@ def _may_be_long(body: bytes, read: BodyRows, limits: Limits) -> bool:
     return b"\\" in body or max(map(len, body.split(b'"'))) > limits.text
 
 
-def _refuse_long(read: BodyRows, limits: Limits) -> BodyRows:
-    """Refuse the rows that have too many fields or too long texts."""
+def refuse_long(body: bytes, read: BodyRows, limits: Limits) -> BodyRows:
+    """Return the rows of a body without those that have too many fields or too long texts."""
+    if not _may_be_long(body, read, limits):
+        return read
     items = [read.items] if type(read.items) is dict else read.items
     reasons = [_find_excess(row, limits) for row in items]
     if not any(reasons):

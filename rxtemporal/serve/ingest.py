@@ -12,12 +12,14 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import datetime
 from functools import partial
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from starlette.types import Receive, Scope, Send
+from structlog.contextvars import get_contextvars
 
 from rxtemporal.core.events import Cti
 from rxtemporal.core.fields import UnfitError
+from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import json_text
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND, Time, time_ticks
 from rxtemporal.errors import ArgumentError, EventError, SchemaError
@@ -36,11 +38,16 @@ from rxtemporal.serve.body_rows import (
     make_raw_reader,
     read_rows,
 )
+from rxtemporal.serve.cloud_bodies import is_cloud_body, read_attributes, read_cloud_body
 from rxtemporal.serve.dead_letters import DeadLetter, DeadLetters, show_bytes
 from rxtemporal.serve.responses import RequestError, dumps, send_json
 from rxtemporal.serve.service import Service
 from rxtemporal.serve.settings import Limits
 from rxtemporal.serve.tokens import Access
+from rxtemporal.serve.traces import bind_trace
+
+_log = get_logger(__name__)
+Decoded = TypeVar("Decoded")
 
 
 class Load:
@@ -398,6 +405,10 @@ class Ingest:
 
     def admit(self, scope: Scope, head: Head) -> Sender:
         """Return the sender of a request. ``RequestError``: 403, 404."""
+        stream, access = self._find_stream(scope)
+        return Sender(stream, access, stream.find_source(access, head.source))
+
+    def _find_stream(self, scope: Scope) -> tuple[IngestStream, Access]:
         access, name = scope["access"], scope["path_params"]["name"]
         if not access.may_write(name):
             raise RequestError(
@@ -408,13 +419,17 @@ class Ingest:
         stream = self._streams.get(name)
         if stream is None:
             raise RequestError(404, f"no stream {name!r} accepts rows", streams=list(self._streams))
-        return Sender(stream, access, stream.find_source(access, head.source))
+        return stream, access
 
     # Requests -------------------------------------------------------------------------------------
 
     async def post_rows(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer ``POST /streams/{name}``: push the rows of the body, send their receipt."""
         head = read_head(scope)
+        attributes = read_attributes(scope)
+        if is_cloud_body(head.kind, attributes):
+            await self._post_events(scope, receive, send, head, attributes)
+            return
         form = find_form(head.kind)
         sender = self.admit(scope, head)
         share = self.load.share()
@@ -422,6 +437,34 @@ class Ingest:
         try:
             body = await read_body(receive, head, limits.body_bytes, limits.body_seconds, share.add)
             receipt = await self.push(sender, share, body, form, head.first)
+        except DisconnectError:
+            return
+        finally:
+            share.release()
+        await send_json(scope, send, 200, receipt)
+
+    async def _post_events(
+        self, scope: Scope, receive: Receive, send: Send, head: Head, attributes: dict[str, str]
+    ) -> None:
+        """Push the rows of CloudEvents, whose source is known once they are read."""
+        stream, access = self._find_stream(scope)
+        sender = Sender(stream, access, None)
+        share, limits = self.load.share(), stream.limits
+        try:
+            body = await read_body(receive, head, limits.body_bytes, limits.body_seconds, share.add)
+            make = partial(
+                read_cloud_body, body, head.kind, attributes, stream.source.layout, limits
+            )
+            try:
+                read = await self._decode(make, len(body))
+            except BodyError as error:
+                self.rates.take(access, 1)
+                await self._keep_body(sender, share, body, error.reason)
+                raise
+            source = head.source if read.source is None else read.source
+            sender = Sender(stream, access, stream.find_source(access, source))
+            with bind_trace(read.traceparent):
+                receipt = await self._push_read(sender, share, body, read.rows, read.numbers)
         except DisconnectError:
             return
         finally:
@@ -471,9 +514,16 @@ class Ingest:
             self.rates.take(sender.access, 1)
             await self._keep_body(sender, share, body, error.reason)
             raise
+        numbers = None if first is None else _count_rows(first, rows)
+        return await self._push_read(sender, share, body, rows, numbers)
+
+    async def _push_read(
+        self, sender: Sender, share: Share, body: bytes, rows: BodyRows, numbers: Any
+    ) -> bytes:
+        """Push the rows of a body that has been read; return their receipt."""
         self.rates.take(sender.access, rows.rows)
         try:
-            verdict = await self._push_rows(sender, share, rows, first)
+            verdict = await self._push_rows(sender, share, rows, numbers)
         except (SchemaError, ArgumentError) as error:
             await self._keep_body(sender, share, body, str(error))
             raise RequestError(400, str(error)) from error
@@ -483,26 +533,29 @@ class Ingest:
         if (tap := self.service.taps[sender.stream.name]).readers:
             tap.offer(rows.items, verdict, sender.source)
         self.service.counts.receipts += 1
+        _log_receipt(sender, verdict, len(refused))
         return make_receipt(verdict, self.service.is_durable, refused, rows.places)
 
     async def _read_rows(self, body: bytes, form: str | None, limits: Limits) -> BodyRows:
-        if len(body) <= _LARGE or form == ARROW:
+        if form == ARROW:
             return read_rows(body, form, limits)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._decoder, read_rows, body, form, limits)
+        return await self._decode(partial(read_rows, body, form, limits), len(body))
+
+    async def _decode(self, read: Callable[[], Decoded], size: int) -> Decoded:
+        """Return what a function reads of so many bytes, beside the event loop if they are many."""
+        if size <= _LARGE:
+            return read()
+        return await asyncio.get_running_loop().run_in_executor(self._decoder, read)
 
     async def _push_rows(
-        self, sender: Sender, share: Share, rows: BodyRows, first: int | None
+        self, sender: Sender, share: Share, rows: BodyRows, numbers: Any
     ) -> Verdict:
-        items, places = rows.items, rows.places
+        items = rows.items
         pushed = rows.rows - len(rows.refused)
         if not pushed:
             return Verdict(cti=sender.stream.source.cti)
         sender.stream.convert(items)
-        seq: Any = None
-        if first is not None:
-            seq = count(first) if places is None else [first + place for place in places]
-        return await self._push(sender, share, items, pushed, seq)
+        return await self._push(sender, share, items, pushed, numbers)
 
     async def _push(self, sender: Sender, share: Share, item: Any, rows: int, seq: Any) -> Verdict:
         """Push within the bounds of what may wait."""
@@ -590,6 +643,20 @@ class Ingest:
             first = letters[0]
             letters = [*letters, DeadLetter(first.stream, first.source, None, reason, read_rest())]
         self.dead_letters.write(letters)
+
+
+def _count_rows(first: int, rows: BodyRows) -> Any:
+    """Return the numbers of the rows that are pushed, from that of the first row of the body."""
+    return count(first) if rows.places is None else [first + place for place in rows.places]
+
+
+def _log_receipt(sender: Sender, verdict: Verdict, refused: int) -> None:
+    """Write a line about the receipt of a request with a trace; others are too many for a log."""
+    if get_contextvars():
+        _log.info(
+            "receipt", stream=sender.stream.name, source=sender.source, refused=refused,
+            accepted=verdict.accepted, late=len(verdict.late), duplicates=verdict.duplicates,
+        )  # fmt: skip
 
 
 def _read_cti(body: bytes, limits: Any) -> Cti:

@@ -134,7 +134,11 @@ def list_routes(service: Service) -> list[Route]:
     path = "/streams/{name}"
     return [
         Route(
-            path, "POST", ingest.post_rows, Need.WRITE, summary="Push rows, and get their receipt."
+            path,
+            "POST",
+            ingest.post_rows,
+            Need.WRITE,
+            summary="Push rows, also as CloudEvents 1.0, and get their receipt.",
         ),
         Route(
             f"{path}/cti",

@@ -233,7 +233,10 @@ def _find_row(service: Service, name: str) -> dict[str, Any]:
 
 
 def _describe_rows(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the bodies that a stream takes, by content type."""
+    """Return the bodies that a stream takes, by content type.
+
+    Not those with CloudEvents, which generators of clients would confuse with rows.
+    """
     return {
         "application/json": {"schema": {"oneOf": [row, {"type": "array", "items": row}]}},
         "application/x-ndjson": {"schema": {"type": "string"}},

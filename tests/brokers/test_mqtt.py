@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -90,6 +91,34 @@ class Feed:
     def __exit__(self, *error: object) -> None:
         self.feed.stop()
         self.process.stop()
+
+
+def test_cloud_events_are_rows(mosquitto: Mosquitto) -> None:
+    """Whole in the payload, or with attributes as user properties; the source is the input."""
+    from paho.mqtt.packettypes import PacketTypes
+    from paho.mqtt.properties import Properties
+
+    event = {
+        "specversion": "1.0", "type": "reading", "source": "/attic", "id": "1",
+        "time": "2026-05-01T12:00:00Z", "data": {"n": 1},
+    }  # fmt: skip
+    events = [event, event, {**event, "source": "/cellar"}, {**event, "id": ""}]
+    attributes: Any = Properties(PacketTypes.PUBLISH)
+    attributes.UserProperty = [
+        (name, value if name != "id" else "2") for name, value in event.items() if name != "data"
+    ]
+    settings = MqttSettings(mosquitto.url, ("events",))
+    sink = rxt.Collect()
+    with Feed(settings, sink, seq="number", delay="1m") as feed:
+        publish(mosquitto.port, [("events", json.dumps(each).encode()) for each in events])
+        publish(mosquitto.port, [("events", b'{"n": 2}')], properties=attributes)
+        publish(mosquitto.port, [("events", b'{"time": "2026-05-01T12:00:09Z", "n": 3}')])
+        wait_for(lambda: feed.feed.stats().acknowledged == len(events) + 2)
+        feed.source.push(rxt.Cti("2026-05-01T13:00:00Z"))
+    assert sorted(row["n"] for row in sink.to_dicts()) == [1, 1, 2, 3]
+    assert sink.to_dicts()[0]["start_time"].isoformat() == "2026-05-01T12:00:00+00:00"
+    (refused,) = feed.rejects
+    assert "attribute 'id' of a CloudEvent" in refused.reason
 
 
 def read(mosquitto: Mosquitto, client: str, **options: Any) -> rxt.Streamable:
