@@ -128,6 +128,8 @@ _QUERIES = [
            "Rows of the query that wait for this stream"),
     Metric("sink.restarts", _COUNTER, "{restart}", _QUERY,
            "Restarts and retries of the sink"),
+    Metric("sink.lag", _GAUGE, "s", _QUERY,
+           "Time for which the sink has held rows that are not delivered; 0 if it holds none"),
 ]  # fmt: skip
 _SERVER = [
     _make_served("requests", "{request}", ("code",), "Requests answered, by status code"),

@@ -137,6 +137,7 @@ def _read_query(of: QueryDiagnostics, now: float) -> _Read:
     yield from _read_cti("query.cti", labels, of.cti, now)
     yield "query.cti.age", labels, of.cti_age
     yield "sink.restarts", labels, of.sink_restarts
+    yield "sink.lag", labels, of.sink_lag
 
 
 _Key: TypeAlias = tuple[Metric, tuple[str, ...]]

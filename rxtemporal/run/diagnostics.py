@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -153,7 +154,8 @@ class QueryDiagnostics:
     """Diagnostics of one query: the rows delivered to its sink, and its CTI (ticks).
 
     In interval shape ``rows`` wait for an open row to end; the oldest of them starts at
-    ``next_due``. ``sink_restarts`` is how often the sink has restarted what it writes to.
+    ``next_due``. ``sink_restarts`` is how often the sink has restarted what it writes to, or has
+    tried again; ``sink_lag`` for how many seconds it has held rows that are not delivered yet.
     """
 
     name: str
@@ -164,6 +166,7 @@ class QueryDiagnostics:
     next_due: int | None = None
     cti_age: float = 0.0
     sink_restarts: int = 0
+    sink_lag: float = 0.0
 
 
 # the inputs of a stream that the table has: those with most late events, then those furthest behind
@@ -430,6 +433,7 @@ def _describe_operator(node: Node, stage: Stage, now: float) -> OperatorDiagnost
 
 
 def _describe_query(outlet: Outlet, leaf: Stage, now: float) -> QueryDiagnostics:
+    since = outlet.sink.undelivered_since
     return QueryDiagnostics(
         name=outlet.name,
         rows_out=outlet.rows,
@@ -439,4 +443,5 @@ def _describe_query(outlet: Outlet, leaf: Stage, now: float) -> QueryDiagnostics
         next_due=leaf.next_due,
         cti_age=max(now - leaf.moved, 0.0),
         sink_restarts=outlet.sink.restarts,
+        sink_lag=0.0 if since is None else max(time.monotonic() - since, 0.0),
     )

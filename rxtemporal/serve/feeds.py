@@ -69,6 +69,12 @@ class SinkPair(Sink):
         """The number of restarts of both."""
         return sum(sink.restarts for sink in self._sinks)
 
+    @property
+    def undelivered_since(self) -> float | None:  # type: ignore[override]
+        """When one of both got the oldest row that is not delivered yet."""
+        times = [sink.undelivered_since for sink in self._sinks]
+        return min((time for time in times if time is not None), default=None)
+
     def set_time_form(self, form: Callable[[], TimeForm]) -> None:
         """Set the function that returns the form of the sources' times."""
         for sink in self._sinks:

@@ -8,6 +8,7 @@ import os
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -138,11 +139,13 @@ class Http(Sink):
 
     def write(self, batch: EventBatch) -> None:
         """Post the rows, and return when the server has taken them."""
+        self.undelivered_since = time.monotonic()
         for part, cti in _split(batch, self._rows):
             rows = part.to_dicts(self._form())
             if refusal := self._post(self._encode_lines(rows), cti):
                 self._bury(rows, refusal)
             self._position = cti
+        self.undelivered_since = None
 
     def close(self, error: BaseException | None) -> None:
         """Close the connection."""

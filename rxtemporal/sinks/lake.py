@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 
@@ -29,9 +30,9 @@ class LakeSink(TableSink):
     """
 
     def __init__(
-        self, table: str, rows: int, every: Span, time: TimeForm | None, patience: float
+        self, table: str, rows: int, every: Span, form: TimeForm | None, patience: float
     ) -> None:
-        super().__init__(table, None, time, patience)
+        super().__init__(table, None, form, patience)
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise ArgumentError(f"rows is a positive number of rows, got {rows!r}")
         self._most = rows
@@ -62,6 +63,8 @@ class LakeSink(TableSink):
             return
         with self._turn:
             self._held.append(batch)
+            if self.undelivered_since is None:
+                self.undelivered_since = time.monotonic()
             count = sum(map(len, self._held))
         if count >= self._most:
             self._commit()
@@ -109,6 +112,7 @@ class LakeSink(TableSink):
                 self._write_rest(batch)
             with self._turn:
                 del self._held[: len(held)]
+                self.undelivered_since = time.monotonic() if self._held else None
 
     def _start_timer(self) -> None:
         self._timer = threading.Timer(self._seconds, self._commit_in_time)

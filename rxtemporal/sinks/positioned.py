@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -28,8 +29,8 @@ class PositionedSink(ReadySink):
     none is there twice. A run is known by an id, which is saved in its checkpoints.
     """
 
-    def __init__(self, time: TimeForm | None, patience: float) -> None:
-        super().__init__(time)
+    def __init__(self, form: TimeForm | None, patience: float) -> None:
+        super().__init__(form)
         if isinstance(patience, bool) or not patience >= 0:
             raise ArgumentError(f"patience is a number of seconds, got {patience!r}")
         self._patience = patience
@@ -54,7 +55,7 @@ class PositionedSink(ReadySink):
             self._id, self._position = uuid.uuid4().hex, MIN_TIME
         self._is_saved, self._is_loaded = self._is_loaded, False
         self._cancelled.clear()
-        self._error = None
+        self._error = self.undelivered_since = None
         self._connect_once()
 
     def write(self, batch: EventBatch) -> None:
@@ -91,11 +92,14 @@ class PositionedSink(ReadySink):
     def _write_patiently(self, batch: EventBatch) -> None:
         """Write a batch; connect and try again while the other side is away."""
         backoff = Backoff(self._patience)
+        if self.undelivered_since is None:
+            self.undelivered_since = time.monotonic()
         while True:
             self._check_cancelled()
             try:
                 self._connect_once()
                 self._write_rest(batch)
+                self.undelivered_since = None
                 return
             except Exception as error:
                 self._is_connected = False

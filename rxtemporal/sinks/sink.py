@@ -34,6 +34,9 @@ class Sink(ABC):
     restarts: int = 0
     """How often the sink has restarted what it writes to, a worker or a connection."""
 
+    undelivered_since: float | None = None
+    """When it got the oldest row that is not delivered yet, of ``time.monotonic``; None: none."""
+
     has_begun: bool = False
     """True if a part of it begins with this run, in which the other parts have resumed."""
 

@@ -98,7 +98,7 @@ def test_topics_count_as_sources_and_none_has_the_own_name(monkeypatch: pytest.M
     with app.run(sinks={"all": rxt.Collect()}):
         for topic in ("s/source", "s/b", "s/c", "s/b"):
             payload = b'{"time": 5, "device": "d1", "n": 1}'
-            service.broker._push([SimpleNamespace(topic=topic, payload=payload)])
+            service.broker._push([SimpleNamespace(attributes=(), topic=topic, payload=payload)])
         assert set(source.stats().inputs) == {"topic s/source", "b"}
         source.close()
     assert refused == [("c", "the stream has 100000 inputs, which is the limit")]

@@ -490,7 +490,7 @@ def test_the_feed_of_a_broker_tells_the_tap() -> None:
     reader = service.taps["readings"].open()
     process = house.run(sinks={name: rxt.Collect() for name in house.queries})
     assert service.broker is not None
-    message: Any = SimpleNamespace(topic="x/a", payload=b'{"time": 1, "x": 1}')
+    message: Any = SimpleNamespace(attributes=(), topic="x/a", payload=b'{"time": 1, "x": 1}')
     service.broker._push([message])
     process.stop()
     event = reader.read()

@@ -6,6 +6,7 @@ import datetime
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -242,17 +243,32 @@ def test_a_table_that_is_there_has_to_fit(database: Database) -> None:
     assert len(database.rows()) == 3
 
 
-def test_a_table_that_lost_the_position_is_refused(database: Database, tmp_path: Path) -> None:
-    """A run whose rows the table may lack does not go on in silence."""
+def test_a_table_that_lost_the_position_is_refused(
+    sqlite: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run whose rows the table may lack does not go on in silence, once it connects again."""
+    monkeypatch.setattr("rxtemporal.sinks.sqlite.LOCKED_SECONDS", 0.01)
     source = rxt.PushSource("rooms", schema={"room": str, "temp": int}, start="t", unit="ticks")
-    sink = database.make()
+    sink = sqlite.make()
     process = source.stream.run(sink, resume=tmp_path / "kept")
-    source.push({"t": 1, "room": "hall", "temp": 2})
-    source.push(rxt.Cti(5))
-    database.run("DELETE FROM rxtemporal_positions")
-    sink._is_connected = False
-    source.push({"t": 6, "room": "hall", "temp": 2})
-    source.push(rxt.Cti(9))
+    source.push([{"t": 1, "room": "hall", "temp": 2}, rxt.Cti(5)])
+    source.push({"t": 6, "room": "hall", "temp": 3})
+    other = sqlite.connect()
+    other.isolation_level = None
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("DELETE FROM rxtemporal_positions")
+
+    def push() -> None:
+        with suppress(RxTemporalError):
+            source.push(rxt.Cti(9))
+
+    thread = threading.Thread(target=push)
+    thread.start()
+    while not sink.restarts:
+        threading.Event().wait(0.01)
+    other.execute("COMMIT")
+    other.close()
+    thread.join(SOON)
     with pytest.raises(SpoolError, match=r"lost the position of this run.*Hint"):
         process.wait(SOON)
 
@@ -294,8 +310,10 @@ def test_a_lock_is_waited_for(sqlite: Database, monkeypatch: pytest.MonkeyPatch)
     thread.start()
     while not sink.restarts:
         threading.Event().wait(0.01)
+    assert process.diagnostics().queries[0].sink_lag > 0
     other.rollback()
     thread.join(SOON)
+    assert process.diagnostics().queries[0].sink_lag == 0
     assert sqlite.rows() == [(1, 2, "hall", 2)]
     source.push({"t": 6, "room": "hall", "temp": 2})
     other.execute("BEGIN IMMEDIATE")
