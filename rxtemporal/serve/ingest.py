@@ -652,7 +652,7 @@ def _count_rows(first: int, rows: BodyRows) -> Any:
 
 def _log_receipt(sender: Sender, verdict: Verdict, refused: int) -> None:
     """Write a line about the receipt of a request with a trace; others are too many for a log."""
-    if get_contextvars():
+    if "trace_id" in get_contextvars():
         _log.info(
             "receipt", stream=sender.stream.name, source=sender.source, refused=refused,
             accepted=verdict.accepted, late=len(verdict.late), duplicates=verdict.duplicates,
