@@ -78,10 +78,3 @@ class TopicSink(PositionedSink):
     @property
     def _place(self) -> str:
         return f"the broker of topic {self.topic!r} at {self._address}"
-
-    @property
-    def _loss(self) -> str:
-        return (
-            f"{self._place} has lost the position of this run: rows may be missing. Hint: begin "
-            "with a new folder and topic."
-        )

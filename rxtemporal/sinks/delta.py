@@ -62,13 +62,6 @@ class DeltaTable(LakeSink):
     def _place(self) -> str:
         return f"the Delta table {self.path!r}"
 
-    @property
-    def _loss(self) -> str:
-        return (
-            f"{self._place} has lost the position of this run: rows may be missing. Hint: restore "
-            "the table, or begin with a new folder and table."
-        )
-
     def _connect(self) -> None:
         try:
             import deltalake

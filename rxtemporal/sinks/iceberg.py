@@ -63,13 +63,6 @@ class IcebergTable(LakeSink):
         return f"the Iceberg table {self.table!r}"
 
     @property
-    def _loss(self) -> str:
-        return (
-            f"{self._place} has lost the position of this run: rows may be missing. Hint: restore "
-            "the table, or begin with a new folder and table."
-        )
-
-    @property
     def _key(self) -> str:
         return f"rxtemporal.position.{self._id}"
 

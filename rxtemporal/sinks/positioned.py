@@ -130,7 +130,10 @@ class PositionedSink(ReadySink):
         found = self._find_position()
         found = MIN_TIME if found is None else found
         if found < self._position:
-            raise SpoolError(self._loss)
+            raise SpoolError(
+                f"{self._place} has lost the position of this run: rows may be missing. Hint: "
+                "restore what was there, or begin with a new folder and a new place."
+            )
         self._position = found
         self._check_place()
         self._is_connected = True
@@ -150,11 +153,6 @@ class PositionedSink(ReadySink):
     @abstractmethod
     def _place(self) -> str:
         """The place that the sink writes into, as the subject of a sentence."""
-
-    @property
-    @abstractmethod
-    def _loss(self) -> str:
-        """The message for a position that is before that of the checkpoint."""
 
     def _begin(self) -> None:
         """Check the arguments against the fields of the query."""

@@ -56,13 +56,6 @@ class TableSink(PositionedSink):
     def _place(self) -> str:
         return f"the database of table {self.table!r}"
 
-    @property
-    def _loss(self) -> str:
-        return (
-            f"{POSITIONS} has lost the position of this run in table {self.table!r}: rows may "
-            "be missing. Hint: restore the database, or begin with a new folder and table."
-        )
-
     def _begin(self) -> None:
         check_names("key=", self.key, self._schema)
 
