@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mosquitto import Mosquitto, broker, make_rows, publish
+from mosquitto import PASSWORDS, Mosquitto, broker, make_rows, publish
 
 import rxtemporal as rxt
 from rxtemporal.brokers.mqtt_feed import MqttConnection, MqttFeed
@@ -19,11 +19,6 @@ from rxtemporal.errors import ArgumentError, SourceError
 
 FIELDS = {"device": str, "n": int}
 TOPIC = "sensors/+/temp"
-# bob has the password "secret"
-PASSWORDS = (
-    "bob:$7$101$QpZjaLseyNJ8JNcC$"
-    "hDwPyVpX/JUoT8GFcQSSSKzsOOp+yolWJ7jwfNJiYAuh6VrN1Q+kxBFAGIQPw0YbD5oeZq6ys3qu/HuZ+XsrTQ==\n"
-)
 SENSORS = {"schema": FIELDS, "seq": "n", "input": "sensors/{input}/temp", "delay": 1_000}
 
 

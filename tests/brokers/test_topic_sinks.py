@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +16,8 @@ import polars as pl
 import pytest
 from kafka_cluster import KafkaCluster
 from kafka_model import ModelCluster, use_model
-from mosquitto import Mosquitto, broker
+from mosquitto import PASSWORDS, Mosquitto, broker
+from paho.mqtt import subscribe
 from run_settings import save_never
 from runs import SOON
 from topic_reader import TopicReader, read_topic
@@ -346,6 +348,47 @@ class TestMqtt:
         with pytest.raises(RxTemporalError, match=r"no connection to .*Hint: url=") as caught:
             run(sink)
         assert "secret" not in f"{caught.value}{sink!r}"
+
+    def test_rows_go_through_tls_to_a_broker_that_asks_for_a_password(self, tmp_path: Path) -> None:
+        """A wrong password and a certificate of someone else are errors, which do not show it."""
+        make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=tests",
+                "-addext", "subjectAltName=IP:127.0.0.1"]  # fmt: skip
+        for name in ("own", "other"):
+            files = [
+                "-keyout",
+                str(tmp_path / f"{name}.key"),
+                "-out",
+                str(tmp_path / f"{name}.pem"),
+            ]
+            subprocess.run([*make, *files], check=True, capture_output=True, timeout=SOON)
+        (tmp_path / "password").write_text("secret\n")
+        more = (
+            "allow_anonymous false\npassword_file {folder}/passwords\n"
+            "certfile {folder}/certificate\nkeyfile {folder}/key\n"
+        )
+        own = {each: (tmp_path / f"own.{each}").read_text() for each in ("pem", "key")}
+        files = {"passwords": PASSWORDS, "certificate": own["pem"], "key": own["key"]}
+        with broker(more, **files) as found:
+            url = f"mqtts://127.0.0.1:{found.port}"
+            right: Any = {"username": "bob", "ca": tmp_path / "own.pem", "retain": True}
+            kept = {**right, "password_file": tmp_path / "password"}
+            run(rxt.MqttTopic(url, "t", **kept), (1, "a", 7))
+            message = subscribe.simple(
+                "t", hostname="127.0.0.1", port=found.port,
+                auth={"username": "bob", "password": "secret"},
+                tls={"ca_certs": str(tmp_path / "own.pem")},
+            )  # fmt: skip
+            assert json.loads(message.payload)["n"] == 7
+            wrong: list[tuple[dict[str, Any], str]] = [
+                ({**right, "password": "wrong"}, r"refuses .*Not authorized"),
+                ({**kept, "ca": tmp_path / "other.pem"}, r"certificate verify failed"),
+            ]
+            for arguments, says in wrong:
+                with pytest.raises(RxTemporalError, match=says) as caught:
+                    run(rxt.MqttTopic(url, "t", **arguments), (1, "a", 7))
+                assert "wrong" not in str(caught.value)
+                assert "secret" not in str(caught.value)
 
     def test_a_message_that_the_broker_forbids_ends_the_run(self) -> None:
         """With MQTT 5 the acknowledgement says so."""

@@ -27,6 +27,12 @@ max_queued_messages 0
 max_inflight_messages 1000
 """
 
+# bob has the password "secret"
+PASSWORDS = (
+    "bob:$7$101$QpZjaLseyNJ8JNcC$"
+    "hDwPyVpX/JUoT8GFcQSSSKzsOOp+yolWJ7jwfNJiYAuh6VrN1Q+kxBFAGIQPw0YbD5oeZq6ys3qu/HuZ+XsrTQ==\n"
+)
+
 
 def find_program() -> str | None:
     """Return the path of the broker, None if there is none."""
