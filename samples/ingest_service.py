@@ -87,7 +87,10 @@ def run_devices(port: int, broker: str | None) -> tuple[int, list[dict]]:
 
 
 def main() -> None:
-    import uvicorn  # of the same extra as rxtemporal.serve, whose error says what to install
+    try:
+        import uvicorn
+    except ModuleNotFoundError as error:
+        raise SystemExit("this sample needs: pip install 'rxtemporal[serve,mqtt]'") from error
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--no-spark", action="store_true", help="write a file, without Spark")

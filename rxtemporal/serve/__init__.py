@@ -5,9 +5,14 @@ It needs packages beyond the library: ``pip install 'rxtemporal[serve]'``.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from rxtemporal.errors import BindingError
 
 try:
+    # it is used when a service starts, which is too late for this error
+    if find_spec("prometheus_client") is None:
+        raise ModuleNotFoundError(name="prometheus_client")
     from rxtemporal.serve.asgi import ServiceApp, app
     from rxtemporal.serve.results import ResultFeed
     from rxtemporal.serve.service import Service
