@@ -71,7 +71,7 @@ class SinkPair(Sink):
 
     @property
     def undelivered_since(self) -> float | None:  # type: ignore[override]
-        """When one of both got the oldest row that is not delivered yet."""
+        """The time at which one of both got the oldest row that is not delivered yet."""
         times = [sink.undelivered_since for sink in self._sinks]
         return min((time for time in times if time is not None), default=None)
 

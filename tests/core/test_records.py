@@ -13,12 +13,12 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NewType
 
 import polars as pl
 import pytest
+from records import CLASSES, KINDS, Kind, Reading, Room
 
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.records import find_record
 from rxtemporal.core.schema import infer_type, payload_schema, to_fields
 from rxtemporal.errors import SchemaError
-from tests.support.records import CLASSES, KINDS, Kind, Reading, Room
 
 pydantic = pytest.importorskip("pydantic", reason="its models are rows")
 attrs = pytest.importorskip("attrs", reason="its classes are rows")

@@ -10,9 +10,9 @@ from typing import Any
 import pydantic
 import pytest
 from reactivex import Subject
+from records import CLASSES, KINDS
 
 import rxtemporal as rxt
-from tests.support.records import CLASSES, KINDS
 
 FIELDS = {"ts": int, "room": str, "temp": float, "kind": str}
 # more than are read one by one
