@@ -15,6 +15,8 @@ from rxtemporal.errors import EventError
 # every event has them, as texts that are not empty
 REQUIRED = ("specversion", "id", "source", "type")
 _MOST_NUMBER = 2**63
+# no number has more digits; Python refuses to read one of some thousands
+_MOST_DIGITS = 19
 
 
 class CloudEvent(NamedTuple):
@@ -35,7 +37,7 @@ def decode_event(payload: bytes, attributes: Mapping[str, str]) -> dict[str, Any
     """
     try:
         value = json.loads(payload)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if "specversion" in attributes:
         return {**attributes, "data": value}
@@ -90,7 +92,10 @@ def _check(event: Mapping[str, Any]) -> None:
 
 def _find_number(event: Mapping[str, Any]) -> int | None:
     for name in ("sequence", "id"):
-        text = str(event.get(name, ""))
-        if text.isascii() and text.isdigit() and int(text) < _MOST_NUMBER:
-            return int(text)
+        value = event.get(name, "")
+        text = value if isinstance(value, str) else str(value) if type(value) is int else ""
+        if len(text) <= _MOST_DIGITS and text.isascii() and text.isdigit():
+            number = int(text)
+            if number < _MOST_NUMBER:
+                return number
     return None

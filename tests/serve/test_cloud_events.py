@@ -78,10 +78,18 @@ def test_source_and_id_are_input_and_number(seq: str | None) -> None:
     assert house.source.cti.isoformat() == "2026-05-01T12:00:09+00:00"  # type: ignore[union-attr]
 
 
-def test_other_ids_are_no_numbers() -> None:
+@pytest.mark.parametrize("other", ["a", "9" * 5_000, str(2**63), "-1", "1.5"])
+def test_other_ids_are_no_numbers(other: str) -> None:
     """Such events are taken, and a repeated one counts twice."""
-    answers = House().post((event(1, id="a"), STRUCTURED), (event(1, id="a"), STRUCTURED))
+    answers = House().post((event(1, id=other), STRUCTURED), (event(1, id=other), STRUCTURED))
     assert [each.json()["accepted"] for each in answers] == [1, 1]
+
+
+def test_a_batch_is_numbered_if_each_of_its_events_is() -> None:
+    """Else its repeated events count twice."""
+    mixed = [event(1), event(1, id="a")]
+    answers = House().post((mixed, BATCH), (mixed, BATCH))
+    assert [each.json()["accepted"] for each in answers] == [2, 2]
 
 
 def test_attributes_may_be_headers() -> None:
