@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from rxtemporal.cli.serve import find_application, read_time
+
 DESCRIPTION = (
     "Shows, as a table, what a changed application would keep of the folder of a service or of a "
     "run with resume=: inputs, operators and outputs that are kept, that begin, and that are given "
@@ -23,19 +25,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="settings of the service, a TOML file"
     )
+    parser.add_argument(
+        "--replay-from", type=read_time, metavar="TIME",
+        help="as in rxtemporal serve: what is new begins at this time, if its history was kept",
+    )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the table; return the exit status."""
-    from rxtemporal.cli.serve import find_application
     from rxtemporal.serve import Settings
 
     settings = None if options.config is None else Settings.load(options.config)
     service = find_application(options.application, settings).service
-    evolution = service.plan_change(options.folder)
+    evolution = service.plan_change(options.folder, options.replay_from)
     print(evolution)
     if evolution.is_addition:
         print("\nnothing is lost: the application resumes from the folder without a flag")
     else:
-        print("\nrxtemporal serve --evolve, or run(..., evolve=True), makes this change")
+        at = options.replay_from
+        serve, run = ("", "") if at is None else (f" --replay-from {at}", f", replay_from={at!r}")
+        print(
+            f"\nrxtemporal serve --evolve{serve}, or run(..., evolve=True{run}), makes this change"
+        )
     return 0

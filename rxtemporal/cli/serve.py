@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.cli.inputs import load_module
-from rxtemporal.errors import ArgumentError, SourceError
+from rxtemporal.core.ticks import TimeLike, time_ticks
+from rxtemporal.errors import ArgumentError, EventError, SourceError
 from rxtemporal.query.application import Application
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --evolve: give windows that contain the time of the change, too",
     )  # fmt: skip
     parser.add_argument(
+        "--replay-from", type=read_time, metavar="TIME",
+        help="compute what is new in a changed application from this time on, out of the history "
+        "that keep_history in [state] has kept",
+    )  # fmt: skip
+    parser.add_argument(
         "--check", action="store_true",
         help="print the effective settings without secrets, and do not serve",
     )  # fmt: skip
@@ -90,7 +96,22 @@ def _allow_change(app: ServiceApp, options: argparse.Namespace) -> None:
         )
     if options.partial and not options.evolve:
         raise ArgumentError("--partial is for --evolve. Hint: leave it out.")
+    if options.replay_from is not None and service.settings.state.folder is None:
+        raise ArgumentError(
+            "--replay-from reads the history in a folder, and there is none. Hint: --state FOLDER."
+        )
     service.evolve, service.partial = options.evolve, options.partial
+    service.replay_from = options.replay_from
+
+
+def read_time(text: str) -> TimeLike:
+    """Return a time of a command line: an ISO 8601 text with an offset, or a number of ticks."""
+    time: TimeLike = int(text) if text.lstrip("-").isdecimal() else text
+    try:
+        time_ticks(time)
+    except EventError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return time
 
 
 def report(words: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.spans import Span
+from rxtemporal.core.ticks import TimeLike
 from rxtemporal.core.time_forms import Unit, check_unit
 from rxtemporal.errors import ArgumentError, BindingError, explain_calls
 from rxtemporal.ingress.settings import AdvanceTime, read_advance_time
@@ -169,6 +170,8 @@ class Application:
         resume: str | os.PathLike[str] | None = None,
         evolve: bool = False,
         partial: bool = False,
+        replay_from: TimeLike | None = None,
+        keep_history: Span | None = None,
         warn_after: Span | None = WARN_AFTER,
         scheduler: abc.SchedulerBase | None = None,
     ) -> Process:
@@ -179,10 +182,12 @@ class Application:
         query; sinks can also follow the queries as positional arguments. With a mapping the queries
         may be left out. The process starts, stops, fails and reports as one; ``name`` is its name,
         by default the application's. ``record``, ``log``, ``resume``, ``evolve``, ``partial``,
-        ``warn_after`` and ``scheduler`` are as in ``Streamable.run``. Queries, with their sinks,
-        may be added to a folder of ``resume`` without ``evolve``.
+        ``replay_from``, ``keep_history``, ``warn_after`` and ``scheduler`` are as in
+        ``Streamable.run``. Queries, with their sinks, may be added to a folder of ``resume``
+        without ``evolve``.
         """
         from rxtemporal.query import runs
+        from rxtemporal.run.checkpoint import make_resumption
 
         following = [each for each in queries if is_sink(each)]
         asked = [self._find_query(each) for each in queries if not is_sink(each)]
@@ -192,9 +197,13 @@ class Application:
             self._streams,
             record=record,
             log=log,
-            resume=resume,
-            evolve=evolve,
-            partial=partial,
+            resumption=make_resumption(
+                resume,
+                evolve=evolve,
+                partial=partial,
+                replay_from=replay_from,
+                keep_history=keep_history,
+            ),
             warn_after=warn_after,
             scheduler=scheduler,
         )

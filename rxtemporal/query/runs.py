@@ -25,7 +25,7 @@ from rxtemporal.core.row_text import format_frame, get_width
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import refuse_lists
 from rxtemporal.core.spans import Span
-from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.core.ticks import MIN_TIME, TimeLike
 from rxtemporal.engine.shape import make_shape_step
 from rxtemporal.engine.step import Step
 from rxtemporal.errors import ArgumentError, BindingError
@@ -35,7 +35,7 @@ from rxtemporal.query.async_bridge import iterate_results
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, RaiseOrLog, Subscriber
 from rxtemporal.run import checkpoint
-from rxtemporal.run.checkpoint import make_checkpointer
+from rxtemporal.run.checkpoint import Resumption, make_checkpointer
 from rxtemporal.run.evolution import Evolution
 from rxtemporal.run.execution import Execution, Output
 from rxtemporal.run.outlet import Outlet
@@ -330,16 +330,14 @@ def start_process(
     *,
     record: Path,
     log: Path,
-    resume: Path,
+    resumption: Resumption | None,
     warn_after: Span | None,
     scheduler: abc.SchedulerBase | None,
-    evolve: bool = False,
-    partial: bool = False,
 ) -> Process:
     """Start queries and their sinks as one process; ``named`` are the input streams."""
     outlets = [Outlet(each, sink, stream.schema) for each, (stream, sink) in queries.items()]
     outputs = [shape_output(stream, sink.shape) for stream, sink in queries.values()]
-    checkpointer = make_checkpointer(resume, record, log, name, evolve=evolve, partial=partial)
+    checkpointer = make_checkpointer(resumption, record, log, name)
     recorder = None if record is None else RunRecorder(record, name)
     event_log = None if log is None else make_log(log, name)
     execution = _make_execution(outputs, named, Clock(scheduler))
@@ -347,12 +345,15 @@ def start_process(
 
 
 def plan_change(
-    path: str | os.PathLike[str], queries: Mapping[str, Stream], named: Mapping[str, Stream]
+    path: str | os.PathLike[str],
+    queries: Mapping[str, Stream],
+    named: Mapping[str, Stream],
+    replay_from: TimeLike | None = None,
 ) -> Evolution:
     """Return what queries would keep of a folder of ``resume=``, which no run has; nothing runs."""
     outputs = [shape_output(stream, EventShape.EDGE) for stream in queries.values()]
     execution = _make_execution(outputs, named, Clock())
-    return checkpoint.plan_change(pathlib.Path(path), execution, [*queries])
+    return checkpoint.plan_change(pathlib.Path(path), execution, [*queries], replay_from)
 
 
 def _make_execution(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 from rxtemporal import operators as ops
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.spans import Span
+from rxtemporal.core.ticks import TimeLike
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError, explain_calls
 from rxtemporal.operators.evolution import name_operator
 from rxtemporal.operators.plan import Node
@@ -238,6 +239,8 @@ class Streamable(RunnableStream):
         resume: str | os.PathLike[str] | None = None,
         evolve: bool = False,
         partial: bool = False,
+        replay_from: TimeLike | None = None,
+        keep_history: Span | None = None,
         warn_after: Span | None = WARN_AFTER,
         scheduler: abc.SchedulerBase | None = None,
     ) -> Process:
@@ -265,11 +268,16 @@ class Streamable(RunnableStream):
         other one begins at the last checkpoint with the rows that are open there. Windows of
         theirs that contain that time lack rows, and are not given; with ``partial`` they are.
         Without ``evolve`` a changed query is a ``CheckpointError``.
+        ``keep_history`` (a timedelta, a text such as ``"7d"``, or ticks) keeps the events of so
+        much time in the folder of ``resume``, with about nine checkpoints. Then ``replay_from``, a
+        time, has what is new in a changed query begin at the last of them before that time, and
+        computes all results from there; a sink is given those that it does not have.
         ``warn_after`` (a timedelta or ticks of wall time; None: never) is the time without rows or
         CTIs after which the log says, in one line, which input the query waits for and what helps.
         ``scheduler`` replaces the wall clock, in tests.
         """
         from rxtemporal.query import runs
+        from rxtemporal.run.checkpoint import make_resumption
 
         name = name or "query"
         return runs.start_process(
@@ -278,9 +286,13 @@ class Streamable(RunnableStream):
             {},
             record=record,
             log=log,
-            resume=resume,
-            evolve=evolve,
-            partial=partial,
+            resumption=make_resumption(
+                resume,
+                evolve=evolve,
+                partial=partial,
+                replay_from=replay_from,
+                keep_history=keep_history,
+            ),
             warn_after=warn_after,
             scheduler=scheduler,
         )

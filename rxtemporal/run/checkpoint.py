@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from rxtemporal.core.log import get_logger
-from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.core.spans import Span, span
+from rxtemporal.core.ticks import TimeLike, describe, time_ticks
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.ingress.source import Cursor
 from rxtemporal.run.evolution import Evolution
 from rxtemporal.run.execution import Execution
-from rxtemporal.run.outlet import Outlet
+from rxtemporal.run.history import find_cut, find_time, thin_out
+from rxtemporal.run.outlet import Outlet, SavedOutput
 from rxtemporal.run.reader import Reader
 from rxtemporal.run.run_state import ANEW, SavedRun, read_run, refuse_unsavable
 from rxtemporal.storage.event_log.event_log import EventLog
 from rxtemporal.storage.event_log.layout import EARLIER
 from rxtemporal.storage.event_log.store import RunStore
-from rxtemporal.storage.event_log.stored_log import FILE
+from rxtemporal.storage.event_log.stored_log import FILE, Checkpoint
 
 _log = get_logger(__name__)
 
@@ -42,17 +45,67 @@ RELEASE_PATIENCE = 60.0
 _releasing: dict[Path, threading.Event] = {}
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resumption:
+    """Use of the folder of ``resume=`` by a run; see ``Streamable.run`` for the arguments."""
+
+    folder: str | os.PathLike[str]
+    evolve: bool = False
+    partial: bool = False
+    replay_from: TimeLike | None = None
+    keep_history: Span | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.folder, (str, os.PathLike)):
+            raise ArgumentError(f"resume= is the path of a folder, got {self.folder!r}")
+        if self.partial and not self.evolve:
+            raise ArgumentError(
+                "partial=True gives the windows that contain the time of a change, and needs "
+                "evolve=True. Hint: leave it out."
+            )
+        # errors come before anything is opened
+        if self.replay_from is not None:
+            time_ticks(self.replay_from)
+        if self.keep_history is not None:
+            span(self.keep_history, "keep_history", least=1)
+
+
 class _CapturedRun(NamedTuple):
-    """State of a run at one instant: when capturing began, and how many records it covers."""
+    """State of a run at one instant: when capturing began, and how many records it covers.
+
+    ``time`` is the highest CTI of its sources.
+    """
 
     began: float
     records: int
+    time: int
     counts: Sequence[Sequence[Any]]
     run: Captured
     # functions that return the states of the sinks
     sinks: Sequence[Callable[[], bytes]]
     # of each source that is read
     positions: Sequence[tuple[Cursor, Any]]
+
+
+class Content(NamedTuple):
+    """State of a checkpoint: of the run, and of its outputs by name."""
+
+    name: str
+    run: SavedRun
+    outputs: Mapping[str, SavedOutput]
+
+
+def read_state(path: Path, data: bytes) -> Content:
+    """Return the state of a checkpoint in a folder. ``CheckpointError``: it is damaged."""
+    name, counts, run, sinks = loads("checkpoint", data, f"the checkpoint in {path}", ANEW)
+    state = read_run(run)
+    # the CTIs of the queries, of which one that has changed may be behind its sink
+    ctis = [meters[-1][1] for meters in state["meters"][-len(counts) :]]
+    outputs = {
+        count[0]: SavedOutput(sink, cti, *count[1:])
+        for count, sink, cti in zip(counts, sinks, ctis, strict=True)
+    }
+    return Content(name, state, outputs)
 
 
 class Checkpointer:
@@ -69,6 +122,10 @@ class Checkpointer:
     is called before ``Sink.open``, so that a sink can tell which results it has. A run without a
     checkpoint has the states of its sinks as they were before their first row.
 
+    With ``keep_history`` some of the checkpoints before the last one stay, with the events since.
+    A changed query may continue one of them: then its sinks, whose states are those of the last
+    checkpoint, are not given again what they have.
+
     The folder contains the file of ``RunStore``, a ``lock`` against a second run, and in
     ``sources`` the files that sources need to resume.
 
@@ -81,26 +138,21 @@ class Checkpointer:
     that of a source that waits for it, is written by the caller.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        name: str,
-        *,
-        evolve: bool = False,
-        partial: bool = False,
-    ) -> None:
-        if not isinstance(path, (str, os.PathLike)):
-            raise ArgumentError(f"resume= is the path of a folder, got {path!r}")
-        self.path = Path(path).absolute()
+    def __init__(self, resumption: Resumption, name: str) -> None:
+        self.path = Path(resumption.folder).absolute()
         self.name = name
         self.gate = threading.RLock()
-        # if the query may have changed, and if it gives windows that contain the cut
-        self._evolve, self._partial = evolve, partial
+        self._how = resumption
+        keep = resumption.keep_history
+        self._keep = None if keep is None else span(keep, "keep_history")
         # the outputs of the saved run that are given up
         self._given_up: list[str] = []
         # if the query or a sink has changed since the checkpoint
         self._is_changed = False
+        # the checkpoint that a changed query continues, where it is not the last one
+        self._cut: Checkpoint | None = None
         self._store = RunStore(self.path, name, resume=True)
+        self._store.keeps_history = self._keep is not None
         self._log = EventLog(self._store)
         # the number of logged records at the last checkpoint
         self._logged = 0
@@ -141,7 +193,9 @@ class Checkpointer:
                 if reader.source.positioned:
                     folder = self.path / "sources" / _file_name(reader.name)
                     reader.position.save_with(folder, self.gate, self._save_piece)
-            execution.attach_log(self._log, logged, evolves=evolves)
+            stops = {each.until for each in outlets if each.until}
+            execution.attach_log(self._log, logged, evolves=evolves, stops=stops)
+            execution.on_stop = self._give_from
         except BaseException:
             self._store.release()
             raise
@@ -280,13 +334,14 @@ class Checkpointer:
         """Capture sinks and operators; the gate is held, and nothing is on its way."""
         began = time.monotonic()
         sinks = [outlet.save() for outlet in self._outlets]
-        counts = [[each.name, each.rows, each.batches, each.cti] for each in self._outlets]
+        counts = [each.count() for each in self._outlets]
         run = self._execution.state().capture()
         pulled = [each for each in self._execution.readers if each.pulls]
         positions = [
             (each.cursor, each.saved_position) for each in pulled if each.cursor is not None
         ]
-        return _CapturedRun(began, self._log.cut(), counts, run, sinks, positions)
+        reached = find_time(each.meter.cti for each in self._execution.readers)
+        return _CapturedRun(began, self._log.cut(), reached, counts, run, sinks, positions)
 
     def _save(self, captured: _CapturedRun, forget: Sequence[str] = ()) -> None:
         """Encode and write a state; no lock need be held.
@@ -295,12 +350,23 @@ class Checkpointer:
         """
         sinks = [finish() for finish in captured.sinks]
         state = Captured("checkpoint", [self.name, captured.counts, captured.run, sinks])
-        self._log.save(state.list_chunks(), captured.records, forget)
+        kept = self._list_kept(captured)
+        self._log.save(
+            state.list_chunks(), captured.records, time=captured.time, forget=forget, kept=kept
+        )
         self._logged = captured.records
         self._saved = time.monotonic()
         self._took = self._saved - captured.began
         for cursor, position in captured.positions:
             cursor.note_saved(position)
+
+    def _list_kept(self, captured: _CapturedRun) -> list[Checkpoint]:
+        """Return the earlier checkpoints that stay when a state is saved."""
+        if self._keep is None:
+            return []
+        last = self._store.find_checkpoint()
+        found = [each for each in (*last.kept, last) if each.records < captured.records]
+        return thin_out(found, captured.time, self._keep)
 
     def _save_begun(self) -> None:
         """Save a query that has changed, or a sink that is new, once it has begun.
@@ -311,7 +377,8 @@ class Checkpointer:
         """
         if not self._is_changed:
             return
-        captured = self._capture()._replace(records=self._store.find_checkpoint().records)
+        cut = self._cut or self._store.find_checkpoint()
+        captured = self._capture()._replace(records=cut.records)
         self._save(captured, forget=self._given_up)
 
     def _load(self) -> bool:
@@ -323,38 +390,72 @@ class Checkpointer:
         data = self._store.load()
         if data is None:
             self._load_sinks(self._outlets)
-            return self._evolve
-        where = f"the checkpoint in {self.path}"
-        name, counts, run, sinks = loads("checkpoint", data, where, ANEW)
-        if name != self.name:
-            raise CheckpointError(
-                f"{where} is of the run {name!r}, but this is {self.name!r}. "
-                "Hint: give each run its own folder, and keep its name."
-            )
-        state = read_run(run)
-        evolution = self._compare(state, [each[0] for each in counts])
-        # the CTIs of the queries; a query that has changed may be behind its sink
-        ctis = [meters[-1][1] for meters in state["meters"][-len(counts) :]]
-        saved = {each[0]: (each, *rest) for each, *rest in zip(counts, sinks, ctis, strict=True)}
-        for number, outlet in enumerate(self._outlets):
-            if outlet.name not in saved:
-                continue
-            (_, outlet.rows, outlet.batches, outlet.cti), sink, cti = saved[outlet.name]
-            changed = evolution is not None and evolution.outputs[number] is None
-            outlet.since = outlet.cti if changed or cti < outlet.cti else MIN_TIME
-            if sink:
-                outlet.load(sink)
-                self._is_changed |= outlet.sink.has_begun
-        self._load_sinks([each for each in self._outlets if each.name not in saved])
-        self._execution.load(state, f"{self.path} was begun")
+            return self._how.evolve
+        last = self._read(data)
+        evolution = self._compare(last.run, [*last.outputs])
+        base: Content | None = last
+        if evolution is not None and self._how.replay_from is not None:
+            cut = find_cut(self._store, self._how.replay_from)
+            if cut.records < self._store.find_checkpoint().records:
+                base, evolution = self._go_back(last, cut)
+                self._cut = cut
+        self._load_outlets(last, base, evolution)
+        if base is not None:
+            self._execution.load(base.run, f"{self.path} was begun")
         if evolution is not None:
             self._is_changed = True
-            self._execution.evolve(evolution, partial=self._partial)
             there = [each.name for each in self._outlets]
-            self._given_up = [each for each in saved if each not in there]
-            _log.info("run.changed", run=self.name, path=str(self.path))
+            self._given_up = [each for each in last.outputs if each not in there]
+            at = None if self._cut is None else describe(self._cut.time or 0)
+            _log.info("run.changed", run=self.name, path=str(self.path), replayed_from=at)
+            if base is not None:
+                self._execution.evolve(evolution, partial=self._how.partial)
         _log.info("run.resumed", run=self.name, path=str(self.path))
         return True
+
+    def _read(self, data: bytes) -> Content:
+        saved = read_state(self.path, data)
+        if saved.name != self.name:
+            raise CheckpointError(
+                f"the checkpoint in {self.path} is of the run {saved.name!r}, but this is "
+                f"{self.name!r}. Hint: give each run its own folder, and keep its name."
+            )
+        return saved
+
+    def _go_back(self, last: Content, cut: Checkpoint) -> tuple[Content | None, Evolution]:
+        """Return the state at a cut, None at the beginning, and what is kept of it."""
+        data = self._store.load(cut)
+        base = None if data is None else self._read(data)
+        self._refuse_unlogged()
+        there = [each.name for each in self._outlets]
+        return base, compare_at(self._execution, base, last, there)
+
+    def _refuse_unlogged(self) -> None:
+        logged = _select_logged(self._execution)
+        for reader in self._execution.readers:
+            if reader not in logged:
+                raise CheckpointError(
+                    f"stream {reader.name!r} is read from a position, and the log has not kept its "
+                    "events: there is nothing to replay. Hint: give the new queries a run of their "
+                    "own, which reads the stream from an earlier position; or leave replay_from= "
+                    "out, and they begin at the last checkpoint."
+                )
+
+    def _load_outlets(
+        self, last: Content, base: Content | None, evolution: Evolution | None
+    ) -> None:
+        """Load the states of the sinks, which may be ahead of what the run continues."""
+        before = {} if base is None else base.outputs
+        given = 0 if base is last else self._store.find_checkpoint().records
+        for number, outlet in enumerate(self._outlets):
+            if (saved := last.outputs.get(outlet.name)) is None:
+                continue
+            is_kept = evolution is None or evolution.outputs[number] is not None
+            outlet.resume(saved, before[outlet.name] if is_kept else None, given)
+            if saved.sink:
+                outlet.load(saved.sink)
+                self._is_changed |= outlet.sink.has_begun
+        self._load_sinks([each for each in self._outlets if each.name not in last.outputs])
 
     def _compare(self, saved: SavedRun, outputs: Sequence[str]) -> Evolution | None:
         """Return what a changed query keeps; None if it is the same as before."""
@@ -363,15 +464,21 @@ class Checkpointer:
         if state.is_same(saved) and outputs == there:
             return None
         begun = f"{self.path} was begun"
-        if "plan" in saved or self._evolve:
+        if "plan" in saved or self._how.evolve:
             evolution = state.compare(saved, (outputs, there))
-            if self._evolve or evolution.is_addition:
+            if self._how.evolve or evolution.is_addition:
                 return evolution
         state.refuse_changes(saved, begun, CHANGE)
         raise CheckpointError(
             f"cannot resume: the outputs have changed since {begun}. Saved: {outputs}. Now: "
             f"{there}. Hint: resume with the query as it was, {CHANGE}."
         )
+
+    def _give_from(self, record: int) -> None:
+        """Give the sinks that have the results up to a record of the log those from there on."""
+        for outlet in self._outlets:
+            if outlet.until == record:
+                outlet.until = 0
 
     def _load_sinks(self, outlets: Sequence[Outlet]) -> None:
         """Load the states that the sinks had before the first row; save those that have none."""
@@ -387,11 +494,10 @@ class Checkpointer:
 
 
 def make_checkpointer(
-    resume: Any, record: Any, log: Any, name: str, *, evolve: bool = False, partial: bool = False
+    resumption: Resumption | None, record: Any, log: Any, name: str
 ) -> Checkpointer | None:
     """Return the checkpointer of ``resume=``; None without that."""
-    _check_evolve(resume, evolve=evolve, partial=partial)
-    if resume is None:
+    if resumption is None:
         return None
     if record is not None:
         raise ArgumentError(
@@ -404,13 +510,19 @@ def make_checkpointer(
             "with the events since the last checkpoint. Hint: leave log= out; or resume=, if "
             "all events have to be kept and each run has to compute all results again."
         )
-    return Checkpointer(resume, name, evolve=evolve, partial=partial)
+    return Checkpointer(resumption, name)
 
 
-def plan_change(path: Path, execution: Execution, outputs: Sequence[str]) -> Evolution:
+def plan_change(
+    path: Path,
+    execution: Execution,
+    outputs: Sequence[str],
+    replay_from: TimeLike | None = None,
+) -> Evolution:
     """Return what a query would keep of a folder, where no run is; nothing is changed there.
 
-    ``CheckpointError``: there is no checkpoint. ``SpoolError``: a run has the folder.
+    ``CheckpointError``: there is no checkpoint, or none from before ``replay_from``.
+    ``SpoolError``: a run has the folder.
     """
     if not (path / FILE).exists():
         raise CheckpointError(
@@ -420,7 +532,9 @@ def plan_change(path: Path, execution: Execution, outputs: Sequence[str]) -> Evo
     store = RunStore(path, "", resume=True)
     store.open()
     try:
-        data = store.load()
+        data = before = store.load()
+        if data is not None and replay_from is not None:
+            before = store.load(find_cut(store, replay_from))
     finally:
         store.release()
     if data is None:
@@ -428,21 +542,37 @@ def plan_change(path: Path, execution: Execution, outputs: Sequence[str]) -> Evo
             f"{path} has no checkpoint yet. Hint: any query over the same sources resumes from it, "
             "and computes all from its event log."
         )
-    _, counts, run, _ = loads("checkpoint", data, f"the checkpoint in {path}", ANEW)
-    return execution.state().compare(read_run(run), ([each[0] for each in counts], outputs))
+    base = None if before is None else read_state(path, before)
+    return compare_at(execution, base, read_state(path, data), outputs)
 
 
-def _check_evolve(resume: Any, *, evolve: bool, partial: bool) -> None:
-    if evolve and resume is None:
-        raise ArgumentError(
-            "evolve=True continues a changed query from its folder, and there is none. Hint: "
-            "resume= names the folder of the checkpoints."
-        )
-    if partial and not evolve:
-        raise ArgumentError(
-            "partial=True gives the windows that contain the time of a change, and needs "
-            "evolve=True. Hint: leave it out."
-        )
+def compare_at(
+    execution: Execution,
+    base: Content | None,
+    last: Content,
+    outputs: Sequence[str],
+) -> Evolution:
+    """Return what a query keeps of a state, None: of the beginning, with the sinks of the last."""
+    state = execution.state()
+    if base is None:
+        return state.begin_anew(([*last.outputs], outputs))
+    return state.compare(base.run, ([*base.outputs], outputs), [*last.outputs])
+
+
+def make_resumption(resume: Any, **arguments: Any) -> Resumption | None:
+    """Return how a run uses the folder of ``resume=``; None without that.
+
+    ``ArgumentError``: another argument is given without it.
+    """
+    if resume is not None:
+        return Resumption(resume, **arguments)
+    for name, value in arguments.items():
+        if value not in (None, False):
+            raise ArgumentError(
+                f"{name}={value!r} is for the folder of a run with checkpoints, and there is none. "
+                "Hint: resume= names it."
+            )
+    return None
 
 
 def _select_logged(execution: Execution) -> Sequence[Reader]:

@@ -83,14 +83,15 @@ def compare(
     saved: Mapping[str, Any],
     records: Records,
     outputs: Sequence[Node],
-    outlets: tuple[Sequence[str], Sequence[str]],
+    outlets: tuple[Sequence[str], Sequence[str], Sequence[str]],
     inputs: Mapping[str, str],
     ctis: Mapping[str, int],
 ) -> Evolution:
     """Return what a query keeps of a saved run.
 
-    ``outlets`` are the names of the saved outputs and of the present ones, ``inputs`` describe the
-    present sources, ``ctis`` are those of the saved sources.
+    ``outlets`` are the names of the saved outputs, of the present ones, and of those whose sinks
+    have been given rows. ``inputs`` describe the present sources, ``ctis`` are those of the saved
+    ones.
     """
     plan = saved["plan"]
     before = [OperatorRecord(*each) for each in plan["operators"]]
@@ -120,27 +121,44 @@ def compare(
         if number not in operators
     ]
     leaves: list[int | None] = []
-    names, present = outlets
+    names, present, given = outlets
     for name, node in zip(present, outputs, strict=True):
         ref = records.find(node)
         kept = operators[ref] if isinstance(ref, int) else ref
         old = names.index(name) if name in names else None
         is_same = old is not None and plan["leaves"][old] == kept
         leaves.append(old if is_same else None)
-        if old is None:
-            fates.append(PartFate(BEGUN, "output", name))
-        elif is_same:
-            fates.append(PartFate(KEPT, "output", name))
-        else:
-            fates.append(
-                PartFate(CHANGED, "output", name, "its sink continues with the new results")
-            )
-    fates += [
-        PartFate(LOST, "output", each, "its sink stays as it is")
-        for each in names
-        if each not in present
-    ]
+    fates += _compare_outputs(leaves, present, given)
     return Evolution(operators, leaves, frozenset(kept_inputs), fates)
+
+
+def begin_anew(
+    records: Records, outlets: tuple[Sequence[str], Sequence[str]], inputs: Mapping[str, str]
+) -> Evolution:
+    """Return what a query keeps that begins with the first row: its sinks."""
+    given, present = outlets
+    count = len(records.operators)
+    names = [_name(records, number) for number in range(count)]
+    fates = [PartFate(KEPT, "input", name, "from its first row on") for name in inputs]
+    fates += [PartFate(BEGUN, "operator", name, "gets all rows") for name in names]
+    leaves = [None] * len(present)
+    fates += _compare_outputs(leaves, present, given)
+    return Evolution([None] * count, leaves, frozenset(), fates)
+
+
+def _compare_outputs(
+    leaves: Sequence[int | None], present: Sequence[str], given: Sequence[str]
+) -> Iterator[PartFate]:
+    for leaf, name in zip(leaves, present, strict=True):
+        if name not in given:
+            yield PartFate(BEGUN, "output", name)
+        elif leaf is not None:
+            yield PartFate(KEPT, "output", name)
+        else:
+            yield PartFate(CHANGED, "output", name, "its sink continues with the new results")
+    for name in given:
+        if name not in present:
+            yield PartFate(LOST, "output", name, "its sink stays as it is")
 
 
 def _compare_inputs(

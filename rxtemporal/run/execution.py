@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
@@ -169,6 +169,9 @@ class Execution:
         self._evolution: tuple[Evolution, bool] | None = None
         # called when what is new in a query has begun, before anything more is read
         self.on_begun: Callable[[], object] = lambda: None
+        # called while the log is replayed
+        self.on_stop: Callable[[int], object] = lambda _: None
+        self._stops: Collection[int] = ()
         self.event_log: EventLog | None = None
         self.logged: Sequence[Reader] = ()
         self.late = LateFeed()
@@ -262,15 +265,21 @@ class Execution:
             reader.record(recorder.tape(reader.name, reader.source))
 
     def attach_log(
-        self, log: EventLog, readers: Sequence[Reader], *, evolves: bool = False
+        self,
+        log: EventLog,
+        readers: Sequence[Reader],
+        *,
+        evolves: bool = False,
+        stops: Collection[int] = (),
     ) -> None:
         """Log the events that these readers accept; ``start`` first replays the log.
 
-        ``evolves``: the log may be of other streams, or of other settings.
+        ``evolves``: the log may be of other streams, or of other settings. ``stops`` are numbers of
+        records before which the replay calls ``on_stop``, with nothing on its way.
         ``CheckpointError``: the log is not for these streams. ``SpoolError``: it is damaged.
         """
         match_log(log, readers, evolves=evolves)
-        self.event_log, self.logged = log, readers
+        self.event_log, self.logged, self._stops = log, readers, stops
 
     def save(self) -> bytes:
         """Return the state of the whole run as data without pickle, between two batches.
@@ -392,7 +401,13 @@ class Execution:
         if self.event_log is not None:
             self.event_log.begin()
             self.on_begun()
-            replay_log(self.event_log, self.logged, self.imports, self._goes_on)
+            replay_log(
+                self.event_log,
+                self.logged,
+                self.imports,
+                self._goes_on,
+                {each: partial(self._stop, each) for each in self._stops},
+            )
             refuse_pushes(self.logged)
             if self.ended:
                 return
@@ -405,6 +420,10 @@ class Execution:
             if not reader.pulls:
                 self._subscriptions.append(reader.connect())
             self._subscriptions += self.flow.watch(reader)
+
+    def _stop(self, record: int) -> None:
+        with self.pause():
+            self.on_stop(record)
 
     def _goes_on(self) -> bool:
         """Deliver the rows waiting in hand-offs; return True if the run continues."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -14,6 +14,29 @@ from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import CheckpointError, annotate
 from rxtemporal.sinks.sink import Sink, describe_sink
+
+
+class SavedOutput(NamedTuple):
+    """An output in a checkpoint: the state of its sink, the CTI of its query, and its counters.
+
+    ``changes`` is how often its query has been replaced by another one; the others are as in
+    ``Outlet``. A release before saved neither.
+    """
+
+    sink: bytes
+    query_cti: int
+    rows: int
+    batches: int
+    cti: int
+    changes: int = 0
+    since: int | None = None
+    until: int = 0
+
+    def find_since(self) -> int:
+        """Return the start before which the rows of the query have been given."""
+        if self.since is not None:
+            return self.since
+        return self.cti if self.query_cti < self.cti else MIN_TIME
 
 
 class Outlet:
@@ -28,8 +51,12 @@ class Outlet:
         self.cti = MIN_TIME
         # seconds of the wall clock at the last result
         self.wrote = 0.0
-        # of a query that has changed: its rows before this start have been given by the one before
+        # how often the query has been replaced by another one
+        self.changes = 0
+        # rows before this start have been given by the query before a change
         self.since = MIN_TIME
+        # results of the log's records up to this one have been given; 0: none has to be left out
+        self.until = 0
         self._on_open: Callable[[], object] | None = None
 
     def open(self, schema: pl.Schema) -> None:
@@ -50,6 +77,8 @@ class Outlet:
         A CTI that comes before the fields are known is not written: the sink is opened with the
         fields of its first rows.
         """
+        if self.until:
+            return
         if self.since > MIN_TIME:
             batch = self._take_new(batch)
         if not self.opened:
@@ -72,6 +101,31 @@ class Outlet:
         if batch.cti >= self.since and self.sink.shape is not EventShape.EDGE:
             self.since = MIN_TIME  # no later row starts before
         return new
+
+    def count(self) -> list[Any]:
+        """Return name and counters, for a checkpoint."""
+        counters = [self.rows, self.batches, self.cti]
+        return [self.name, *counters, self.changes, self.since, self.until]
+
+    def resume(self, last: SavedOutput, base: SavedOutput | None, records: int) -> None:
+        """Continue the last checkpoint, with a query that continues the state ``base``.
+
+        None: the query is another one than before. ``records`` is how many the last one covers, if
+        ``base`` is an earlier one. ``CheckpointError``: the rows of the sink cannot be told apart.
+        """
+        self.rows, self.batches, self.cti = last.rows, last.batches, last.cti
+        self.changes = last.changes
+        if base is not None and base.changes == last.changes:
+            self.since, self.until = base.find_since(), last.until or records
+            if records and self.sink.shape is EventShape.EDGE:
+                raise CheckpointError(
+                    f"query {self.name!r} goes into a sink of edges, whose open rows would not be "
+                    "ended: a replay gives edges other numbers. Hint: resume without a replay, "
+                    "give the new queries a run of their own, or this one a sink of intervals."
+                )
+        else:
+            self.since, self.until = last.cti, 0
+            self.changes += 1
 
     def save(self) -> Callable[[], bytes]:
         """Return a function that returns the state of the sink as it is now, for a checkpoint.

@@ -8,7 +8,7 @@ remaining events come after the last accepted one.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from rxtemporal.run.push_entry import PushEntry
 from rxtemporal.run.reader import Reader
 from rxtemporal.run.run_end import COMPLETED, Refusal
 from rxtemporal.storage.event_log.cursors import RecordedCursor, RecordedSource
+from rxtemporal.storage.event_log.database import damage_error
 from rxtemporal.storage.event_log.event_log import EventLog, LoggedStream
 from rxtemporal.storage.event_log.reader import Recording, StreamRecords
 from rxtemporal.storage.event_log.store import RunStore
@@ -74,12 +75,17 @@ def match_log(log: EventLog, readers: Sequence[Reader], *, evolves: bool = False
 
 
 def replay_log(
-    log: EventLog, readers: Sequence[Reader], exact: bool, continues: Callable[[], bool]
+    log: EventLog,
+    readers: Sequence[Reader],
+    exact: bool,
+    continues: Callable[[], bool],
+    stops: Mapping[int, Callable[[], object]],
 ) -> None:
     """Replay the records of a log through the doors, and log all events from then on.
 
     ``exact``: records of the streams alternate exactly as they came. The replay stops when
-    ``continues`` returns False. The log has begun.
+    ``continues`` returns False. ``stops`` are called when all records before theirs have been
+    replayed. The log has begun.
     """
     recording = log.recording()
     cursors = {}
@@ -88,14 +94,18 @@ def replay_log(
         schema = reader.source.schema or records.schema
         cursor = RecordedCursor(records, schema, as_rows=reader.source.in_columns)
         cursors[tape.number] = reader, cursor
-    for number, count in _order(recording, exact):
-        if number not in cursors:  # of a stream that has gone
-            continue
-        reader, cursor = cursors[number]
-        if not reader.ended:
+    reached = log.store.find_checkpoint().records
+    for number, count in _order(recording, exact, [each - reached for each in sorted(stops)]):
+        if number in cursors and not cursors[number][0].ended:  # a stream may have gone
+            reader, cursor = cursors[number]
             reader.replay(cursor, count)
         if not continues():
             return
+        reached += count
+        if reached in stops:
+            stops[reached]()
+    if missed := [each for each in stops if each > reached]:
+        raise damage_error(log.store.file, f"the records up to {missed[0]:,} are missing")
     for reader, tape in zip(readers, log.tapes, strict=True):
         if not reader.ended:
             reader.log(tape, _count_brought(recording.streams[tape.number]))
@@ -132,21 +142,25 @@ def _refuse_subject(reader: Reader) -> None:
         Refusal(reader.source.subject, reader.name, reader.run_end, completed=True).begin()
 
 
-def _order(recording: Recording, exact: bool) -> Iterator[tuple[int, int]]:
-    """Yield runs of records: the number of a stream, and how many records it brought next."""
-    for runs in _together(recording.runs()):
+def _order(recording: Recording, exact: bool, stops: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield runs of records: the number of a stream, and how many records it brought next.
+
+    No run goes over one of the numbers ``stops``, at which entries of the log end.
+    """
+    for runs in _together(recording.runs(), stops):
         if not exact:
             runs = runs.group_by("stream", maintain_order=True).sum()
         yield from runs.iter_rows()
 
 
-def _together(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+def _together(frames: Iterator[pl.DataFrame], stops: Sequence[int]) -> Iterator[pl.DataFrame]:
     waiting: list[pl.DataFrame] = []
-    records = 0
+    records = reached = 0
     for frame in frames:
         waiting.append(frame)
-        records += int(frame.get_column("records").sum())
-        if records >= AT_ONCE:
+        count = int(frame.get_column("records").sum())
+        records, reached = records + count, reached + count
+        if records >= AT_ONCE or reached in stops:
             yield pl.concat(waiting)
             waiting, records = [], 0
     if waiting:

@@ -20,6 +20,7 @@ from rxtemporal.run.evolution import (
     Evolution,
     add_fields_to_held,
     add_fields_to_reader,
+    begin_anew,
     begin_operators,
     compare,
     connect_cuts,
@@ -123,16 +124,27 @@ class RunState:
         refuse_changes((saved["steps"], self._steps), inputs, begun, otherwise)
         refuse_changes((saved["outputs"], self._outputs), ({}, {}), begun, otherwise)
 
-    def compare(self, saved: SavedRun, outlets: tuple[Sequence[str], Sequence[str]]) -> Evolution:
+    def compare(
+        self,
+        saved: SavedRun,
+        outlets: tuple[Sequence[str], Sequence[str]],
+        sinks: Sequence[str] | None = None,
+    ) -> Evolution:
         """Return what is kept of a state; ``outlets`` are the names of saved and present outputs.
 
+        ``sinks`` are the names of the outputs that have been given rows, by default the saved ones.
         ``CheckpointError``: it was saved by a release whose queries could not change.
         """
         if "plan" not in saved:
             refuse_unknown_plan("the saved run")
         refuse_other_fields(saved, self._schemas)
         ctis = {name: each["meter"][1] for name, each in saved["readers"].items()}
-        return compare(saved, self.records, self._outlets, outlets, self.inputs, ctis)
+        outputs = (*outlets, outlets[0] if sinks is None else sinks)
+        return compare(saved, self.records, self._outlets, outputs, self.inputs, ctis)
+
+    def begin_anew(self, outlets: tuple[Sequence[str], Sequence[str]]) -> Evolution:
+        """Return what a query keeps that begins with the first row: its sinks."""
+        return begin_anew(self.records, outlets, self.inputs)
 
     def load_changed(self, saved: SavedRun, evolution: Evolution, *, partial: bool) -> None:
         """Resume what is kept of a state, and begin what is new: it gets the open rows."""

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from rxtemporal.brokers.mqtt_feed import MqttFeed
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import show
-from rxtemporal.core.ticks import TICKS_PER_SECOND
+from rxtemporal.core.ticks import TICKS_PER_SECOND, TimeLike
 from rxtemporal.core.time_forms import check_unit
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.pushed_source import PushedSource
@@ -190,8 +190,10 @@ class Service:
         self._lock = threading.RLock()
         self._wake = threading.Event()
         self.failures, self._began = 0, 0.0
-        # if the application may have changed, and if it gives windows that contain that time
+        # if the application may have changed, if it gives windows that contain that time, and the
+        # time from which what is new in it is computed
         self.evolve = self.partial = False
+        self.replay_from: TimeLike | None = None
         self._drain_callbacks: list[Callable[[], None]] = []
         self.pairs: dict[str, SinkPair] = {}
         # a process that the caller runs has compiled what it needs so far
@@ -276,7 +278,7 @@ class Service:
                     self.process = None
                 raise
 
-    def plan_change(self, folder: Path) -> Evolution:
+    def plan_change(self, folder: Path, replay_from: TimeLike | None = None) -> Evolution:
         """Return what this service would keep of the folder of one that has stopped."""
         from rxtemporal.query.runs import plan_change
 
@@ -286,7 +288,7 @@ class Service:
             )
         self._guard_clocks()
         named = {name: self._application.queries[name] for name in {**self.feeds, **self.pairs}}
-        return plan_change(folder, named, self._application.streams)
+        return plan_change(folder, named, self._application.streams, replay_from)
 
     def _run(self) -> None:
         if self._application is not None:
@@ -295,6 +297,8 @@ class Service:
                 resume=self.settings.state.folder,
                 evolve=self.evolve,
                 partial=self.partial,
+                replay_from=self.replay_from,
+                keep_history=self.settings.state.keep_history,
             )
         assert self.process is not None
         self._began = time.monotonic()

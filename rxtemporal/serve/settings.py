@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 from rxtemporal.brokers.mqtt_settings import MqttSettings
+from rxtemporal.core.spans import span
 from rxtemporal.core.time_forms import check_unit
 from rxtemporal.errors import ArgumentError
 from rxtemporal.serve.keys import check_keys
@@ -206,16 +207,23 @@ class StateSettings(Section):
     """Section ``[state]``: the folder of checkpoints and of the event log.
 
     Without ``folder`` nothing is durable. With ``durable = false`` a receipt does not wait for the
-    disk. A run that has failed is restarted after ``restart_after`` seconds, then after twice as
-    many, up to ``restart_most``.
+    disk. With ``keep_history``, a span such as ``"7d"``, the events of so much time stay in the
+    folder, for a changed application. A run that has failed is restarted after ``restart_after``
+    seconds, then after twice as many, up to ``restart_most``.
     """
 
     title: ClassVar[str] = "state"
 
     folder: Path | None = None
     durable: bool = True
+    keep_history: str | None = None
     restart_after: float = at_least(0.001, 1.0)
     restart_most: float = at_least(0.001, 60.0)
+
+    def check(self) -> None:
+        """Check the span."""
+        if self.keep_history is not None:
+            span(self.keep_history, "[state] keep_history", least=1)
 
 
 @dataclasses.dataclass(frozen=True)

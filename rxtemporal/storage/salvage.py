@@ -51,6 +51,7 @@ from rxtemporal.storage.event_log.stored_log import (
     ORDER_PART,
     PARTS,
     TABLES,
+    Checkpoint,
     StoredLog,
     load_runs,
 )
@@ -331,8 +332,8 @@ class LogSalvage(StoredLog):
             raise damage_error(self.file, f"the checksum of the {name} does not fit")
         return None if row is None else row[1]
 
-    def _read_state(self) -> tuple[int, bytes] | None:
-        """Return the checkpoint and how many records it covers; None if there is none, or lost."""
+    def _read_state(self) -> tuple[Checkpoint, bytes] | None:
+        """Return the checkpoint and its state; None if there is none, or it is lost."""
         try:
             checkpoint = self.find_checkpoint()
             pieces = [self.fact(name) for name in checkpoint.pieces]
@@ -342,7 +343,9 @@ class LogSalvage(StoredLog):
             self.lost.append("the checkpoint: the state of the run")
             return None
         state = b"".join(each for each in pieces if each is not None)
-        return (checkpoint.records, state) if pieces else None
+        if checkpoint.kept:
+            self.lost.append("the history before the checkpoint, which keep_history= has kept")
+        return (checkpoint, state) if pieces else None
 
     def _read_schema(self, stream: int) -> pl.Schema | None:
         try:
@@ -373,7 +376,7 @@ class LogSalvage(StoredLog):
         self.lost += map(str, merge_losses(losses))
 
     def _find_start(self) -> int:
-        return 0 if self.state is None else self.state[0]
+        return 0 if self.state is None else self.state[0].records
 
     def _group_parts(self) -> Iterator[list[Any]]:
         """Yield the rows of each entry: those with the same first record."""
@@ -437,8 +440,9 @@ def copy_log(log: LogSalvage, out: Path) -> int:
     try:
         store.begin(log.streams, log.schemas)
         if log.state is not None:
-            store.records = log.state[0]
-            store.save([log.state[1]], log.state[0])
+            checkpoint, state = log.state
+            store.records = checkpoint.records
+            store.save([state], checkpoint.records, time=checkpoint.time)
         start = store.records
         for entry in log.entries():
             store.append(_order(entry), entry.parts)
@@ -462,8 +466,8 @@ def describe_log(log: LogSalvage) -> list[str]:
         f"stream {each.name!r}: {', '.join(each.kinds) or 'no records'}" for each in log.streams
     ]
     if log.state is not None:
-        covered, state = log.state
-        facts.append(f"checkpoint of {covered:,} records, {len(state):,} bytes")
+        checkpoint, state = log.state
+        facts.append(f"checkpoint of {checkpoint.records:,} records, {len(state):,} bytes")
     return facts
 
 

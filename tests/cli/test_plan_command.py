@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from runs import SOON
@@ -33,11 +34,11 @@ def write(folder: Path, limit: int, more: str = "") -> str:
     return f"{file}:app"
 
 
-def make_service(named: str, folder: Path) -> Service:
+def make_service(named: str, folder: Path, **state: Any) -> Service:
     """Return a service of the application, which keeps its state in a folder."""
     from rxtemporal.cli.serve import find_application
 
-    return find_application(named, Settings().change("state", folder=folder)).service
+    return find_application(named, Settings().change("state", folder=folder, **state)).service
 
 
 def serve(service: Service, times: range) -> None:
@@ -74,6 +75,28 @@ def test_plan_shows_what_a_change_keeps(tmp_path: Path, capsys: pytest.CaptureFi
     # rows are open from the CTI of the cut on, and the sink has what came before
     assert main(["plan", str(folder), changed]) == 0
     assert "nothing is lost" in capsys.readouterr().out
+
+
+def test_a_change_from_an_earlier_time_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``--replay-from`` of both commands names it, and ``plan`` shows the time of the cut."""
+    folder = tmp_path / "run"
+    for times in (range(1, 38), range(38, 62)):
+        serve(make_service(write(tmp_path, 30), folder, keep_history="100us"), times)
+    changed = write(tmp_path, 20)
+    assert main(["plan", str(folder), changed, "--replay-from", "35"]) == 0
+    out = capsys.readouterr().out
+    assert ["kept", "input", "rows", "at", "35"] in [line.split() for line in out.splitlines()]
+    assert "serve --evolve --replay-from 35" in out
+    assert main(["plan", str(folder), changed, "--replay-from", "0"]) == 0
+    assert "from its first row on" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["plan", str(folder), changed, "--replay-from", "yesterday"])
+    assert "is not a valid time" in capsys.readouterr().err
+    service = make_service(changed, folder, keep_history="100us")
+    service.evolve, service.replay_from = True, 35
+    serve(service, range(62, 75))
 
 
 def test_plan_of_an_addition_says_that_no_flag_is_needed(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from runs import SOON
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.errors import ArgumentError, CheckpointError
+from rxtemporal.errors import ArgumentError, CheckpointError, EventError
 
 Query = Callable[[rxt.Streamable], rxt.Streamable]
 ROWS = {"room": str, "temp": float}
@@ -269,3 +271,165 @@ def test_evolve_needs_a_folder() -> None:
         rxt.from_events([]).run(rxt.Collect(), evolve=True)
     with pytest.raises(ArgumentError, match="Hint"):
         rxt.from_events([]).run(rxt.Collect(), resume="run", partial=True)
+
+
+# Replay from an earlier checkpoint ----------------------------------------------------------------
+
+COUNT: dict[str, Query] = {"count": count}
+BOTH: dict[str, Query] = {"count": count, "mean": mean}
+KEPT: dict[str, Any] = {"keep_history": 80}
+
+
+def count_rows(until: int) -> list[Any]:
+    """The rows of ``count``; there is none at 0."""
+    return [(t, t + 10, 9 if t == 0 else 10) for t in range(0, until, 10)]
+
+
+def mean_rows(begin: int, until: int) -> list[Any]:
+    """The rows of ``mean``."""
+    return [(t, t + 10, 5.0 if t == 0 else t + 4.5) for t in range(begin, until, 10)]
+
+
+def list_facts(house: House) -> tuple[int, int]:
+    """Return how many states the folder has, and its oldest record."""
+    with closing(sqlite3.connect(house.folder / "run.sqlite")) as database:
+        names = database.execute("SELECT name FROM facts WHERE name LIKE 'checkpoint %'")
+        states = len({name.split(".")[0] for (name,) in names})
+        (oldest,) = database.execute("SELECT min(first) FROM parts").fetchone()
+    return states, oldest
+
+
+def run_thrice(house: House, queries: dict[str, Query] = COUNT, **how: Any) -> None:
+    """Run queries over the times up to 59, with checkpoints after 17, 37 and 59."""
+    for times in (range(1, 18), range(18, 38), range(38, 60)):
+        house.run(queries, times, **KEPT | how)
+
+
+@pytest.mark.parametrize(("at", "begin"), [(0, 0), (15, 20), (34, 20), (35, 40), (57, 60)])
+def test_a_new_query_begins_at_the_last_checkpoint_before(
+    house: House, at: int, begin: int
+) -> None:
+    """Its windows from there on are given; the other query gets no row twice."""
+    run_thrice(house)
+    house.run(BOTH, range(60, 75), replay_from=at, **KEPT)
+    assert house.rows["count"] == count_rows(70)
+    assert house.rows["mean"] == mean_rows(begin, 70)
+    # the flag has no effect once the change is made
+    house.run(BOTH, range(75, 85), replay_from=at, **KEPT)
+    assert house.rows["count"] == count_rows(80)
+    assert house.rows["mean"] == mean_rows(begin, 80)
+
+
+@pytest.mark.parametrize("at", [0, 20, 40])
+def test_a_changed_query_has_no_gap(house: House, at: int) -> None:
+    """Its sink gets the window that contains the change, and nothing twice."""
+    run_thrice(house, {"out": count})
+    house.run({"out": mean}, range(60, 75), evolve=True, replay_from=at, **KEPT)
+    assert house.rows["out"] == [*count_rows(50), *mean_rows(50, 70)]
+
+
+@pytest.mark.parametrize("shape", [*rxt.EventShape])
+def test_rows_of_each_shape_are_given_once(house: House, shape: rxt.EventShape) -> None:
+    """Points leave before the time has passed them, and are not given again; edges are refused."""
+
+    def run(queries: list[str], times: range, **how: Any) -> None:
+        source = rxt.PushSource("rows", schema={"n": int}, start="t", delay=5)
+        app = rxt.Application("house")
+        stream = app.define_stream("rows", source.stream).alter_event_duration(3)
+        app.query("all", stream)
+        app.query("odd", stream.where(pl.col("n") % 2 == 1))
+        sinks = {name: kinds[name] for name in queries}
+        process = app.run(sinks=sinks, resume=house.folder, **KEPT, **how)
+        for n in times:
+            source.push({"t": n, "n": n})
+        process.stop()
+        process.wait(SOON)
+
+    class Rows(rxt.Sink):
+        def __init__(self) -> None:
+            self.shape = shape
+            self.starts: list[int] = []
+
+        def write(self, batch: rxt.EventBatch) -> None:
+            self.starts += batch.to_polars("ticks")["start_time"].to_list()
+
+    kinds = {"all": Rows(), "odd": Rows()}
+    for begin in (0, 20, 40):
+        run(["all"], range(begin, begin + 20))
+    if shape is rxt.EventShape.EDGE:
+        with pytest.raises(CheckpointError, match=r"'all' goes into a sink of edges.*Hint"):
+            run(["all", "odd"], range(60, 80), replay_from=16)
+        return
+    run(["all", "odd"], range(60, 80), replay_from=16)
+    run(["all", "odd"], range(80, 100), replay_from=16)
+    until = 94 if shape is rxt.EventShape.INTERVAL else 100
+    assert kinds["all"].starts == [*range(until)]
+    # it begins with the row that is open at the checkpoint
+    assert kinds["odd"].starts == [n for n in range(13, until) if n % 2]
+
+
+def test_a_query_that_began_between_goes_on_in_its_sink(house: House) -> None:
+    """Its sink has the rows from its beginning, and is given none twice."""
+    house.run(COUNT, range(1, 38), **KEPT)
+    house.run(BOTH, range(38, 60), **KEPT)
+    more = {**BOTH, "low": lambda s: s.tumbling_window(10).aggregate(low=agg.min("temp"))}
+    house.run(more, range(60, 75), replay_from=0, **KEPT)
+    assert house.rows["count"] == count_rows(70)
+    assert house.rows["mean"] == mean_rows(40, 70)
+    assert house.rows["low"] == [(t, t + 10, max(t, 1)) for t in range(0, 70, 10)]
+
+
+def test_events_after_a_crash_are_read_once(house: House) -> None:
+    """The change is made over the log that no checkpoint has; a later crash repeats nothing."""
+    house.run(COUNT, range(1, 38), **KEPT)
+    crash(house, COUNT, range(38, 54), **KEPT)
+    crash(house, BOTH, range(54, 62), replay_from=0, **KEPT)
+    house.run(BOTH, range(62, 75), **KEPT)
+    assert house.rows["count"] == count_rows(70)
+    assert house.rows["mean"] == mean_rows(0, 70)
+
+
+def test_the_history_is_as_long_as_asked_for(house: House) -> None:
+    """States are thinned out, older events are deleted, and all of them without the argument."""
+    for begin in range(0, 1_000, 10):
+        house.run(COUNT, range(begin, begin + 10), keep_history=300)
+        states, oldest = list_facts(house)
+        # a checkpoint every ten ticks, kept every 300 // 8, and the last one
+        assert states <= 300 // 40 + 3
+        assert oldest <= max(begin + 10 - 300, 0)
+    assert oldest > 500
+    with pytest.raises(CheckpointError, match=r"its history begins at .*Hint: replay from a later"):
+        house.run(BOTH, range(1_000, 1_001), replay_from=100, keep_history=300)
+    house.run(COUNT, range(1_000, 1_010))
+    assert list_facts(house) == (1, None)
+    with pytest.raises(CheckpointError, match=r"its history begins at .*keep_history="):
+        house.run(BOTH, range(1_000, 1_001), replay_from=100)
+
+
+def test_what_is_pushed_row_by_row_is_merged(house: House) -> None:
+    """The events of a history are few entries, not one for each push."""
+    for begin in range(0, 200, 50):
+        house.run(COUNT, range(begin, begin + 50), keep_history=1_000)
+    with closing(sqlite3.connect(house.folder / "run.sqlite")) as database:
+        entries, records = database.execute(
+            "SELECT count(*), sum(records) FROM parts WHERE stream = 0"
+        ).fetchone()
+    assert (entries, records) == (4, 200)
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ({"replay_from": "yesterday"}, EventError),
+        ({"keep_history": "a week"}, ArgumentError),
+        ({"keep_history": 0}, ArgumentError),
+        ({"resume": None, "replay_from": 3}, ArgumentError),
+        ({"resume": None, "keep_history": "7d"}, ArgumentError),
+    ],
+)
+def test_wrong_arguments(tmp_path: Path, how: dict[str, Any], error: type[Exception]) -> None:
+    """Nothing is opened."""
+    source = rxt.PushSource("rows", schema={"n": int}, start="t")
+    with pytest.raises(error, match=r"Hint|must be positive"):
+        source.stream.run(rxt.Collect(), **{"resume": tmp_path / "run"} | how)
+    assert not (tmp_path / "run").exists()

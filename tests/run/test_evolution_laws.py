@@ -30,6 +30,8 @@ from runs import Log
 
 import rxtemporal as rxt
 from rxtemporal import EventShape
+from rxtemporal.run.history import find_cut
+from rxtemporal.storage.event_log.stored_log import StoredLog
 
 Sides = tuple[list[Event], list[Event]]
 NAMES = ("left", "right")
@@ -55,8 +57,8 @@ def on_demand() -> Iterator[None]:
 class Kept(Log):
     """A sink whose batches stay from one run to the next."""
 
-    def __init__(self, batches: list[rxt.EventBatch]) -> None:
-        super().__init__(EventShape.EDGE)
+    def __init__(self, batches: list[rxt.EventBatch], shape: EventShape) -> None:
+        super().__init__(shape)
         self.batches = batches
 
     def open(self, name: str, schema: Any) -> None:
@@ -66,8 +68,8 @@ class Kept(Log):
 class Service:
     """Queries over two subjects in a folder, run several times, each time with other queries."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, shape: EventShape = EventShape.EDGE) -> None:
+        self.folder, self.shape = folder, shape
         self.got: dict[str, list[rxt.EventBatch]] = {}
 
     def run(self, queries: dict[str, Any], items: Sequence[tuple[str, Event]], **how: Any) -> None:
@@ -83,7 +85,7 @@ class Service:
         sinks = {}
         for name, query in queries.items():
             app.query(name, query(*streams))
-            sinks[name] = Kept(self.got.setdefault(name, []))
+            sinks[name] = Kept(self.got.setdefault(name, []), self.shape)
         process = app.run(sinks=sinks, resume=self.folder, **how)
         try:
             for side, item in items:
@@ -176,6 +178,40 @@ def test_what_is_kept_goes_on_and_what_is_new_begins(name: str, data: st.DataObj
         service.run(queries, items[:at])
         queries["new"] = query_of(new)
         service.run(queries, items[at:], evolve=True, partial=True)
+        assert service.history("old") == kept
+        assert service.history("new") == begun
+
+
+@pytest.mark.parametrize("name", PIECES)
+@given(data=st.data())
+@settings(max_examples=max(5, settings().max_examples // 8))
+def test_a_replay_is_as_if_the_change_had_been_made_then(name: str, data: st.DataObject) -> None:
+    """A kept query gives its history; a new one that of the rows open at the earlier cut."""
+    old, sides = data.draw(draw_chain(name)), data.draw(st.tuples(STREAM, STREAM))
+    new = data.draw(
+        st.sampled_from([*PIECES]).filter(lambda each: each != name).flatmap(draw_chain)
+    )
+    assume(not {*old.right[:1]} & {*new.right[:1], new.left[0]} and old.left[0] != new.left[0])
+    ended = tuple([*items, ("cti", oracle.MAX_TIME)] for items in sides)
+    items = interleave(ended, Random(data.draw(st.integers(0, 2**20))))
+    # a stream that has ended is not read again
+    ends = [number for number, (_, item) in enumerate(items) if item == ("cti", oracle.MAX_TIME)]
+    cuts = sorted(data.draw(st.lists(st.integers(0, ends[0]), min_size=2, max_size=4)))
+    whole = [oracle.canonical(each) for each in ended]
+    kept = tell(partial(old.model, *whole))
+    with tempfile.TemporaryDirectory() as folder:
+        service = Service(Path(folder) / "run", EventShape.INTERVAL)
+        queries = {"old": query_of(old), "both": lambda left, right: left.union(right)}
+        log, read = StoredLog(service.folder), {0: 0}
+        for begin, end in zip([0, *cuts], cuts, strict=False):
+            service.run(queries, items[begin:end], keep_history=200)
+            read.setdefault(log.find_checkpoint().records, end)
+        time = data.draw(st.one_of(st.just(oracle.MIN_TIME), st.integers(0, 60)))
+        cut = find_cut(log, time)
+        begun = tell(partial(new.model, *find_open(ended, items[: read[cut.records]])))
+        queries["new"] = query_of(new)
+        how = {"evolve": True, "partial": True, "keep_history": 200, "replay_from": time}
+        service.run(queries, items[cuts[-1] :], **how)
         assert service.history("old") == kept
         assert service.history("new") == begun
 

@@ -19,7 +19,7 @@ from rxtemporal.storage.event_log.layout import HEADER, StreamFacts, load_header
 from rxtemporal.storage.event_log.log import Log, MisfitError, Tape, count_records
 from rxtemporal.storage.event_log.reader import Recording, StreamRecords
 from rxtemporal.storage.event_log.store import Part, RunStore
-from rxtemporal.storage.event_log.stored_log import FILE
+from rxtemporal.storage.event_log.stored_log import FILE, Checkpoint
 from rxtemporal.storage.files import report_errors
 
 _OTHER = "a log can be continued only by the same query over the same streams; use another folder"
@@ -94,15 +94,24 @@ class EventLog(Log):
         self.store.cut = super().cut()
         return self.store.cut
 
-    def save(self, state: Sequence[Chunk], records: int, forget: Sequence[str] = ()) -> None:
+    def save(
+        self,
+        state: Sequence[Chunk],
+        records: int,
+        *,
+        time: int | None,
+        forget: Sequence[str] = (),
+        kept: Sequence[Checkpoint] = (),
+    ) -> None:
         """Write the state of the run, in chunks, captured at the cut that returned ``records``.
 
-        The states of the sinks of ``forget`` are deleted with it.
+        The states of the sinks of ``forget`` are deleted with it. The checkpoints ``kept`` stay,
+        with all records since the first of them.
         Others may note and flush meanwhile. ``SpoolError`` if the state cannot be written: the
         previous one is valid, and the log has all records since then.
         """
         self.flush()
-        self.store.save(state, records, forget)
+        self.store.save(state, records, time=time, forget=forget, kept=kept)
 
     def close(self) -> None:
         """Accept nothing more, and write the waiting records."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -39,6 +39,7 @@ from rxtemporal.storage.event_log.stored_log import (
     PARTS,
     PLAIN_FORMAT,
     TABLES,
+    Checkpoint,
     StoredLog,
     dump_runs,
     load_runs,
@@ -76,6 +77,7 @@ _PUT_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)"
 _DELETE_FACT = "DELETE FROM facts WHERE name = ?"
 _OLDEST_PARTS = "SELECT id, first FROM parts ORDER BY id LIMIT ?"
 _LAST_PART = "SELECT ifnull(max(id), 0) FROM parts"
+_PLACE_PART = "INSERT INTO parts VALUES (?, ?, ?, ?, ?, ?)"
 _PUT_PART = "INSERT INTO parts (stream, first, records, crc, content) VALUES (?, ?, ?, ?, ?)"
 # an entry of so many parts is one statement, and needs no other to begin or commit it
 MOST_ROWS = 32
@@ -104,6 +106,8 @@ class RunStore(StoredLog):
         self.name = name
         # True if checkpoints delete entries; None: as the existing file
         self._resume = resume
+        # True if checkpoints leave what they cover for some time
+        self.keeps_history = False
         self.records = self.cut = 0
         self.streams: list[StreamFacts] = []
         # held during a transaction
@@ -118,7 +122,7 @@ class RunStore(StoredLog):
         self._small = self._entries = 0
         # how many entries this run has written
         self._appended = 0
-        self._saved = SavedState(time.monotonic())
+        self._saved = SavedState(monotonic())
 
     @property
     def _connection(self) -> Database:
@@ -232,8 +236,8 @@ class RunStore(StoredLog):
         self.cut = checkpoint.records
         with self._connection.transaction() as connection:
             # what a save has left that was not finished, or had not deleted all
-            connection.execute("DELETE FROM parts WHERE first < ?", (self.cut,))
-            connection.executemany(_DELETE_FACT, self._list_pieces(but=checkpoint.pieces))
+            connection.execute("DELETE FROM parts WHERE first < ?", (checkpoint.oldest,))
+            connection.executemany(_DELETE_FACT, self._list_superfluous(checkpoint))
             self._merge(connection)
             self._put_header(connection, open=True, complete=False)
             for stream, schema in (schemas or {}).items():
@@ -337,46 +341,65 @@ class RunStore(StoredLog):
     def _merge(self, connection: sqlite3.Connection) -> None:
         """Merge the small entries into one: it is a twentieth of their size, and faster to read.
 
-        Those before the cut are left, since they are deleted soon.
+        Those before the cut are left, since they are deleted soon; or, if they are kept, merged
+        into one of their own.
         """
         are_large = self._entries > 0 and self._small > self._entries * LARGE_ENTRY
-        rows = [] if are_large else self._list_small()
-        if sum(row[1] == ORDER_PART for row in rows) > 1:
-            runs: list[pl.DataFrame] = []
-            contents: dict[int, list[bytes]] = {}
-            for row in rows:
-                if row[1] == ORDER_PART:
-                    runs.append(load_runs(self.content(row)))
-                else:
-                    contents.setdefault(row[1], []).append(self.content(row))
-            connection.execute("DELETE FROM parts WHERE id >= ?", (rows[0][0],))
-            frames = {stream: load_records(each) for stream, each in contents.items()}
-            merged = {each: Part(of.height, dump_frame(of)) for each, of in frames.items()}
-            order = pl.concat(runs)
-            records = int(order.get_column("records").sum())
-            entry = self._make_rows(rows[0][2], records, order.to_numpy(), merged)
-            connection.executemany(_PUT_PART, entry)
+        if not are_large:
+            self._merge_rows(connection, self._list_small("first >= ?"))
+            if self.keeps_history:
+                self._merge_rows(connection, self._list_small("first < ?"))
         (last,) = self._connection.row(_LAST_PART)
         self._put_header(connection, merged=last, records=self.records)
         self._small = self._entries = 0
 
-    def _list_small(self) -> list[Any]:
+    def _list_small(self, condition: str) -> list[Any]:
+        """Return the small entries before, or after, the cut."""
         return self._connection.rows(
-            f"{PARTS} WHERE id > ? AND first >= ? ORDER BY id", self._header["merged"], self.cut
+            f"{PARTS} WHERE id > ? AND {condition} ORDER BY id", self._header["merged"], self.cut
         )
+
+    def _merge_rows(self, connection: sqlite3.Connection, rows: Sequence[Any]) -> None:
+        """Replace entries that follow each other by one, in the place of the first."""
+        if sum(row[1] == ORDER_PART for row in rows) < 2:
+            return
+        runs: list[pl.DataFrame] = []
+        contents: dict[int, list[bytes]] = {}
+        for row in rows:
+            if row[1] == ORDER_PART:
+                runs.append(load_runs(self.content(row)))
+            else:
+                contents.setdefault(row[1], []).append(self.content(row))
+        first, last = rows[0][0], rows[-1][0]
+        connection.execute("DELETE FROM parts WHERE id BETWEEN ? AND ?", (first, last))
+        frames = {stream: load_records(each) for stream, each in contents.items()}
+        merged = {each: Part(of.height, dump_frame(of)) for each, of in frames.items()}
+        order = pl.concat(runs)
+        records = int(order.get_column("records").sum())
+        entry = self._make_rows(rows[0][2], records, order.to_numpy(), merged)
+        connection.executemany(_PLACE_PART, [(first + n, *part) for n, part in enumerate(entry)])
 
     # Checkpoint -----------------------------------------------------------------------------------
 
-    def save(self, state: Sequence[Chunk], records: int, forget: Sequence[str] = ()) -> None:
+    def save(
+        self,
+        state: Sequence[Chunk],
+        records: int,
+        *,
+        time: int | None,
+        forget: Sequence[str] = (),
+        kept: Sequence[Checkpoint] = (),
+    ) -> None:
         """Replace the state of the run, and delete the entries that it covers.
 
         The states that the sinks of the queries ``forget`` had before their first rows are deleted
-        in the transaction in which the new state becomes valid.
+        in the transaction in which the new state becomes valid. The states of the checkpoints
+        ``kept``, in order, stay, and the entries since the first of them.
 
         ``state`` is given in chunks, and covers ``records`` records, up to a cut. It is written in
-        pieces, becomes valid in one transaction, and then the entries and the state before it are
-        deleted, some at a time. ``SpoolError`` if it cannot be written: the previous state is
-        valid, and no entry is deleted.
+        pieces, becomes valid in one transaction, and then the entries and the states that are not
+        kept are deleted, some at a time. ``SpoolError`` if it cannot be written: the previous state
+        is valid, and no entry is deleted.
         """
         number, count, size = self._header["saves"] + 1, 0, 0
         for piece in cut_pieces(state, MOST_PIECE):
@@ -384,25 +407,28 @@ class RunStore(StoredLog):
             with self._turns:
                 self._connection.write(_PUT_FACT, fact)
             count, size = count + 1, size + len(piece)
-        content = _json({"records": records, "pieces": count, "save": number})
+        facts = Checkpoint(records, count, number, time).to_dict()
+        content = _json({**facts, "kept": [each.to_dict() for each in kept]})
         fact = self._fact("checkpoint", content)
         with self._turns:
             with self._connection.transaction() as connection:
                 connection.execute(_PUT_FACT, fact)
                 connection.executemany(_DELETE_FACT, [(f"sink {each}",) for each in forget])
                 self._put_header(connection, records=self.records, saves=number)
-            self._saved = SavedState(time.monotonic(), size, records)
+                if kept:
+                    self._merge(connection)
+            self._saved = SavedState(monotonic(), size, records)
             self._write_count()
         self._delete_covered()
 
     def _delete_covered(self) -> None:
         """Delete what the checkpoint has made superfluous, in short transactions."""
         checkpoint = self.find_checkpoint()
-        pieces = self._list_pieces(but=checkpoint.pieces)
+        pieces = self._list_superfluous(checkpoint)
         for begin in range(0, len(pieces), PIECES_DELETED):
             with self._turns, self._connection.transaction() as connection:
                 connection.executemany(_DELETE_FACT, pieces[begin : begin + PIECES_DELETED])
-        while self._delete_entries(checkpoint.records):
+        while self._delete_entries(checkpoint.oldest):
             pass
 
     def _delete_entries(self, covered: int) -> bool:
@@ -418,10 +444,11 @@ class RunStore(StoredLog):
                 self._put_header(connection, merged=min(last, self._header["merged"]))
         return len(gone) == ENTRIES_DELETED
 
-    def _list_pieces(self, *, but: Sequence[str]) -> list[tuple[str]]:
-        """Return the names of the pieces of other states than one."""
+    def _list_superfluous(self, checkpoint: Checkpoint) -> list[tuple[str]]:
+        """Return the names of the pieces of states that are neither valid nor kept."""
         found = self._connection.rows("SELECT name FROM facts WHERE name LIKE 'checkpoint %'")
-        return [(name,) for (name,) in found if name not in but]
+        valid = {name for each in (checkpoint, *checkpoint.kept) for name in each.pieces}
+        return [(name,) for (name,) in found if name not in valid]
 
     def save_sink(self, name: str, state: bytes) -> None:
         """Write the state of a query's sink before its first row, until there is a checkpoint."""
@@ -432,10 +459,14 @@ class RunStore(StoredLog):
         """Return what ``save_sink`` wrote; None if it was not called for this query."""
         return self.fact(f"sink {name}")
 
-    def load(self) -> bytes | None:
-        """Return the saved state; None if there is none. ``CheckpointError``: it is damaged."""
+    def load(self, checkpoint: Checkpoint | None = None) -> bytes | None:
+        """Return a saved state, by default the last one; None if there is none.
+
+        ``CheckpointError``: it is damaged.
+        """
+        checkpoint = checkpoint or self.find_checkpoint()
         try:
-            pieces = [self.fact(name) for name in self.find_checkpoint().pieces]
+            pieces = [self.fact(name) for name in checkpoint.pieces]
         except SpoolError as error:
             raise CheckpointError(str(error)) from error
         if None in pieces:
@@ -445,7 +476,7 @@ class RunStore(StoredLog):
         if not pieces:
             return None
         state = b"".join(each for each in pieces if each is not None)
-        self._saved = SavedState(self._saved.time, len(state), self.find_checkpoint().records)
+        self._saved = SavedState(self._saved.time, len(state), checkpoint.records)
         return state
 
     def diagnostics(self) -> StorageDiagnostics:

@@ -9,19 +9,19 @@
     facts        name, content: ``header`` (JSON: format, id, name, ``open``, ``complete``,
                  ``saves``, the number of checkpoints so far, its streams), ``schema 1`` (the
                  declared fields of stream 1), ``checkpoint`` (JSON: its number, how many records
-                 it covers, and how many pieces it has), ``checkpoint 7.0`` (the first piece of the
-                 run's state at checkpoint 7), ``sink query`` (the state of that query's sink before
-                 its first row)
+                 it covers, how many pieces it has, its time, and the same of those that are kept
+                 before it), ``checkpoint 7.0`` (the first piece of the run's state at checkpoint
+                 7), ``sink query`` (the state of that query's sink before its first row)
     parts        stream, first, records, content: an entry is a part for the order (stream -1) and
                  one for each stream with records
 
 1. Records are numbered in the order in which they were accepted, over all streams. ``first`` is the
    number of an entry's first record. Entries are contiguous from the first record that the
-   checkpoint does not cover.
+   checkpoint does not cover, or the oldest that is kept.
 2. An entry is one transaction. A checkpoint is many: its pieces are written, then the fact
    ``checkpoint`` makes them valid, then the pieces of the state before and the entries that it
-   covers are deleted. It covers an entry whole or not at all. What an interrupted one leaves is
-   deleted when the next run begins.
+   covers are deleted, unless they are kept. It covers an entry whole or not at all. What an
+   interrupted one leaves is deleted when the next run begins.
 3. Each content has a CRC-32 that includes the file's id and its name or its numbers, so a page of
    another file, or an older page, does not fit. All of them are checked when a run opens the file,
    and again when they are read.
@@ -40,7 +40,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,6 +48,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.codec import load_frame
 from rxtemporal.errors import CheckpointError
 from rxtemporal.storage.event_log.columns import load_records
@@ -73,10 +74,42 @@ _RUN = np.dtype("<i4")
 
 
 class Checkpoint(NamedTuple):
-    """The number of a checkpoint, how many records it covers, and the names of its pieces."""
+    """Number of the records that a checkpoint covers, and of its pieces, its number and its time.
+
+    ``time`` is None in the file of an earlier release. ``kept`` are checkpoints before this one,
+    with the entries after the oldest of them. One of no pieces is the beginning of a run.
+    """
 
     records: int
-    pieces: Sequence[str]
+    size: int
+    save: int | None = None
+    time: int | None = None
+    kept: tuple[Checkpoint, ...] = ()
+
+    @property
+    def pieces(self) -> list[str]:
+        """The names of the pieces."""
+        mark = "" if self.save is None else f"{self.save}."
+        return [f"checkpoint {mark}{number}" for number in range(self.size)]
+
+    @property
+    def oldest(self) -> int:
+        """The number of the first record that is kept."""
+        return min((each.records for each in self.kept), default=self.records)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the fact ``checkpoint`` says of it."""
+        facts = {"records": self.records, "pieces": self.size, "save": self.save}
+        return {**facts, "time": self.time}
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Checkpoint:
+        """Return the checkpoint of which the fact says this."""
+        kept = tuple(cls.from_dict(each) for each in facts.get("kept", ()))
+        return cls(facts["records"], facts["pieces"], facts.get("save"), facts.get("time"), kept)
+
+
+BEGINNING = Checkpoint(0, 0, None, MIN_TIME)
 
 
 class StoredLog:
@@ -108,7 +141,10 @@ class StoredLog:
         return None if content is None else load_frame(content).schema
 
     def runs(self) -> Iterator[pl.DataFrame]:
-        """Yield the runs of records (``stream``, ``records``) in order, an entry at a time."""
+        """Yield the runs of records (``stream``, ``records``) in order, an entry at a time.
+
+        Like ``frames``, without those that the checkpoint covers.
+        """
         return map(load_runs, self._contents(ORDER_PART))
 
     def frames(self, stream: int, *, newest: bool = False) -> Iterator[pl.DataFrame]:
@@ -125,12 +161,13 @@ class StoredLog:
 
     def _contents(self, stream: int, *, newest: bool = False) -> Iterator[bytes]:
         at, step = (2**62, "< ? ORDER BY id DESC") if newest else (0, "> ? ORDER BY id")
-        query = f"{PARTS} WHERE stream = ? AND id {step} LIMIT 1"
+        query = f"{PARTS} WHERE stream = ? AND first >= ? AND id {step} LIMIT 1"
+        covered = self.find_checkpoint().records
         while True:
             # one at a time: a statement that stays open keeps the WAL from being emptied, and a
             # connection the file from being closed by a run that has ended
             with self.connect() as database:
-                row = database.row(query, stream, at)
+                row = database.row(query, stream, covered, at)
             if row is None:
                 return
             at = row[0]
@@ -138,10 +175,8 @@ class StoredLog:
 
     def find_checkpoint(self) -> Checkpoint:
         """Return the checkpoint; one of no records and no pieces if there is none."""
-        facts = json.loads(self.fact("checkpoint") or b'{"records": 0, "pieces": 0}')
-        mark = f"{facts['save']}." if "save" in facts else ""
-        pieces = [f"checkpoint {mark}{number}" for number in range(facts["pieces"])]
-        return Checkpoint(facts["records"], pieces)
+        content = self.fact("checkpoint")
+        return BEGINNING if content is None else Checkpoint.from_dict(json.loads(content))
 
     def content(self, row: Sequence[Any]) -> bytes:
         """Return the content of a part, its checksum verified."""

@@ -178,7 +178,7 @@ def _verify_fact(log: StoredLog, name: str) -> None:
 
 def _verify_parts(log: StoredLog) -> int:
     """Return the number of the next record, if the parts are contiguous and whole."""
-    covered = reached = start = log.find_checkpoint().records
+    covered = reached = start = log.find_checkpoint().oldest
     missing, at = 0, 0
     with log.connect() as database:
         while (row := database.row(f"{PARTS} WHERE id > ? LIMIT 1", at)) is not None:
