@@ -60,8 +60,12 @@ class SinkPair(Sink):
 
     @property
     def busy_for(self) -> float:
-        """The seconds that the current write has taken; 0 between two."""
-        began = self._busy
+        """The seconds that the current write has taken; 0 between two.
+
+        Or those for which what it writes to has not answered: a sink may write in its own time.
+        """
+        times = [self._busy, *(sink.away_since for sink in self._sinks)]
+        began = min((time for time in times if time is not None), default=None)
         return 0.0 if began is None else time.monotonic() - began
 
     @property

@@ -92,7 +92,12 @@ def list_conditions(service: Service) -> Iterator[tuple[str, bool | str]]:
     if service.broker is not None:
         yield "broker", service.broker.error is None or "the feed of the broker has failed"
     slow = [name for name, each in service.pairs.items() if each.busy_for > SINK_PATIENCE]
-    yield "sinks", not slow or f"a write of {', '.join(slow)} takes over {SINK_PATIENCE:g} seconds"
+    yield (
+        "sinks",
+        not slow
+        or f"a write of {', '.join(slow)} takes over {SINK_PATIENCE:g} seconds, or what it writes "
+        "to does not answer for as long",
+    )
 
 
 def _check_folder(folder: Path | None) -> bool | str:

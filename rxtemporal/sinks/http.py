@@ -135,7 +135,7 @@ class Http(Sink):
             self._position = MIN_TIME
         self._loaded = False
         self._cancelled.clear()
-        self._error = None
+        self._error = self.away_since = None
 
     def write(self, batch: EventBatch) -> None:
         """Post the rows, and return when the server has taken them."""
@@ -197,6 +197,7 @@ class Http(Sink):
         while True:
             wait, reason = self._attempt(body, headers)
             if wait is None:
+                self.away_since = None
                 return reason
             pause = backoff.next(wait)
             if pause is None:
@@ -205,6 +206,7 @@ class Http(Sink):
                     f"{self._patience:g} seconds: {reason}. Hint: raise patience=; a run with "
                     "resume= continues from its checkpoint."
                 )
+            self.away_since = self.away_since or time.monotonic()
             self.restarts += 1
             _log.warning("post.again", url=self.url, query=self._query, error=reason, seconds=pause)
             self._cancelled.wait(pause)

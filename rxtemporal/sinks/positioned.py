@@ -55,7 +55,7 @@ class PositionedSink(ReadySink):
             self._id, self._position = uuid.uuid4().hex, MIN_TIME
         self._is_saved, self._is_loaded = self._is_loaded, False
         self._cancelled.clear()
-        self._error = self.undelivered_since = None
+        self._error = self.undelivered_since = self.away_since = None
         self._connect_once()
 
     def write(self, batch: EventBatch) -> None:
@@ -99,7 +99,7 @@ class PositionedSink(ReadySink):
             try:
                 self._connect_once()
                 self._write_rest(batch)
-                self.undelivered_since = None
+                self.undelivered_since = self.away_since = None
                 return
             except Exception as error:
                 self._is_connected = False
@@ -118,6 +118,7 @@ class PositionedSink(ReadySink):
                 f"{self._place} has not answered for {self._patience:g} seconds: {error}. Hint: "
                 "raise patience=; a run with resume= continues from its checkpoint."
             ) from error
+        self.away_since = self.away_since or time.monotonic()
         self.restarts += 1
         _log.warning("sink.again", sink=repr(self), query=self._query, error=str(error))
         self._cancelled.wait(wait)

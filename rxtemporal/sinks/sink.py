@@ -37,6 +37,9 @@ class Sink(ABC):
     undelivered_since: float | None = None
     """When it got the oldest row that is not delivered yet, of ``time.monotonic``; None: none."""
 
+    away_since: float | None = None
+    """When what it writes to began not to answer, of ``time.monotonic``; None: it answers."""
+
     has_begun: bool = False
     """True if a part of it begins with this run, in which the other parts have resumed."""
 

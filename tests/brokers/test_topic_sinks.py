@@ -158,6 +158,7 @@ class TestKafka:
             while not sink.restarts:
                 assert not process.ended
                 up.wait(0.01)
+            assert sink.away_since is not None
         finally:
             cluster.set_down(down=False)
         source.close()
@@ -323,6 +324,7 @@ class TestMqtt:
             while not sink.restarts:
                 assert not process.ended
                 pause.wait(0.01)
+            assert sink.away_since is not None
             mosquitto.start()
             source.push([{"time": 3, "device": "a", "n": 8}, rxt.Cti(4)])
             source.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -109,6 +110,19 @@ def test_a_write_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     service, _ = start()
     monkeypatch.setattr(health, "SINK_PATIENCE", -1.0)
     assert "a write of totals takes over" in str(dict(list_conditions(service))["sinks"])
+    service.stop()
+
+
+def test_a_sink_that_writes_to_nobody_is_told() -> None:
+    """Also one that does not write now, but tries again in its own time."""
+    sink = Faulty()
+    app, _ = make_house()
+    service = Service(app, None, {"totals": sink})
+    service.start()
+    sink.away_since = time.monotonic() - health.SINK_PATIENCE - 1
+    assert "does not answer" in str(dict(list_conditions(service))["sinks"])
+    sink.away_since = None
+    assert dict(list_conditions(service))["sinks"] is True
     service.stop()
 
 

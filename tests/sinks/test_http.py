@@ -145,6 +145,7 @@ def test_what_may_pass_is_sent_again(failures: list[Answer]) -> None:
     assert server.starts == [1, 5, 9]
     # a connection that was silent, and is closed, is made again at once
     assert sink.restarts == sum(failure not in ("drop", "close") for failure in failures)
+    assert sink.away_since is None
 
 
 def test_an_answer_that_will_not_pass_ends_the_run() -> None:

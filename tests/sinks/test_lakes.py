@@ -308,6 +308,8 @@ def test_a_table_that_is_locked_is_waited_for(tmp_path: Path) -> None:
             thread.start()
             while not sink.restarts:
                 threading.Event().wait(0.01)
+            assert sink.away_since is not None
         thread.join(SOON)
         assert lake.rows() == [(1, 2, "hall", 2)]
+        assert sink.away_since is None
         process.stop()

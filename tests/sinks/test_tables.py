@@ -311,9 +311,11 @@ def test_a_lock_is_waited_for(sqlite: Database, monkeypatch: pytest.MonkeyPatch)
     while not sink.restarts:
         threading.Event().wait(0.01)
     assert process.diagnostics().queries[0].sink_lag > 0
+    assert sink.away_since is not None
     other.rollback()
     thread.join(SOON)
     assert process.diagnostics().queries[0].sink_lag == 0
+    assert sink.away_since is None
     assert sqlite.rows() == [(1, 2, "hall", 2)]
     source.push({"t": 6, "room": "hall", "temp": 2})
     other.execute("BEGIN IMMEDIATE")
