@@ -89,7 +89,7 @@ def _tell(run: Execution, call: str) -> None:
 class _Results:
     """The results of a subscription, as the watch over stalls sees them."""
 
-    name = "query"
+    name, sink = "query", None
 
     def __init__(self, run: Execution) -> None:
         self._run, self._meter = run, run.wiring.leaves[0][1]

@@ -18,10 +18,10 @@ from rxtemporal.core.ticks import TimeLike, describe, time_ticks
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.ingress.source import Cursor
-from rxtemporal.run.evolution import Evolution
+from rxtemporal.run.evolution import Evolution, begin_anew
 from rxtemporal.run.execution import Execution
 from rxtemporal.run.history import find_cut, find_time, thin_out
-from rxtemporal.run.outlet import Outlet, SavedOutput
+from rxtemporal.run.outlet import BEGINNING, Outlet, SavedOutput
 from rxtemporal.run.reader import Reader
 from rxtemporal.run.run_state import ANEW, SavedRun, read_run, refuse_unsavable
 from rxtemporal.storage.event_log.event_log import EventLog
@@ -31,10 +31,6 @@ from rxtemporal.storage.event_log.stored_log import FILE, Checkpoint
 
 _log = get_logger(__name__)
 
-CHANGE = (
-    "or continue what is the same with evolve=True (serve --evolve): `rxtemporal plan FOLDER "
-    f"app.py:app` shows what would be kept, begun and lost; {ANEW}"
-)
 # seconds between two checkpoints, and how much of a run's time they may take
 SECONDS, SHARE = 10.0, 0.1
 # seconds to wait for the end of the current batch before the checkpoint is put off
@@ -445,7 +441,7 @@ class Checkpointer:
         self, last: Content, base: Content | None, evolution: Evolution | None
     ) -> None:
         """Load the states of the sinks, which may be ahead of what the run continues."""
-        before = {} if base is None else base.outputs
+        before = dict.fromkeys(last.outputs, BEGINNING) if base is None else base.outputs
         given = 0 if base is last else self._store.find_checkpoint().records
         for number, outlet in enumerate(self._outlets):
             if (saved := last.outputs.get(outlet.name)) is None:
@@ -464,14 +460,18 @@ class Checkpointer:
         if state.is_same(saved) and outputs == there:
             return None
         begun = f"{self.path} was begun"
+        change = (
+            "or continue what is the same with evolve=True (serve --evolve): `rxtemporal plan "
+            f"{self.path} FILE.py:NAME` shows what would be kept, begun and lost; {ANEW}"
+        )
         if "plan" in saved or self._how.evolve:
             evolution = state.compare(saved, (outputs, there))
             if self._how.evolve or evolution.is_addition:
                 return evolution
-        state.refuse_changes(saved, begun, CHANGE)
+        state.refuse_changes(saved, begun, change)
         raise CheckpointError(
             f"cannot resume: the outputs have changed since {begun}. Saved: {outputs}. Now: "
-            f"{there}. Hint: resume with the query as it was, {CHANGE}."
+            f"{there}. Hint: resume with the query as it was, {change}."
         )
 
     def _give_from(self, record: int) -> None:
@@ -555,7 +555,7 @@ def compare_at(
     """Return what a query keeps of a state, None: of the beginning, with the sinks of the last."""
     state = execution.state()
     if base is None:
-        return state.begin_anew(([*last.outputs], outputs))
+        return begin_anew(state.compare(last.run, ([*last.outputs], outputs)))
     return state.compare(base.run, ([*base.outputs], outputs), [*last.outputs])
 
 

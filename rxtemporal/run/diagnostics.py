@@ -379,7 +379,9 @@ def diagnose(
         operators=tuple(_describe_operator(node, stage, now) for node, stage in stages),
         streams=streams,
         queries=tuple(_describe_query(*each, now) for each in zip(outlets, leaves, strict=True)),
-        stalls=find_stalls(execution, [outlet.name for outlet in outlets]),
+        stalls=find_stalls(
+            execution, [each.name for each in outlets], [each.sink for each in outlets]
+        ),
         time=execution.time,
         ended=ended,
         error=None if error is None else f"{type(error).__name__}: {error}",

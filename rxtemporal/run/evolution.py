@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -28,10 +29,11 @@ from rxtemporal.operators.wiring import Wiring
 from rxtemporal.text.plain_text import text_table
 
 KEPT, BEGUN, CHANGED, LOST = "kept", "begins", "changed", "given up"
+# with more operators that are kept, a table has their number
+_MOST_KEPT = 8
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PartFate:
+class PartFate(NamedTuple):
     """Fate of one part of a run: an input, an operator or an output."""
 
     fate: str
@@ -54,8 +56,13 @@ class Evolution:
     fates: Sequence[PartFate]
 
     def __str__(self) -> str:
+        kept = [each for each in self.fates if (each.fate, each.kind) == (KEPT, "operator")]
         rows = [("fate", "kind", "name", "note")]
-        rows += [(each.fate, each.kind, each.name, each.note) for each in self.fates]
+        for each in self.fates:
+            if len(kept) <= _MOST_KEPT or each not in kept:
+                rows.append((each.fate, each.kind, each.name, each.note))
+            elif each is kept[0]:
+                rows.append((KEPT, "operator", f"{len(kept)} operators", each.note))
         return text_table(rows)
 
     @property
@@ -132,18 +139,17 @@ def compare(
     return Evolution(operators, leaves, frozenset(kept_inputs), fates)
 
 
-def begin_anew(
-    records: Records, outlets: tuple[Sequence[str], Sequence[str]], inputs: Mapping[str, str]
-) -> Evolution:
-    """Return what a query keeps that begins with the first row: its sinks."""
-    given, present = outlets
-    count = len(records.operators)
-    names = [_name(records, number) for number in range(count)]
-    fates = [PartFate(KEPT, "input", name, "from its first row on") for name in inputs]
-    fates += [PartFate(BEGUN, "operator", name, "gets all rows") for name in names]
-    leaves = [None] * len(present)
-    fates += _compare_outputs(leaves, present, given)
-    return Evolution([None] * count, leaves, frozenset(), fates)
+def begin_anew(last: Evolution) -> Evolution:
+    """Return what a query keeps that begins with the first row, in place of the last checkpoint."""
+    notes = {
+        (KEPT, "input"): "from its first row on",
+        (KEPT, "operator"): "computed again",
+        (BEGUN, "operator"): "gets all rows",
+    }
+    fates = [
+        each._replace(note=notes.get((each.fate, each.kind), each.note)) for each in last.fates
+    ]
+    return Evolution([None] * len(last.operators), last.outputs, frozenset(), fates)
 
 
 def _compare_outputs(
@@ -178,14 +184,18 @@ def _compare_inputs(
 
 
 def _tell_beginning(node: Node) -> str:
-    """Return what a new operator does not have."""
+    """Return where a new operator is composed, and what it does not have."""
     operator = node.operator
     assert operator is not None
+    line = Path(operator.line).name
     if passes(node):
-        return ""
+        return line
     if _has_windows(node):
-        return "gets the open rows; windows that contain the cut are not given"
-    return f"gets the open rows; rows that have ended are gone from what it holds: {operator.holds}"
+        return f"{line}; gets the open rows; windows that contain the cut are not given"
+    return (
+        f"{line}; gets the open rows; rows that have ended are gone from what it holds: "
+        f"{operator.holds}"
+    )
 
 
 def _has_windows(node: Node) -> bool:

@@ -13,7 +13,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import CheckpointError, annotate
-from rxtemporal.sinks.sink import Sink, describe_sink
+from rxtemporal.sinks.sink import Sink
 
 
 class SavedOutput(NamedTuple):
@@ -37,6 +37,10 @@ class SavedOutput(NamedTuple):
         if self.since is not None:
             return self.since
         return self.cti if self.query_cti < self.cti else MIN_TIME
+
+
+# the output of a run that begins
+BEGINNING = SavedOutput(b"", MIN_TIME, 0, 0, MIN_TIME, since=MIN_TIME)
 
 
 class Outlet:
@@ -163,7 +167,7 @@ class Outlet:
             raise
 
     def _name(self, error: Exception) -> None:
-        place = f"in the sink {describe_sink(self.sink)} of query {self.name!r}"
+        place = f"in the sink {self.sink.describe()} of query {self.name!r}"
         annotate(error, place)
         # its text is all that a log or a command line shows, and names at most a file
         if isinstance(error, OSError) and error.strerror and place not in error.strerror:

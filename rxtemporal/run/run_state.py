@@ -20,7 +20,6 @@ from rxtemporal.run.evolution import (
     Evolution,
     add_fields_to_held,
     add_fields_to_reader,
-    begin_anew,
     begin_operators,
     compare,
     connect_cuts,
@@ -141,10 +140,6 @@ class RunState:
         ctis = {name: each["meter"][1] for name, each in saved["readers"].items()}
         outputs = (*outlets, outlets[0] if sinks is None else sinks)
         return compare(saved, self.records, self._outlets, outputs, self.inputs, ctis)
-
-    def begin_anew(self, outlets: tuple[Sequence[str], Sequence[str]]) -> Evolution:
-        """Return what a query keeps that begins with the first row: its sinks."""
-        return begin_anew(self.records, outlets, self.inputs)
 
     def load_changed(self, saved: SavedRun, evolution: Evolution, *, partial: bool) -> None:
         """Resume what is kept of a state, and begin what is new: it gets the open rows."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 from typing import Any, Protocol
 
 from rxtemporal.core.batch import TimeForm
@@ -18,6 +19,7 @@ from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.clock import TOLERANCE, RepeatingTimer
 from rxtemporal.run.execution import Execution
 from rxtemporal.run.reader import Reader
+from rxtemporal.sinks.sink import Sink
 
 
 def format_time(time: int | None, form: TimeForm) -> str:
@@ -40,6 +42,8 @@ class Stall:
     of time, so it will not advance again. ``imports`` is the stream from which it takes its CTIs if
     that one has ended: then none will come either. ``needs_fields``: its fields are not known
     before its first event. ``others`` are the query's other streams.
+
+    ``sink`` is one that has had no answer for ``cti_age`` seconds; then no stream is named.
     """
 
     query: str
@@ -56,9 +60,15 @@ class Stall:
     time: TimeForm
     needs_fields: bool = False
     imports: str | None = None
+    sink: str | None = None
 
     def __str__(self) -> str:
         """Return the stall as a sentence."""
+        if self.sink is not None:
+            return (
+                f"query {self.query!r} is held up by {self.sink}, which has had no answer for "
+                f"{format_age(self.cti_age)} and tries again"
+            )
         due, rows = format_time(self.next_due, self.time), _count_rows(self.rows)
         if self.stream is None:
             return (
@@ -94,6 +104,11 @@ class Stall:
     @property
     def remedies(self) -> tuple[str, ...]:
         """The changes that usually help, as text."""
+        if self.sink is not None:
+            return (
+                "look at what the sink writes to; it tries again by itself",
+                "hand_off=rxt.HandOff() where the streams are made: they take rows meanwhile",
+            )
         if self.stream is None:
             return ("run with EventShape.EDGE, which shows starts at once", "send end edges")
         if self.needs_fields:
@@ -119,12 +134,26 @@ def _count_rows(n: int) -> str:
 SIDES = ("left", "right")
 
 
-def find_stalls(execution: Execution, queries: Sequence[str]) -> tuple[Stall, ...]:
-    """Return the stalls of all queries that have not reached the end of time."""
+def find_stalls(
+    execution: Execution, queries: Sequence[str], sinks: Sequence[Sink | None] = ()
+) -> tuple[Stall, ...]:
+    """Return the stalls of all queries that have not reached the end of time.
+
+    ``sinks`` are those of the queries. They are called one at a time, so all wait for one of them.
+    """
     found: list[Stall] = []
-    for name, (node, leaf) in zip(queries, execution.wiring.leaves, strict=True):
-        if leaf.cti < MAX_TIME:
-            found += _Search(execution, name, node, leaf).find()
+    searches = [
+        _Search(execution, name, node, leaf)
+        for name, (node, leaf) in zip(queries, execution.wiring.leaves, strict=True)
+        if leaf.cti < MAX_TIME
+    ]
+    for name, sink in zip(queries, sinks, strict=False):
+        if sink is not None and (since := sink.away_since) is not None:
+            seconds = max(monotonic() - since, 0.0)
+            where = f"the sink {sink.describe()} of query {name!r}"
+            return tuple(each.wait_for(where, seconds) for each in searches)
+    for each in searches:
+        found += each.find()
     return tuple(found)
 
 
@@ -172,6 +201,11 @@ class _Search:
         """Return the reader of a source; late events are read with their original stream."""
         source = find_origin(node.source)
         return self._readers[id(source)]
+
+    def wait_for(self, sink: str, seconds: float) -> Stall:
+        """Return the stall of a query that waits for a sink."""
+        stall = self._stall(None, self._leaf)
+        return dataclasses.replace(stall, sink=sink, cti_age=seconds)
 
     def find(self) -> list[Stall]:
         """Return the stalls of the query."""
@@ -274,6 +308,10 @@ class Watched(Protocol):
     def wrote(self) -> float:
         """Seconds of the wall clock at the last result."""
 
+    @property
+    def sink(self) -> Sink | None:
+        """The sink; None for a subscriber."""
+
 
 class StallWatch:
     """Timer that warns when a query has delivered neither rows nor a CTI for ``warn_after``.
@@ -329,7 +367,8 @@ class StallWatch:
 
     def _warn(self, query: str, seconds: float) -> None:
         self._execution.fetch_waiting()
-        found = find_stalls(self._execution, [each.name for each in self._outlets])
+        names, sinks = [each.name for each in self._outlets], [each.sink for each in self._outlets]
+        found = find_stalls(self._execution, names, sinks)
         stalls = [each for each in found if each.query == query]
         if stalls:
             self._log.warning("nothing has come out for a while", **self._fields(stalls, seconds))

@@ -58,14 +58,22 @@ class SinkPair(Sink):
         # the time since which a write has been going on
         self._busy: float | None = None
 
+    def describe(self) -> str:
+        """Return the class of the sink beside the feed."""
+        return self._sinks[0].describe()
+
+    @property
+    def away_since(self) -> float | None:  # type: ignore[override]
+        """The time since which what the other sink writes to has not answered."""
+        return self._sinks[0].away_since
+
     @property
     def busy_for(self) -> float:
         """The seconds that the current write has taken; 0 between two.
 
         Or those for which what it writes to has not answered: a sink may write in its own time.
         """
-        times = [self._busy, *(sink.away_since for sink in self._sinks)]
-        began = min((time for time in times if time is not None), default=None)
+        began = self.away_since if self._busy is None else self._busy
         return 0.0 if began is None else time.monotonic() - began
 
     @property

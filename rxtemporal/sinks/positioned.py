@@ -46,6 +46,8 @@ class PositionedSink(ReadySink):
     def open(self, query: str, schema: pl.Schema) -> None:
         """Connect, and check what is there.
 
+        A run that resumes does not wait for another side that is away: the first rows do.
+
         ``SchemaError``: it does not fit the query. ``SpoolError``: it lacks rows, or the position,
         that an earlier run has written.
         """
@@ -56,7 +58,13 @@ class PositionedSink(ReadySink):
         self._is_saved, self._is_loaded = self._is_loaded, False
         self._cancelled.clear()
         self._error = self.undelivered_since = self.away_since = None
-        self._connect_once()
+        try:
+            self._connect_once()
+        except Exception as error:
+            if not self._is_saved or not self._is_away(error):
+                raise
+            self.away_since = time.monotonic()
+            _log.warning("sink.away", sink=repr(self), query=query, error=str(error))
 
     def write(self, batch: EventBatch) -> None:
         """Deliver the rows that the other side does not have; costs one round for each batch."""

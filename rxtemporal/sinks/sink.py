@@ -47,6 +47,10 @@ class Sink(ABC):
         path = f"{str(self.path)!r}, " if hasattr(self, "path") else ""
         return f"{type(self).__name__}({path}{self.shape.value} shape)"
 
+    def describe(self) -> str:
+        """Return the class of the sink as its user knows it, or the name of a function."""
+        return type(self).__name__
+
     def set_time_form(self, form: Callable[[], TimeForm]) -> None:  # noqa: B027
         """Set the function that returns the form of the sources' times; called before ``open``."""
 
@@ -122,6 +126,11 @@ class _FunctionSink(Sink):
     def __init__(self, function: Callable[[EventBatch], Any], shape: EventShape) -> None:
         self.function, self.shape = function, shape
 
+    def describe(self) -> str:
+        """Return the name of the function."""
+        name = getattr(self.function, "__qualname__", type(self.function).__name__)
+        return f"function {name}"
+
     def write(self, batch: EventBatch) -> None:
         """Call the function."""
         self.function(batch)
@@ -136,6 +145,10 @@ class _Delegate(Sink):
             if hasattr(sink, name):
                 setattr(self, name, getattr(sink, name))
 
+    def describe(self) -> str:
+        """Return the class of the object."""
+        return type(self.sink).__name__
+
     def write(self, batch: EventBatch) -> None:
         """Pass the batch to the object."""
         self.sink.write(batch)
@@ -145,13 +158,6 @@ def is_sink(value: Any) -> bool:
     """Return True if results can be written to the value: a sink or a function of batches."""
     methods = all(hasattr(value, name) for name in ("shape", "open", "write", "close"))
     return not isinstance(value, type) and (methods or callable(value))
-
-
-def describe_sink(sink: Sink) -> str:
-    """Return the class of a sink as its user knows it, or the name of a function."""
-    if isinstance(sink, _FunctionSink):
-        return f"function {getattr(sink.function, '__qualname__', type(sink.function).__name__)}"
-    return type(sink.sink if isinstance(sink, _Delegate) else sink).__name__
 
 
 def as_sink(value: Any, shape: EventShape | None = None) -> Sink:

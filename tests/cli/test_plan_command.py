@@ -67,7 +67,7 @@ def test_plan_shows_what_a_change_keeps(tmp_path: Path, capsys: pytest.CaptureFi
     assert "given up  operator  where (step 2) of 'rows'" in out
     assert "serve --evolve" in out
     refused = make_service(changed, folder)
-    with pytest.raises(rxt.RxTemporalError, match="rxtemporal plan FOLDER"):
+    with pytest.raises(rxt.RxTemporalError, match=r"rxtemporal plan .*run FILE"):
         refused.start()
     service = make_service(changed, folder)
     service.evolve = True

@@ -312,6 +312,9 @@ def test_a_lock_is_waited_for(sqlite: Database, monkeypatch: pytest.MonkeyPatch)
         threading.Event().wait(0.01)
     assert process.diagnostics().queries[0].sink_lag > 0
     assert sink.away_since is not None
+    (held,) = process.diagnostics().holding_back()
+    assert str(held).startswith("query 'query' is held up by the sink SqliteTable of query 'query'")
+    assert "hand_off" in "".join(held.remedies)
     other.rollback()
     thread.join(SOON)
     assert process.diagnostics().queries[0].sink_lag == 0
@@ -328,6 +331,37 @@ def test_a_lock_is_waited_for(sqlite: Database, monkeypatch: pytest.MonkeyPatch)
     thread.join(SOON)
     other.close()
     assert len(sqlite.rows()) == 1
+
+
+def test_a_run_resumes_while_its_database_is_away(
+    sqlite: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows are delivered when the database is back; one that begins needs it at once."""
+    monkeypatch.setattr("rxtemporal.sinks.sqlite.LOCKED_SECONDS", 0.01)
+
+    def start(folder: Path) -> tuple[rxt.PushSource, rxt.Process]:
+        source = rxt.PushSource(
+            "rooms", schema={"room": str, "temp": int}, start="t", unit="ticks",
+            hand_off=rxt.HandOff(),
+        )  # fmt: skip
+        return source, source.stream.run(sqlite.make(), resume=folder)
+
+    source, process = start(tmp_path / "run")
+    source.push([{"t": 1, "room": "hall", "temp": 2}, rxt.Cti(5)])
+    process.stop()
+    other = sqlite.connect()
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        start(tmp_path / "another")
+    source, process = start(tmp_path / "run")
+    source.push([{"t": 6, "room": "hall", "temp": 3}, rxt.Cti(9)])
+    (held,) = process.diagnostics().holding_back()
+    assert "held up by the sink SqliteTable" in str(held)
+    other.rollback()
+    source.close()
+    assert process.wait(SOON)
+    other.close()
+    assert sqlite.rows() == [(1, 2, "hall", 2), (6, 7, "hall", 3)]
 
 
 def test_patience_has_an_end(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> None:

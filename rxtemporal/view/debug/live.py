@@ -424,7 +424,9 @@ class LiveFlow:
     def read(self, place: Place) -> dict[str, Any]:
         """Return the counters of each node, and what is new since ``place``, which moves on."""
         execution = self._execution
-        stalls = find_stalls(execution, [each.name for each in self.process._outlets])
+        outlets = self.process._outlets
+        sinks = [each.sink for each in outlets]
+        stalls = find_stalls(execution, [each.name for each in outlets], sinks)
         with self._lock:
             step, late = self._step, self._late.read(place.late)
             news = [
