@@ -35,6 +35,10 @@ _EXTRAS = {
     "serve": ("starlette", "HTTP"),
     "mqtt": ("paho", "MQTT"),
     "kafka": ("confluent_kafka", "Kafka"),
+    "database": ("psycopg", "tables of PostgreSQL"),
+    "delta": ("deltalake", "Delta tables"),
+    "iceberg": ("pyiceberg", "Iceberg tables"),
+    "otel": ("opentelemetry", "OpenTelemetry"),
     "plots": ("matplotlib", "pictures"),
 }
 

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 DESCRIPTION = (
-    "Prints the plan of a query: for each operator its fields, the CTI that it "
-    "passes on, and what it holds. Without --input the fields of the streams are unknown."
+    "Prints the plan of a query, or of each query of an application: for each operator its "
+    "fields, the CTI that it passes on, and what it holds. Without --input the fields of the "
+    "streams are unknown."
 )
 
 
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command to its parser."""
     parser.add_argument(
         "query", metavar="MODULE:NAME",
-        help="a function of streams or a stream (or FILE.py:NAME)",
+        help="a function of streams, a stream or an application (or FILE.py:NAME)",
     )  # fmt: skip
     parser.add_argument(
         "--input", type=Path, nargs="+", default=[], metavar="PATH",
@@ -36,10 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
     from rxtemporal.cli.inputs import FileOptions, find_query, open_streams
+    from rxtemporal.query.application import Application
     from rxtemporal.query.bound_query import bind_query
     from rxtemporal.query.streamable import Streamable
 
-    query = find_query(options.query, "the query", kinds=(Streamable,))
+    query = find_query(options.query, "the query", kinds=(Streamable, Application))
+    if isinstance(query, Application):
+        print("\n\n".join(f"{name}:\n{each.explain()}" for name, each in query.queries.items()))
+        return 0
     streams = open_streams(options.input, FileOptions(*list_file_options(options)))
     if not streams and not isinstance(query, Streamable):
         streams = _make_streams(query)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import sysconfig
@@ -70,5 +71,7 @@ def describe_error_of_user(error: Exception) -> str | None:
 def _is_own(frame: FrameSummary) -> bool:
     if frame.filename == EXPRESSION:
         return True
-    outside = not frame.filename.startswith(("<", *_LIBRARIES))
+    # frames of compiled modules name files relative to where they were built
+    is_there = os.path.isabs(frame.filename) or os.path.exists(frame.filename)
+    outside = is_there and not frame.filename.startswith(("<", *_LIBRARIES))
     return outside and frame.filename != sys.argv[0]

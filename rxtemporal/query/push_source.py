@@ -109,9 +109,9 @@ class PushSource:
     * Runs: one at a time takes what is pushed. In a run with ``log=`` or ``resume=`` a push returns
       when its rows are durable, and after a restart the source has its CTI, its open rows and its
       inputs again. ``process.stop()`` ends a run, ``close()`` the source.
-    * Held: counters for each input there has been, its open rows, and at most 1,024 gaps in its
-      sequence numbers. With more gaps the lowest is given up: a number in it that comes even later
-      counts as a duplicate, though it never came.
+    * Held: counters for each input there has been, its open rows, and at most 16,384 gaps in its
+      sequence numbers. With more gaps the lowest is given up: a row with a number in it, or below
+      it, is accepted, and counted as ``unsure``, since it may be a duplicate.
     * Errors: ``ProcessEndedError`` if no run takes the push.
 
     Threads: any, also event loops, with ``push_async``. Results are delivered on the thread that

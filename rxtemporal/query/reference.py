@@ -105,9 +105,13 @@ def _find_name(stream: Streamable | str) -> str:
         return stream
     source = stream._node.source if isinstance(stream, Streamable) else None
     if source is None:
+        hint = (
+            "follow the stream of the source, its attribute .stream"
+            if hasattr(stream, "stream")
+            else "a computed stream has the time of its inputs; follow one of these"
+        )
         raise AdvanceTimeError(
-            f"follows is an input stream or its name, got {stream!r}. Hint: a computed stream has "
-            "the time of its inputs; follow one of these."
+            f"follows is an input stream or its name, got {stream!r}. Hint: {hint}."
         )
     return source.name
 

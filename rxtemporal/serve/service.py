@@ -385,7 +385,7 @@ class Service:
         if self._application is not None and process is not None:
             process.stop()
             self.error = process.error
-            if self.error is not self._told:
+            if self.error is not None and self.error is not self._told:
                 _log.error("service.failed", error=show(self.error), exc_info=self.error)
 
     def __repr__(self) -> str:

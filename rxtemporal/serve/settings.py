@@ -122,6 +122,8 @@ def _hint_value(wanted: type, value: Any) -> str:
     """Return the hint for a value that stands in the wrong form; empty if there is none."""
     if wanted is tuple and isinstance(value, str):
         return ". Hint: write it in brackets, also if there is only one."
+    if wanted is str and type(value) in (int, float):
+        return ". Hint: write it in quotes; a span of time has a unit, as in '7d'."
     if wanted in (bool, int, float) and isinstance(value, str):
         return ". Hint: write it without quotes."
     return ""

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rxtemporal.cli.main import main
+from rxtemporal.cli.messages import describe_error_of_user
 
 QUERIES = """
 import polars as pl
@@ -80,6 +81,20 @@ def test_an_error_of_the_query_is_one_line_and_told_once(
     assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
     with pytest.raises((KeyError, ValueError)):
         main(["replay", "-v", "fine.csv", "--query", f"q.py:{query}"])
+
+
+def test_the_line_of_an_error_is_not_in_a_compiled_module() -> None:
+    """Their frames name files of the machine that built them."""
+
+    def fail() -> None:
+        int("x")
+
+    fail.__code__ = fail.__code__.replace(co_filename="uvloop/loop.pyx")
+    with pytest.raises(ValueError, match="invalid literal") as caught:
+        fail()
+    said = describe_error_of_user(caught.value)
+    assert said is not None
+    assert "test_messages.py:" in said
 
 
 def test_an_error_of_the_package_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

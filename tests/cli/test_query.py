@@ -20,7 +20,8 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("q.py").write_text(
         "import rxtemporal as rxt\nfrom rxtemporal import agg\n"
         "def counts(room):\n    return room.tumbling_window(5).aggregate(n=agg.count())\n"
-        "fixed = rxt.from_events([], schema={'x': int}, name='fixed').to_point_events()\n",
+        "fixed = rxt.from_events([], schema={'x': int}, name='fixed').to_point_events()\n"
+        "house = rxt.Application('house')\nhouse.query('fixed', fixed)\n",
         "utf-8",
     )
 
@@ -113,6 +114,8 @@ def test_a_plan_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert "x Int64" in capsys.readouterr().out
     assert main(["explain", "q.py:fixed"]) == 0
     assert capsys.readouterr().out.startswith("to_point_events: x Int64\n")
+    assert main(["explain", "q.py:house"]) == 0
+    assert capsys.readouterr().out.startswith("fixed:\nto_point_events: x Int64\n")
     assert main(["explain", "q.py:agg"]) == 1
 
 

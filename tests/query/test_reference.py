@@ -337,6 +337,9 @@ def test_other_arguments_are_refused() -> None:
         rxt.reference(moves, on="id")
     with pytest.raises(rxt.AdvanceTimeError, match="follows is an input stream or its name"):
         rxt.reference(moves, on="device", follows=moves.drop("city"))
+    source: Any = rxt.PushSource("rows", schema={"device": str}, start="t")
+    with pytest.raises(rxt.AdvanceTimeError, match=r"Hint: follow .*\.stream"):
+        rxt.reference(moves, on="device", follows=source)
     with pytest.raises(rxt.SchemaError, match="needs the name '_since'"):
         rxt.reference(list_moves(schema={"device": str, "_since": int}), on="device")
 
