@@ -221,9 +221,9 @@ def test_a_service_that_stops_closes_after_its_receipts():
     receipts, code = run_socket(make_messages(*[ROW] * 200))
     fates = [each.get("accepted") or each["status"] for each in receipts]
     assert (len(fates), code) == (200, 1012)
-    # what came when it had begun to stop is refused, and told so
+    # what comes when it has begun to stop, if anything, is refused, and told so
     assert fates == sorted(fates)
-    assert set(fates) == {1, 503}
+    assert {1} <= set(fates) <= {1, 503}
 
 
 def test_a_sender_that_takes_no_receipts_is_left():
