@@ -182,6 +182,7 @@ def test_extremes_of_strings(made: list[tuple[int, int, Any]], data: st.DataObje
         assert found == [pick(values, default=None) for values in alive]
 
 
+@pytest.mark.long
 def test_sum_does_not_drift() -> None:
     """After a hundred thousand adds and removes, also of large values, the sum is exact."""
     rng = np.random.default_rng(7)
@@ -298,6 +299,7 @@ def test_adding_and_removing_values_leaves_no_trace(name: str, data: st.DataObje
 
 
 @pytest.mark.parametrize("rounds", [10, pytest.param(100, marks=pytest.mark.full)])
+@pytest.mark.long
 def test_millions_of_adds_and_removes_do_not_drift(rounds: int) -> None:
     """Sums and variances of the remaining values stay within their bound."""
     rng = np.random.default_rng(11)

@@ -162,6 +162,7 @@ def test_results_do_not_depend_on_the_order_of_equal_times(name: str) -> None:
             assert ours[5:] == pytest.approx(theirs[5:], rel=1e-12, abs=5e-324, nan_ok=True)
 
 
+@pytest.mark.long
 def test_a_sum_with_many_rests_gets_room_for_them() -> None:
     """Each key has values that two floats do not hold; the kernels stop and go on."""
     keys = 400 if not PLAIN else 60

@@ -143,6 +143,7 @@ def test_who_asks_while_rows_are_taken_up_sees_them(last: list[int]) -> None:
     assert seen == [(20_000, 63 + len(last))] * 2
 
 
+@pytest.mark.long
 def test_the_room_of_a_burst_is_given_back_though_no_row_is_held_later() -> None:
     """Rows out of order are stored; those in order, which are not, release the room."""
     step = make_step(tumbling_window(10))

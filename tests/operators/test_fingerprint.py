@@ -40,6 +40,7 @@ TWO = [name for name, case in CASES.items() if case.inputs == 2]
 col = pl.col
 
 
+@pytest.mark.long
 def test_the_same_in_another_process() -> None:
     """A fingerprint does not depend on the process: on addresses or the order of hashing."""
     code = "import json, case_fingerprints as t; print(json.dumps(t.of_the_table()))"

@@ -189,6 +189,7 @@ def test_renumbering_rows_changes_no_results() -> None:
     assert oracle.history(physical.rows(out)) == oracle.history(expected)
 
 
+@pytest.mark.long
 def test_only_open_rows_and_results_are_held() -> None:
     """Rows are held until committed, and results of open rows until the rows end."""
     items: list[Any] = []
@@ -251,6 +252,7 @@ def test_a_group_key_is_not_returned() -> None:
     ("seed", "done", "other"),
     [(None, None, 0), (0, 0, False), ([], [], ()), ({}, {}, {"x": 1}), (0.0, 0.0, -0.0)],
 )
+@pytest.mark.long
 def test_a_key_is_forgotten_when_its_state_is_the_seed_again(
     seed: Any, done: Any, other: Any
 ) -> None:

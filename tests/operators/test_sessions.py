@@ -122,6 +122,7 @@ def test_ends_of_rows_are_ignored() -> None:
 
 @given(data=st.data(), spans=st.sampled_from(SPANS), keys=st.sampled_from(KEYS))
 @settings(max_examples=3 * settings().max_examples)
+@pytest.mark.long
 def test_lifetimes_are_the_definitions(
     data: st.DataObject, spans: tuple[int, int | None], keys: list[str]
 ) -> None:
@@ -153,6 +154,7 @@ def test_renumbering_rows_changes_no_lifetimes() -> None:
         assert oracle.history(found) == oracle.history(expected)
 
 
+@pytest.mark.long
 def test_only_open_sessions_are_held() -> None:
     """Rows are held only until their session has ended."""
     items: list[Any] = []
@@ -282,6 +284,7 @@ def assert_windows(
     keys=st.sampled_from(KEYS),
 )
 @settings(max_examples=4 * settings().max_examples)
+@pytest.mark.long
 def test_windows_are_the_definitions(
     data: st.DataObject, window: tuple[str, Any], keys: list[str]
 ) -> None:
@@ -304,6 +307,7 @@ def test_renumbering_rows_changes_no_windows(window: tuple[str, Any]) -> None:
 @pytest.mark.parametrize(
     "make", [lambda: SessionBounds(25, 100, SCHEMA, ("k",)), lambda: CountBounds(3, SCHEMA, ("k",))]
 )
+@pytest.mark.long
 def test_only_rows_of_windows_to_come_are_held(make: Any) -> None:
     """Rows, their edges and waiting times do not pile up."""
     items: list[Any] = [("start", 0, {"k": "silent", "x": 0, "y": None})]
@@ -331,6 +335,7 @@ def test_only_rows_of_windows_to_come_are_held(make: Any) -> None:
     ],
     ids=["session_lifetimes", "session_window", "without a cap"],
 )
+@pytest.mark.long
 def test_keys_of_sessions_that_are_over_are_forgotten(query: Any) -> None:
     """A key is held until ``timeout`` after its last start, also if its session was capped.
 

@@ -130,6 +130,7 @@ def test_renumbering_rows_changes_no_chains() -> None:
 
 
 @pytest.mark.parametrize("endless", [False, True])
+@pytest.mark.long
 def test_only_rows_that_have_not_ended_are_held(endless: bool) -> None:
     """Chains, edges and payloads of ended rows are forgotten."""
     items: list[Any] = []
