@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     service = find_application(options.application, settings).service
     evolution = service.plan_change(options.folder, options.replay_from)
     print(evolution)
-    if evolution.is_addition:
+    if not evolution.needs_flag:
         print("\nnothing is lost: the application resumes from the folder without a flag")
     else:
         at = options.replay_from

@@ -6,22 +6,24 @@ import dataclasses
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from rxtemporal.core.events import EventShape
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import TimeLike, describe, time_ticks
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, CheckpointError
+from rxtemporal.ingress.side_source import RejectSource
 from rxtemporal.ingress.source import Cursor
 from rxtemporal.run.evolution import Evolution, begin_anew
 from rxtemporal.run.execution import Execution
 from rxtemporal.run.history import find_cut, find_time, thin_out
-from rxtemporal.run.outlet import BEGINNING, Outlet, SavedOutput
+from rxtemporal.run.outlet import Outlet, SavedOutput
 from rxtemporal.run.reader import Reader
 from rxtemporal.run.run_state import ANEW, SavedRun, read_run, refuse_unsavable
 from rxtemporal.storage.event_log.event_log import EventLog
@@ -184,14 +186,12 @@ class Checkpointer:
         execution.keep_open_rows()
         execution.on_begun = self._save_begun
         try:
-            evolves = self._load()
+            known = self._load()
             for reader in execution.readers:
                 if reader.source.positioned:
                     folder = self.path / "sources" / _file_name(reader.name)
                     reader.position.save_with(folder, self.gate, self._save_piece)
-            stops = {each.until for each in outlets if each.until}
-            execution.attach_log(self._log, logged, evolves=evolves, stops=stops)
-            execution.on_stop = self._give_from
+            execution.attach_log(self._log, logged, known=known)
         except BaseException:
             self._store.release()
             raise
@@ -377,37 +377,36 @@ class Checkpointer:
         captured = self._capture()._replace(records=cut.records)
         self._save(captured, forget=self._given_up)
 
-    def _load(self) -> bool:
-        """Load the checkpoint, if there is one; return True if the log may be of other streams.
+    def _load(self) -> Collection[str] | None:
+        """Load the checkpoint, if there is one.
 
-        With a checkpoint the sources are compared with those of its state. The log may have more:
-        the places of those that are gone.
+        Returns the names of the streams that the log may have, if it may have others, too; None: it
+        has the streams of this run.
         """
         data = self._store.load()
         if data is None:
             self._load_sinks(self._outlets)
-            return self._how.evolve
+            return {each.name for each in self._store.streams} if self._how.evolve else None
         last = self._read(data)
-        evolution = self._compare(last.run, [*last.outputs])
         base: Content | None = last
-        if evolution is not None and self._how.replay_from is not None:
-            cut = find_cut(self._store, self._how.replay_from)
-            if cut.records < self._store.find_checkpoint().records:
-                base, evolution = self._go_back(last, cut)
-                self._cut = cut
-        self._load_outlets(last, base, evolution)
-        if base is not None:
-            self._execution.load(base.run, f"{self.path} was begun")
-        if evolution is not None:
-            self._is_changed = True
+        evolution = None
+        if self._has_changed(last):
             there = [each.name for each in self._outlets]
+            replay_from = self._how.replay_from
+            base, self._cut, evolution = find_change(
+                self._execution, self._store, last, there, replay_from
+            )
+            self._is_changed = True
             self._given_up = [each for each in last.outputs if each not in there]
             at = None if self._cut is None else describe(self._cut.time or 0)
             _log.info("run.changed", run=self.name, path=str(self.path), replayed_from=at)
-            if base is not None:
+        self._load_outlets(last, evolution)
+        if base is not None:
+            self._execution.load(base.run, f"{self.path} was begun")
+            if evolution is not None:
                 self._execution.evolve(evolution, partial=self._how.partial)
         _log.info("run.resumed", run=self.name, path=str(self.path))
-        return True
+        return {*last.run["inputs"]}
 
     def _read(self, data: bytes) -> Content:
         saved = read_state(self.path, data)
@@ -418,67 +417,45 @@ class Checkpointer:
             )
         return saved
 
-    def _go_back(self, last: Content, cut: Checkpoint) -> tuple[Content | None, Evolution]:
-        """Return the state at a cut, None at the beginning, and what is kept of it."""
-        data = self._store.load(cut)
-        base = None if data is None else self._read(data)
-        self._refuse_unlogged()
-        there = [each.name for each in self._outlets]
-        return base, compare_at(self._execution, base, last, there)
-
-    def _refuse_unlogged(self) -> None:
-        logged = _select_logged(self._execution)
-        for reader in self._execution.readers:
-            if reader not in logged:
-                raise CheckpointError(
-                    f"stream {reader.name!r} is read from a position, and the log has not kept its "
-                    "events: there is nothing to replay. Hint: give the new queries a run of their "
-                    "own, which reads the stream from an earlier position; or leave replay_from= "
-                    "out, and they begin at the last checkpoint."
-                )
-
-    def _load_outlets(
-        self, last: Content, base: Content | None, evolution: Evolution | None
-    ) -> None:
+    def _load_outlets(self, last: Content, evolution: Evolution | None) -> None:
         """Load the states of the sinks, which may be ahead of what the run continues."""
-        before = dict.fromkeys(last.outputs, BEGINNING) if base is None else base.outputs
-        given = 0 if base is last else self._store.find_checkpoint().records
         for number, outlet in enumerate(self._outlets):
             if (saved := last.outputs.get(outlet.name)) is None:
                 continue
+            if self._cut is not None and outlet.sink.shape is not EventShape.INTERVAL:
+                raise CheckpointError(
+                    f"query {outlet.name!r} goes into a sink of {outlet.sink.shape.name.lower()}s, "
+                    "which may leave before the time has passed them: a replay would give some of "
+                    "them twice. Hint: resume without a replay, give the new queries a run of "
+                    "their own, or this one a sink of intervals."
+                )
             is_kept = evolution is None or evolution.outputs[number] is not None
-            outlet.resume(saved, before[outlet.name] if is_kept else None, given)
+            outlet.resume(saved, is_same=is_kept and self._cut is None)
             if saved.sink:
                 outlet.load(saved.sink)
                 self._is_changed |= outlet.sink.has_begun
         self._load_sinks([each for each in self._outlets if each.name not in last.outputs])
 
-    def _compare(self, saved: SavedRun, outputs: Sequence[str]) -> Evolution | None:
-        """Return what a changed query keeps; None if it is the same as before."""
-        state = self._execution.state()
+    def _has_changed(self, last: Content) -> bool:
+        """Return True if the query has changed since the last checkpoint, and may."""
+        state, outputs = self._execution.state(), [*last.outputs]
         there = [each.name for each in self._outlets]
-        if state.is_same(saved) and outputs == there:
-            return None
+        if state.is_same(last.run) and outputs == there:
+            return False
         begun = f"{self.path} was begun"
         change = (
             "or continue what is the same with evolve=True (serve --evolve): `rxtemporal plan "
             f"{self.path} FILE.py:NAME` shows what would be kept, begun and lost; {ANEW}"
         )
-        if "plan" in saved or self._how.evolve:
-            evolution = state.compare(saved, (outputs, there))
-            if self._how.evolve or evolution.is_addition:
-                return evolution
-        state.refuse_changes(saved, begun, change)
+        if self._how.evolve:
+            return True
+        if "plan" in last.run and not state.compare(last.run, (outputs, there)).needs_flag:
+            return True
+        state.refuse_changes(last.run, begun, change)
         raise CheckpointError(
             f"cannot resume: the outputs have changed since {begun}. Saved: {outputs}. Now: "
             f"{there}. Hint: resume with the query as it was, {change}."
         )
-
-    def _give_from(self, record: int) -> None:
-        """Give the sinks that have the results up to a record of the log those from there on."""
-        for outlet in self._outlets:
-            if outlet.until == record:
-                outlet.until = 0
 
     def _load_sinks(self, outlets: Sequence[Outlet]) -> None:
         """Load the states that the sinks had before the first row; save those that have none."""
@@ -532,31 +509,70 @@ def plan_change(
     store = RunStore(path, "", resume=True)
     store.open()
     try:
-        data = before = store.load()
-        if data is not None and replay_from is not None:
-            before = store.load(find_cut(store, replay_from))
+        if (data := store.load()) is None:
+            raise CheckpointError(
+                f"{path} has no checkpoint yet. Hint: any query over the same sources resumes from "
+                "it, and computes all from its event log."
+            )
+        last, state = read_state(path, data), execution.state()
+        if state.is_same(last.run) and [*last.outputs] == [*outputs]:
+            replay_from = None
+        return find_change(execution, store, last, outputs, replay_from)[2]
     finally:
         store.release()
-    if data is None:
-        raise CheckpointError(
-            f"{path} has no checkpoint yet. Hint: any query over the same sources resumes from it, "
-            "and computes all from its event log."
-        )
-    base = None if before is None else read_state(path, before)
-    return compare_at(execution, base, read_state(path, data), outputs)
 
 
-def compare_at(
+def find_change(
     execution: Execution,
-    base: Content | None,
+    store: RunStore,
     last: Content,
     outputs: Sequence[str],
-) -> Evolution:
-    """Return what a query keeps of a state, None: of the beginning, with the sinks of the last."""
+    replay_from: TimeLike | None,
+) -> tuple[Content | None, Checkpoint | None, Evolution]:
+    """Return the state that a changed query continues, its checkpoint, and what is kept of it.
+
+    The state is None for a query that begins with the first row, the checkpoint is None for the
+    last one. ``outputs`` are the names of the present outputs. ``CheckpointError``: there is no
+    checkpoint from before ``replay_from``, or the log does not have what would be replayed.
+    """
     state = execution.state()
-    if base is None:
-        return begin_anew(state.compare(last.run, ([*last.outputs], outputs)))
-    return state.compare(base.run, ([*base.outputs], outputs), [*last.outputs])
+    evolution = state.compare(last.run, ([*last.outputs], outputs))
+    if replay_from is None:
+        return last, None, evolution
+    cut = find_cut(store, replay_from)
+    if cut.records == store.find_checkpoint().records:
+        return last, None, evolution
+    _refuse_unlogged(execution, store, cut)
+    data = store.load(cut)
+    if data is None:
+        return None, cut, begin_anew(evolution)
+    base = read_state(store.path, data)
+    then = state.compare(base.run, ([*base.outputs], outputs), [*last.outputs])
+    return base, cut, dataclasses.replace(then, needs_flag=evolution.needs_flag)
+
+
+def _refuse_unlogged(execution: Execution, store: RunStore, cut: Checkpoint) -> None:
+    """Raise if the log does not have all that has come after a checkpoint."""
+    logged = _select_logged(execution)
+    for reader in execution.readers:
+        if reader not in logged:
+            raise CheckpointError(
+                f"stream {reader.name!r} is read from a position, and the log has not kept its "
+                "events: there is nothing to replay. Hint: give the new queries a run of their "
+                "own, which reads the stream from an earlier position; or leave replay_from= "
+                "out, and they begin at the last checkpoint."
+            )
+        lives = [each.since for each in store.streams if each.name == reader.name]
+        if len(lives) > 1 and lives[-1] > cut.records:
+            raise CheckpointError(
+                f"stream {reader.name!r} was removed after {describe(cut.time or 0)}, and is "
+                "another one since it was added again. Hint: replay from a later time."
+            )
+    if any(isinstance(source, RejectSource) for source, _ in execution.wiring.entries):
+        raise CheckpointError(
+            "a query reads the rejected rows of a source, which are in no log: a replay would lose "
+            "them. Hint: give that query a run of its own, or leave replay_from= out."
+        )
 
 
 def make_resumption(resume: Any, **arguments: Any) -> Resumption | None:

@@ -47,13 +47,15 @@ class Evolution:
     """The parts of a saved run that a changed query continues.
 
     ``operators`` and ``outputs`` have the number of each present one in the saved run; None if it
-    begins. ``inputs`` are the names of the sources that are continued.
+    begins. ``inputs`` are the names of the sources that are continued. ``needs_flag``: something
+    of the last checkpoint is changed or given up.
     """
 
     operators: Sequence[int | None]
     outputs: Sequence[int | None]
     inputs: frozenset[str]
     fates: Sequence[PartFate]
+    needs_flag: bool
 
     def __str__(self) -> str:
         kept = [each for each in self.fates if (each.fate, each.kind) == (KEPT, "operator")]
@@ -64,11 +66,6 @@ class Evolution:
             elif each is kept[0]:
                 rows.append((KEPT, "operator", f"{len(kept)} operators", each.note))
         return text_table(rows)
-
-    @property
-    def is_addition(self) -> bool:
-        """True if all that was saved is kept."""
-        return all(each.fate in (KEPT, BEGUN) for each in self.fates)
 
 
 def describe_plan(
@@ -136,7 +133,8 @@ def compare(
         is_same = old is not None and plan["leaves"][old] == kept
         leaves.append(old if is_same else None)
     fates += _compare_outputs(leaves, present, given)
-    return Evolution(operators, leaves, frozenset(kept_inputs), fates)
+    needs_flag = any(each.fate in (CHANGED, LOST) for each in fates)
+    return Evolution(operators, leaves, frozenset(kept_inputs), fates, needs_flag)
 
 
 def begin_anew(last: Evolution) -> Evolution:
@@ -149,7 +147,8 @@ def begin_anew(last: Evolution) -> Evolution:
     fates = [
         each._replace(note=notes.get((each.fate, each.kind), each.note)) for each in last.fates
     ]
-    return Evolution([None] * len(last.operators), last.outputs, frozenset(), fates)
+    operators = [None] * len(last.operators)
+    return Evolution(operators, last.outputs, frozenset(), fates, last.needs_flag)
 
 
 def _compare_outputs(

@@ -169,9 +169,6 @@ class Execution:
         self._evolution: tuple[Evolution, bool] | None = None
         # called when what is new in a query has begun, before anything more is read
         self.on_begun: Callable[[], object] = lambda: None
-        # called while the log is replayed
-        self.on_stop: Callable[[int], object] = lambda _: None
-        self._stops: Collection[int] = ()
         self.event_log: EventLog | None = None
         self.logged: Sequence[Reader] = ()
         self.late = LateFeed()
@@ -265,21 +262,16 @@ class Execution:
             reader.record(recorder.tape(reader.name, reader.source))
 
     def attach_log(
-        self,
-        log: EventLog,
-        readers: Sequence[Reader],
-        *,
-        evolves: bool = False,
-        stops: Collection[int] = (),
+        self, log: EventLog, readers: Sequence[Reader], *, known: Collection[str] | None = None
     ) -> None:
         """Log the events that these readers accept; ``start`` first replays the log.
 
-        ``evolves``: the log may be of other streams, or of other settings. ``stops`` are numbers of
-        records before which the replay calls ``on_stop``, with nothing on its way.
+        ``known`` are the names of the streams that the log may have, if it may have others, too, or
+        of other settings.
         ``CheckpointError``: the log is not for these streams. ``SpoolError``: it is damaged.
         """
-        match_log(log, readers, evolves=evolves)
-        self.event_log, self.logged, self._stops = log, readers, stops
+        match_log(log, readers, known=known)
+        self.event_log, self.logged = log, readers
 
     def save(self) -> bytes:
         """Return the state of the whole run as data without pickle, between two batches.
@@ -401,13 +393,7 @@ class Execution:
         if self.event_log is not None:
             self.event_log.begin()
             self.on_begun()
-            replay_log(
-                self.event_log,
-                self.logged,
-                self.imports,
-                self._goes_on,
-                {each: partial(self._stop, each) for each in self._stops},
-            )
+            replay_log(self.event_log, self.logged, self.imports, self._goes_on)
             refuse_pushes(self.logged)
             if self.ended:
                 return
@@ -420,10 +406,6 @@ class Execution:
             if not reader.pulls:
                 self._subscriptions.append(reader.connect())
             self._subscriptions += self.flow.watch(reader)
-
-    def _stop(self, record: int) -> None:
-        with self.pause():
-            self.on_stop(record)
 
     def _goes_on(self) -> bool:
         """Deliver the rows waiting in hand-offs; return True if the run continues."""

@@ -19,8 +19,7 @@ from rxtemporal.sinks.sink import Sink
 class SavedOutput(NamedTuple):
     """An output in a checkpoint: the state of its sink, the CTI of its query, and its counters.
 
-    ``changes`` is how often its query has been replaced by another one; the others are as in
-    ``Outlet``. A release before saved neither.
+    ``since`` is as in ``Outlet``; a release before did not save it.
     """
 
     sink: bytes
@@ -28,19 +27,13 @@ class SavedOutput(NamedTuple):
     rows: int
     batches: int
     cti: int
-    changes: int = 0
     since: int | None = None
-    until: int = 0
 
     def find_since(self) -> int:
         """Return the start before which the rows of the query have been given."""
         if self.since is not None:
             return self.since
         return self.cti if self.query_cti < self.cti else MIN_TIME
-
-
-# the output of a run that begins
-BEGINNING = SavedOutput(b"", MIN_TIME, 0, 0, MIN_TIME, since=MIN_TIME)
 
 
 class Outlet:
@@ -55,12 +48,8 @@ class Outlet:
         self.cti = MIN_TIME
         # seconds of the wall clock at the last result
         self.wrote = 0.0
-        # how often the query has been replaced by another one
-        self.changes = 0
-        # rows before this start have been given by the query before a change
+        # rows before this start have been given, by another query or by an earlier run of this one
         self.since = MIN_TIME
-        # results of the log's records up to this one have been given; 0: none has to be left out
-        self.until = 0
         self._on_open: Callable[[], object] | None = None
 
     def open(self, schema: pl.Schema) -> None:
@@ -81,8 +70,6 @@ class Outlet:
         A CTI that comes before the fields are known is not written: the sink is opened with the
         fields of its first rows.
         """
-        if self.until:
-            return
         if self.since > MIN_TIME:
             batch = self._take_new(batch)
         if not self.opened:
@@ -108,28 +95,12 @@ class Outlet:
 
     def count(self) -> list[Any]:
         """Return name and counters, for a checkpoint."""
-        counters = [self.rows, self.batches, self.cti]
-        return [self.name, *counters, self.changes, self.since, self.until]
+        return [self.name, self.rows, self.batches, self.cti, self.since]
 
-    def resume(self, last: SavedOutput, base: SavedOutput | None, records: int) -> None:
-        """Continue the last checkpoint, with a query that continues the state ``base``.
-
-        None: the query is another one than before. ``records`` is how many the last one covers, if
-        ``base`` is an earlier one. ``CheckpointError``: the rows of the sink cannot be told apart.
-        """
+    def resume(self, last: SavedOutput, *, is_same: bool) -> None:
+        """Continue the last checkpoint; ``is_same``: its query continues its state."""
         self.rows, self.batches, self.cti = last.rows, last.batches, last.cti
-        self.changes = last.changes
-        if base is not None and base.changes == last.changes:
-            self.since, self.until = base.find_since(), last.until or records
-            if records and self.sink.shape is EventShape.EDGE:
-                raise CheckpointError(
-                    f"query {self.name!r} goes into a sink of edges, whose open rows would not be "
-                    "ended: a replay gives edges other numbers. Hint: resume without a replay, "
-                    "give the new queries a run of their own, or this one a sink of intervals."
-                )
-        else:
-            self.since, self.until = last.cti, 0
-            self.changes += 1
+        self.since = last.find_since() if is_same else last.cti
 
     def save(self) -> Callable[[], bytes]:
         """Return a function that returns the state of the sink as it is now, for a checkpoint.

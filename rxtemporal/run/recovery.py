@@ -8,7 +8,7 @@ remaining events come after the last accepted one.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from rxtemporal.run.push_entry import PushEntry
 from rxtemporal.run.reader import Reader
 from rxtemporal.run.run_end import COMPLETED, Refusal
 from rxtemporal.storage.event_log.cursors import RecordedCursor, RecordedSource
-from rxtemporal.storage.event_log.database import damage_error
 from rxtemporal.storage.event_log.event_log import EventLog, LoggedStream
 from rxtemporal.storage.event_log.reader import Recording, StreamRecords
 from rxtemporal.storage.event_log.store import RunStore
@@ -53,8 +52,10 @@ def refuse_unlogged(readers: Sequence[Reader]) -> None:
             )
 
 
-def match_log(log: EventLog, readers: Sequence[Reader], *, evolves: bool = False) -> None:
-    """Match the log with the streams of a run."""
+def match_log(
+    log: EventLog, readers: Sequence[Reader], *, known: Collection[str] | None = None
+) -> None:
+    """Match the log with the streams of a run; ``known`` is as in ``Execution.attach_log``."""
     for reader in readers:
         # a start edge from a log has a dict as payload, but its end edge may have a dataclass
         fields = partial(_saved_fields, reader.source.schema)
@@ -70,22 +71,17 @@ def match_log(log: EventLog, readers: Sequence[Reader], *, evolves: bool = False
             )
             for reader in readers
         ],
-        evolves=evolves,
+        known=known,
     )
 
 
 def replay_log(
-    log: EventLog,
-    readers: Sequence[Reader],
-    exact: bool,
-    continues: Callable[[], bool],
-    stops: Mapping[int, Callable[[], object]],
+    log: EventLog, readers: Sequence[Reader], exact: bool, continues: Callable[[], bool]
 ) -> None:
     """Replay the records of a log through the doors, and log all events from then on.
 
     ``exact``: records of the streams alternate exactly as they came. The replay stops when
-    ``continues`` returns False. ``stops`` are called when all records before theirs have been
-    replayed. The log has begun.
+    ``continues`` returns False. The log has begun.
     """
     recording = log.recording()
     cursors = {}
@@ -94,18 +90,14 @@ def replay_log(
         schema = reader.source.schema or records.schema
         cursor = RecordedCursor(records, schema, as_rows=reader.source.in_columns)
         cursors[tape.number] = reader, cursor
-    reached = log.store.find_checkpoint().records
-    for number, count in _order(recording, exact, [each - reached for each in sorted(stops)]):
-        if number in cursors and not cursors[number][0].ended:  # a stream may have gone
-            reader, cursor = cursors[number]
+    for number, count in _order(recording, exact):
+        if number not in cursors:  # of a stream that has gone
+            continue
+        reader, cursor = cursors[number]
+        if not reader.ended:
             reader.replay(cursor, count)
         if not continues():
             return
-        reached += count
-        if reached in stops:
-            stops[reached]()
-    if missed := [each for each in stops if each > reached]:
-        raise damage_error(log.store.file, f"the records up to {missed[0]:,} are missing")
     for reader, tape in zip(readers, log.tapes, strict=True):
         if not reader.ended:
             reader.log(tape, _count_brought(recording.streams[tape.number]))
@@ -142,25 +134,21 @@ def _refuse_subject(reader: Reader) -> None:
         Refusal(reader.source.subject, reader.name, reader.run_end, completed=True).begin()
 
 
-def _order(recording: Recording, exact: bool, stops: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield runs of records: the number of a stream, and how many records it brought next.
-
-    No run goes over one of the numbers ``stops``, at which entries of the log end.
-    """
-    for runs in _together(recording.runs(), stops):
+def _order(recording: Recording, exact: bool) -> Iterator[tuple[int, int]]:
+    """Yield runs of records: the number of a stream, and how many records it brought next."""
+    for runs in _together(recording.runs()):
         if not exact:
             runs = runs.group_by("stream", maintain_order=True).sum()
         yield from runs.iter_rows()
 
 
-def _together(frames: Iterator[pl.DataFrame], stops: Sequence[int]) -> Iterator[pl.DataFrame]:
+def _together(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     waiting: list[pl.DataFrame] = []
-    records = reached = 0
+    records = 0
     for frame in frames:
         waiting.append(frame)
-        count = int(frame.get_column("records").sum())
-        records, reached = records + count, reached + count
-        if records >= AT_ONCE or reached in stops:
+        records += int(frame.get_column("records").sum())
+        if records >= AT_ONCE:
             yield pl.concat(waiting)
             waiting, records = [], 0
     if waiting:

@@ -329,8 +329,19 @@ def test_a_changed_query_has_no_gap(house: House, at: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [*rxt.EventShape])
-def test_rows_of_each_shape_are_given_once(house: House, shape: rxt.EventShape) -> None:
-    """Points leave before the time has passed them, and are not given again; edges are refused."""
+@pytest.mark.parametrize("at", [0, 16])
+def test_points_and_edges_are_refused(house: House, shape: rxt.EventShape, at: int) -> None:
+    """They leave before the time has passed them; intervals are given once."""
+
+    class Rows(rxt.Sink):
+        def __init__(self) -> None:
+            self.shape = shape
+            self.starts: list[int] = []
+
+        def write(self, batch: rxt.EventBatch) -> None:
+            self.starts += batch.to_polars("ticks")["start_time"].to_list()
+
+    kinds = {"all": Rows(), "odd": Rows()}
 
     def run(queries: list[str], times: range, **how: Any) -> None:
         source = rxt.PushSource("rows", schema={"n": int}, start="t", delay=5)
@@ -345,27 +356,113 @@ def test_rows_of_each_shape_are_given_once(house: House, shape: rxt.EventShape) 
         process.stop()
         process.wait(SOON)
 
-    class Rows(rxt.Sink):
-        def __init__(self) -> None:
-            self.shape = shape
-            self.starts: list[int] = []
-
-        def write(self, batch: rxt.EventBatch) -> None:
-            self.starts += batch.to_polars("ticks")["start_time"].to_list()
-
-    kinds = {"all": Rows(), "odd": Rows()}
     for begin in (0, 20, 40):
         run(["all"], range(begin, begin + 20))
-    if shape is rxt.EventShape.EDGE:
-        with pytest.raises(CheckpointError, match=r"'all' goes into a sink of edges.*Hint"):
-            run(["all", "odd"], range(60, 80), replay_from=16)
+    if shape is not rxt.EventShape.INTERVAL:
+        with pytest.raises(CheckpointError, match=rf"'all' goes into a sink of {shape.value}s"):
+            run(["all", "odd"], range(60, 80), replay_from=at)
         return
-    run(["all", "odd"], range(60, 80), replay_from=16)
-    run(["all", "odd"], range(80, 100), replay_from=16)
-    until = 94 if shape is rxt.EventShape.INTERVAL else 100
-    assert kinds["all"].starts == [*range(until)]
+    run(["all", "odd"], range(60, 80), replay_from=at)
+    run(["all", "odd"], range(80, 100), replay_from=at)
+    assert kinds["all"].starts == [*range(94)]
     # it begins with the row that is open at the checkpoint
-    assert kinds["odd"].starts == [n for n in range(13, until) if n % 2]
+    begin = 13 if at else 0
+    assert kinds["odd"].starts == [n for n in range(begin, 94) if n % 2]
+
+
+@pytest.mark.parametrize("delays", [(2, 25), (25, 2), (2, 2)])
+@pytest.mark.parametrize("rows", [1, 25])
+def test_the_replay_may_have_other_times_and_batches(
+    house: House, delays: tuple[int, int], rows: int
+) -> None:
+    """Results that the sink has are not given again, and none is lost."""
+
+    def run(queries: dict[str, Query], times: range, delay: int, **how: Any) -> None:
+        source = rxt.PushSource("rows", schema=ROWS, start="t", delay=delay, batch_rows=rows)
+        app = rxt.Application("house")
+        stream = app.define_stream("rows", source.stream)
+        for name, query in queries.items():
+            app.query(name, query(stream))
+        sinks = {name: house.keep(name) for name in queries}
+        process = app.run(sinks=sinks, resume=house.folder, **KEPT, **how)
+        source.push([{"t": time, "room": "hall", "temp": float(time)} for time in times])
+        process.stop()
+        process.wait(SOON)
+
+    for times in (range(1, 18), range(18, 38), range(38, 60)):
+        run(COUNT, times, delays[0])
+    run(BOTH, range(60, 75), delays[1], evolve=True, replay_from=16)
+    run(BOTH, range(75, 120), delays[1])
+    until = (119 - delays[1]) // 10 * 10
+    assert house.rows["count"] == count_rows(until)
+    # rows that wait for others of their batch have not advanced the time of a checkpoint
+    assert house.rows["mean"] in (mean_rows(0, until), mean_rows(20, until))
+
+
+def test_a_source_that_comes_back_begins(tmp_path: Path) -> None:
+    """It gets no record of the one that was removed, and no replay goes back before it."""
+    counts: dict[str, list[Any]] = {"a": [], "b": [], "new": []}
+
+    def run(names: str, begin: int, *, new: bool = False, **how: Any) -> None:
+        app = rxt.Application("house")
+        sources = {
+            name: rxt.PushSource(name, schema={"n": int}, start="t", delay=2) for name in names
+        }
+        for name, source in sources.items():
+            app.query(name, count(app.define_stream(f"of {name}", source.stream)))
+        if new:
+            app.query("new", count(sources["a"].stream))
+        sinks = {name: Kept(counts[name]) for name in app.queries}
+        process = app.run(sinks=sinks, resume=tmp_path / "run", evolve=True, **KEPT, **how)
+        for n in range(begin, begin + 20):
+            for source in sources.values():
+                source.push({"t": n, "n": n})
+        process.stop()
+        process.wait(SOON)
+
+    run("ab", 0)
+    run("a", 20)
+    run("ab", 40)
+    for at in (0, 30):
+        with pytest.raises(CheckpointError, match=r"stream 'of b' was removed after .*Hint"):
+            run("ab", 60, new=True, replay_from=at)
+    run("ab", 60, new=True, replay_from=58)
+    assert counts["a"] == [(t, t + 10, 10) for t in range(0, 70, 10)]
+    assert counts["b"][0] == (0, 10, 10)
+    # its windows lack nothing: the first one begins with its first row
+    assert counts["b"][1:] == [(t, t + 10, 10) for t in range(40, 70, 10)]
+
+
+def test_rejected_rows_are_in_no_log(house: House) -> None:
+    """A replay would lose those that a query holds, and is refused."""
+
+    def run(**how: Any) -> None:
+        source = rxt.PushSource("rows", schema={"n": int}, start="t", delay=2)
+        app = rxt.Application("house")
+        stream = app.define_stream("rows", source.stream)
+        app.query("wrong", source.rejects.stream.tumbling_window(50).aggregate(n=agg.count()))
+        for name in how.pop("more", ()):
+            app.query(name, count(stream))
+        sinks = {name: house.keep(name) for name in app.queries}
+        process = app.run(sinks=sinks, resume=house.folder, **KEPT, **how)
+        source.push([{"t": 11, "n": 1}, {"t": 12, "n": "two"}])
+        process.stop()
+        process.wait(SOON)
+
+    run()
+    run()
+    with pytest.raises(CheckpointError, match=r"rejected rows .*Hint"):
+        run(more=["count"], replay_from=0)
+
+
+def test_a_missing_part_of_the_history_is_found_at_once(house: House) -> None:
+    """A run does not open the folder, also if it would not replay."""
+    run_thrice(house)
+    with closing(sqlite3.connect(house.folder / "run.sqlite")) as database:
+        database.execute("DELETE FROM facts WHERE name LIKE 'checkpoint 1.%'")
+        database.commit()
+    with pytest.raises(CheckpointError, match="a part of the checkpoint is missing"):
+        house.run(COUNT, range(60, 61), **KEPT)
 
 
 def test_a_query_that_began_between_goes_on_in_its_sink(house: House) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -54,28 +54,31 @@ class EventLog(Log):
         _refuse_other_files(self.store.path)
         self.store.open()
 
-    def match(self, streams: Sequence[LoggedStream], *, evolves: bool = False) -> None:
+    def match(
+        self, streams: Sequence[LoggedStream], *, known: Collection[str] | None = None
+    ) -> None:
         """Make a tape for each stream, on which its accepted events are noted.
 
-        ``evolves``: streams may have come, gone, or got other settings. The log keeps the place of
-        one that has gone. ``CheckpointError``: the log is of other streams, fields or settings.
+        ``known`` are the names of the streams that the log may have, if others may have come or
+        gone, or got other settings. One that has gone keeps its place, and gets another if it comes
+        back. ``CheckpointError``: the log is of other streams, fields or settings.
         """
         store = self.store
         numbers: Sequence[int] = range(len(streams))
-        known = [StreamFacts(each.name, each.columns, each.settings) for each in streams]
-        if store.streams and evolves:
-            numbers, known = _merge(store, streams)
+        facts = [StreamFacts(each.name, each.columns, each.settings) for each in streams]
+        if store.streams and known is not None:
+            numbers, facts = _merge(store, streams, known)
         elif store.streams:
-            numbers, known = _match(store, streams), store.streams
+            numbers, facts = _match(store, streams), store.streams
         for number, stream in zip(numbers, streams, strict=True):
-            learned = StreamRecords(store, number, known[number]).schema
+            learned = StreamRecords(store, number, facts[number]).schema
             if stream.schema is not None:
-                if evolves and learned is not None and only_adds(learned, stream.schema):
+                if known is not None and learned is not None and only_adds(learned, stream.schema):
                     learned = stream.schema
                 _check_schema(store.path, stream, learned)
                 self._given[number] = stream.schema
-            self.tapes.append(Tape(self, number, known[number], stream.schema, learned))
-        self._known = known
+            self.tapes.append(Tape(self, number, facts[number], stream.schema, learned))
+        self._known = facts
         self.noted = self._durable = store.records
 
     def begin(self) -> None:
@@ -189,16 +192,23 @@ def _match(store: RunStore, streams: Sequence[LoggedStream]) -> list[int]:
     return numbers
 
 
-def _merge(store: RunStore, streams: Sequence[LoggedStream]) -> tuple[list[int], list[StreamFacts]]:
-    """Return each stream's number in the log, and the facts of all, those that have gone too."""
+def _merge(
+    store: RunStore, streams: Sequence[LoggedStream], names: Collection[str]
+) -> tuple[list[int], list[StreamFacts]]:
+    """Return each stream's number in the log, and the facts of all, those that have gone too.
+
+    A stream whose name is not among ``names`` begins: it does not get the records of an earlier one
+    with its name.
+    """
     known = [*store.streams]
-    have = _number_names(facts.name for facts in known)
+    have = {facts.name: number for number, facts in enumerate(known)}
     numbers = []
-    for name, each in zip(_number_names(each.name for each in streams), streams, strict=True):
-        if name not in have:
-            have.append(name)
-            known.append(StreamFacts(each.name, each.columns, each.settings))
-        number = have.index(name)
+    for each in streams:
+        if each.name not in have or each.name not in names:
+            have[each.name] = len(known)
+            facts = StreamFacts(each.name, each.columns, each.settings, since=store.records)
+            known.append(facts)
+        number = have[each.name]
         if known[number].columns != each.columns:
             raise CheckpointError(
                 f"stream {each.name!r} of the event log {store.path} has rows in frames: "

@@ -54,7 +54,8 @@ class StreamFacts:
     ``columns``: its rows came in frames. ``time`` is the form of its times, None before the first
     event. ``failed`` is the error of its source, as text. ``kinds`` are the kinds of its records.
     In a recording its records are in ``folder``, and ``delays_ctis`` says if the delay of the
-    settings also holds for the CTIs that its source sent. ``version`` grows with each change.
+    settings also holds for the CTIs that its source sent. ``since`` is the number of the first
+    record that it may have, if it was added to a log. ``version`` grows with each change.
     """
 
     name: str
@@ -65,6 +66,7 @@ class StreamFacts:
     kinds: list[str] = dataclasses.field(default_factory=list)
     folder: str = ""
     delays_ctis: bool = False
+    since: int = dataclasses.field(default=0, compare=False)
     version: int = dataclasses.field(default=0, compare=False)
 
     def note_time(self, form: TimeForm | None) -> None:
@@ -88,6 +90,8 @@ class StreamFacts:
         """Return the facts as plain values for JSON."""
         facts = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
         del facts["version"]
+        if not self.since:
+            del facts["since"]
         # a copy of ``kinds``, since the result is compared later
         return {**facts, "kinds": [*self.kinds], "settings": _settings_dict(self.settings)}
 

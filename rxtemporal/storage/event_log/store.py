@@ -469,10 +469,6 @@ class RunStore(StoredLog):
             pieces = [self.fact(name) for name in checkpoint.pieces]
         except SpoolError as error:
             raise CheckpointError(str(error)) from error
-        if None in pieces:
-            raise CheckpointError(
-                str(damage_error(self.file, "a part of the checkpoint is missing"))
-            )
         if not pieces:
             return None
         state = b"".join(each for each in pieces if each is not None)

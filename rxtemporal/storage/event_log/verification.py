@@ -157,8 +157,15 @@ def verify(log: StoredLog, count: RecordCount) -> int:
         tables = database.rows("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")
         if {sql for (sql,) in tables} != {*TABLES}:
             raise damage_error(log.file, "its tables have changed")
-        for (name,) in database.rows("SELECT name FROM facts"):
+        names = [name for (name,) in database.rows("SELECT name FROM facts")]
+        for name in names:
             _verify_fact(log, name)
+    checkpoint = log.find_checkpoint()
+    for each in (checkpoint, *checkpoint.kept):
+        if {*each.pieces}.difference(names):
+            raise CheckpointError(
+                str(damage_error(log.file, "a part of the checkpoint is missing"))
+            )
     records = _verify_parts(log)
     if records < header["records"]:
         raise _gap(log, records, header["records"])
