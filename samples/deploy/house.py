@@ -3,8 +3,14 @@
 import rxtemporal as rxt
 from rxtemporal import agg
 
+# with a hand-off the service accepts rows while a sink is away
 readings = rxt.PushSource(
-    "readings", schema={"device": str, "temp": float}, start="time", seq="seq", delay="5s"
+    "readings",
+    schema={"device": str, "temp": float},
+    start="time",
+    seq="seq",
+    delay="5s",
+    hand_off=rxt.HandOff(),
 )
 app = rxt.Application("house")
 minutes = readings.stream.group_by("device").tumbling_window("1m")

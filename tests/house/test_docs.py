@@ -78,6 +78,7 @@ def test_the_code_of_a_page_runs(page: Path) -> None:
 WITH_JAVA = [page for page in PAGES if any(block.kind == "python java" for block in blocks(page))]
 
 
+@pytest.mark.full  # the tests of `spark` are shorter, and say more
 @pytest.mark.java
 @pytest.mark.parametrize("page", WITH_JAVA, ids=lambda page: page.stem)
 def test_the_code_of_a_page_runs_with_spark(page: Path) -> None:
