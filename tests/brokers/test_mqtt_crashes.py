@@ -20,7 +20,7 @@ from mosquitto import Mosquitto, broker, make_rows, publish, start_publisher
 DEVICES = 3
 SEED = int(os.environ.get("RXTEMPORAL_CRASH_SEED") or random.randrange(2**32))
 # seconds without a message after which all have come
-QUIET = 0.7
+QUIET = 3.0
 # the log of the broker says who has subscribed
 MORE = "allow_anonymous true\nlog_type all\n"
 # the broker saves whatever changes, soon
