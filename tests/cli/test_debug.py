@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 import time
 from pathlib import Path
 
@@ -39,6 +40,8 @@ DROP = rxt.AdvanceTimePolicy.DROP
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run where the queries and the rows are."""
     (tmp_path / "asked.py").write_text(QUERIES, "utf-8")
+    # another module of tests has a file of this name
+    monkeypatch.delitem(sys.modules, "asked", raising=False)
     ROWS.write_parquet(tmp_path / "readings.parquet")
     monkeypatch.chdir(tmp_path)
 

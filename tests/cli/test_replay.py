@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ ROWS = pl.DataFrame({"t": [1, 4, 12, 3], "x": [1, -2, 3, 4]})
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run where the queries lie."""
     (tmp_path / "asked.py").write_text(QUERIES, "utf-8")
+    # another module of tests has a file of this name
+    monkeypatch.delitem(sys.modules, "asked", raising=False)
     monkeypatch.chdir(tmp_path)
 
 
