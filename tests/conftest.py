@@ -55,12 +55,12 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[
         shutil.rmtree(TEMPORARY, ignore_errors=True)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return two processes for each core: many tests wait, for other processes and for kills."""
     return 2 * (os.cpu_count() or 1)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let all tests that need Java run in one process, which starts one JVM.
 
