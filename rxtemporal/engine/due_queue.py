@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
 from rxtemporal.core.batch import Int64s
+from rxtemporal.engine.holdings import OWNED
 from rxtemporal.engine.kernels.order import merge, sort
 from rxtemporal.engine.kernels.rows import renumber
 from rxtemporal.engine.state import Stateful
@@ -88,7 +90,7 @@ class Queue(Stateful):
     entry until it is due.
     """
 
-    held = ("runs",)
+    held = MappingProxyType({"runs": OWNED})
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []
@@ -180,12 +182,6 @@ class Queue(Stateful):
     def renumber_even(self, new: Int64s) -> None:
         """Renumber even entries, which are row numbers above one bit; leave odd ones."""
         self._map(lambda what: np.where(what & 1, what, new[np.where(what & 1, 0, what >> 1)] << 1))
-
-    def renumber_odd(self, new: Int64s) -> None:
-        """Renumber odd entries, which are codes of keys above one bit; leave even ones."""
-        self._map(
-            lambda what: np.where(what & 1, (new[np.where(what & 1, what >> 1, 0)] << 1) | 1, what)
-        )
 
     def _map(self, number: Callable[[Int64s], Int64s]) -> None:
         runs = [(time, number(what)) for time, what in self.runs]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.columns import Columns, cast_column, get_valid
+from rxtemporal.engine.holdings import KEYS, Selection
 from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.state import Stateful
@@ -21,7 +23,7 @@ class KeyMatcher(Stateful):
     equals null. Holds the keys of rows that are held, and up to as many more.
     """
 
-    held = ("_coder",)
+    held = MappingProxyType({"_coder": KEYS})
 
     def __init__(
         self, group: Sequence[str], on: Sequence[tuple[str, str]], types: Sequence[pl.DataType]
@@ -47,6 +49,16 @@ class KeyMatcher(Stateful):
     def forget(self, held: Bools) -> KeptKeys | None:
         """Forget keys as ``KeyCoder.forget`` does."""
         return self._coder.forget(held)
+
+    def keep_selected(self, selection: Selection) -> None:
+        """Keep the keys that are selected by the fields of the left rows."""
+        if selection.all_rows_stay:
+            return
+        names = {name: str(i) for i, (name, _) in enumerate(self._fields[0])}
+        fields = [names[name] for name in selection.fields[0]]
+        of_codes = Selection(selection.contains, [fields])
+        super().keep_selected(of_codes)
+        selection.kept["key"] = of_codes.kept["key"]
 
     def encode(self, side: int, rows: Columns) -> Int64s:
         """Return each row's key."""

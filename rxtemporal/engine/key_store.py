@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -17,14 +18,25 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 Value = TypeVar("Value")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+def follow(new: Codes, numbers: Codes) -> Codes:
+    """Return the new numbers of entries; a negative number, of no entry, stays.
+
+    Where an array has room for a key or a row that is not in use, a number there may be any; it
+    becomes -1 if it is too large.
+    """
+    if not len(new):
+        return np.where(numbers < 0, numbers, -1)
+    return np.where(numbers < 0, numbers, new[np.clip(numbers, 0, len(new) - 1)])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class KeptKeys:
     """Keys that are kept: their former codes, in order of the new ones, and how many there were."""
 
     old: Codes
     count: int
 
-    @property
+    @functools.cached_property
     def new(self) -> Codes:
         """The new codes by the former ones; -1 for a key that is forgotten."""
         new = np.full(self.count, -1)
@@ -43,7 +55,7 @@ class KeptKeys:
 
     def renumber(self, codes: Codes) -> Codes:
         """Return the new codes of these keys; a negative code, of no key, stays."""
-        return np.where(codes < 0, codes, self.new[codes])
+        return follow(self.new, codes)
 
     def pick(self, array: npt.NDArray[Scalar], axis: int = -1) -> npt.NDArray[Scalar]:
         """Return an array by key with the kept keys alone; this axis has the keys.

@@ -276,11 +276,14 @@ class KeyCoder:
         ``held`` ``bool[keys]``, by code. Returns the codes kept, which are numbered anew in order;
         None if all stay. Is called when the coder is full, so each key is moved O(1) times.
         """
-        old, count = np.flatnonzero(held), self._count
-        self._limit = MANY_KEYS + TIMES_HELD * len(old)
-        if count <= self._limit:
-            return None
+        self._limit = MANY_KEYS + TIMES_HELD * int(np.count_nonzero(held))
+        return None if self._count <= self._limit else self.select_keys(held)
+
+    def select_keys(self, mask: Bools) -> KeptKeys:
+        """Keep these keys, ``bool[keys]`` by code, which are numbered anew in order."""
+        old, count = np.flatnonzero(mask), self._count
         kept = self.decode(old)
+        self._limit = MANY_KEYS + TIMES_HELD * len(old)
         self._clear()
         self.encode(kept)
         return KeptKeys(old, count)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.due_queue import Queue
+from rxtemporal.engine.holdings import OWNED, Edges, Entries, StoredRows
 from rxtemporal.engine.kernels.hash_table import IntTable
 from rxtemporal.engine.rows import Column, RowStore
 from rxtemporal.engine.state import Stateful
@@ -18,7 +21,7 @@ _START, _EDGE, _ALIVE, _OWN = range(4)
 class OpenEdges(Stateful):
     """Row numbers of open rows, by edge id. Holds one entry for each."""
 
-    held = ("entries",)
+    held = MappingProxyType({"entries": OWNED})
     next_due = None
 
     def __init__(self) -> None:
@@ -88,7 +91,7 @@ class WaitingRows(Stateful):
     due, not those that wait.
     """
 
-    held = ("_rows", "_ids", "_queue")
+    held = MappingProxyType({"_rows": StoredRows(), "_ids": Edges(), "_queue": Entries()})
 
     def __init__(self, schema: pl.Schema, own: int = 0) -> None:
         self._schema = schema

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import polars as pl
 from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns
+from rxtemporal.engine.holdings import OWNED
 from rxtemporal.engine.kernels.rows import find_numbers
 from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.state import Stateful
@@ -219,7 +221,7 @@ class RowStore(Stateful):
     The last columns may have ``fills``: their values in new rows, which are there already.
     """
 
-    held = ("content", "payloads", "_released")
+    held = MappingProxyType(dict.fromkeys(("content", "payloads", "_released"), OWNED))
     next_due = None
 
     def __init__(
@@ -367,6 +369,32 @@ class RowStore(Stateful):
             self._refill(len(numbers), height)
         self._payloads.keep(numbers, room)
         return new
+
+    def select_rows(self, mask: npt.NDArray[np.bool_]) -> KeptKeys:
+        """Keep these rows, ``bool[height]``, as far as they are alive; they are numbered anew."""
+        height = self._height
+        numbers = np.flatnonzero(self._alive[:height] & mask)
+        self._columns = [column[numbers] for column in self.columns]
+        self._alive = np.ones(len(numbers), np.bool_)
+        self._payloads.keep(numbers, len(numbers))
+        self._height, self._released, self._views = len(numbers), 0, None
+        return KeptKeys(numbers, height)
+
+    def append_rows(self, other: RowStore) -> tuple[Int64s, int]:
+        """Add the rows of an equal store that are alive.
+
+        Returns the new numbers by those that they had, -1 for a row that is not alive, and how many
+        numbers are in use then.
+        """
+        numbers = np.flatnonzero(other._alive[: other._height])
+        columns = [column[numbers] for column in other.columns]
+        has_payload = len(other._payloads.by_name) > 0
+        first = self.extend(columns, other.payload(numbers) if has_payload else None)
+        for column, new in zip(self._columns, columns, strict=True):
+            column[first : self._height] = new
+        moved = np.full(other._height, -1)
+        moved[numbers] = np.arange(first, self._height)
+        return moved, self._height
 
     def mark_keys(self, column: int, held: npt.NDArray[np.bool_]) -> None:
         """Set ``held`` to True for the keys of the rows alive; ``column`` is that of their keys."""

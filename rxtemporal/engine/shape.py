@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import heapq
+from types import MappingProxyType
 
 import numpy as np
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.holdings import BATCHES
 from rxtemporal.engine.kernels.order import is_sorted
 from rxtemporal.engine.state import Stateful
 from rxtemporal.engine.step import Stateless
@@ -59,7 +61,7 @@ class IntervalStep(Stateful):
     of complete rows in order are joined with the next such batch, if they are fewer.
     """
 
-    held = ("waiting",)
+    held = MappingProxyType({"waiting": BATCHES})
 
     def __init__(self) -> None:
         self._runs: list[_SortedRows] = []
@@ -78,6 +80,7 @@ class IntervalStep(Stateful):
 
     @waiting.setter
     def waiting(self, saved: list[EventBatch]) -> None:
+        self._runs, self._rest, self._open, self._oldest = [], None, {}, []
         for rows in saved:
             self._add(_SortedRows(rows), new=True)
 

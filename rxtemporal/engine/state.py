@@ -1,10 +1,14 @@
-"""State of a step: the attributes that are saved, and loaded in place."""
+"""State of a step: the attributes that are saved, loaded in place, split and merged."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Self
 
 from rxtemporal.engine.codec import Captured, loads
+from rxtemporal.engine.holdings import Held, Moves, NextEdge, Selection
+from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.errors import CheckpointError
 
 
@@ -12,10 +16,11 @@ class Stateful:
     """Object with state: the attributes named in ``held`` are saved.
 
     An attribute may be any type of the codec, another ``Stateful`` (which is loaded in
-    place), or a list, tuple or dict of those.
+    place), or a list, tuple or dict of those. ``held`` says of each what belongs to a key in it, in
+    an order in which nothing comes before that to which it refers.
     """
 
-    held: ClassVar[tuple[str, ...]] = ()
+    held: Mapping[str, Held] = MappingProxyType({})
     made_for: str = ""
     """The operator and fields that its owner made it for; the state of any other is refused."""
 
@@ -26,6 +31,37 @@ class Stateful:
     def save(self) -> bytes:
         """Return the state as bytes."""
         return self.capture().dumps()
+
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop the state of all keys that are not selected."""
+        for name, kind in self.held.items():
+            setattr(self, name, kind.keep(getattr(self, name), selection))
+
+    def drop_keys(self, kept: KeptKeys | None) -> None:
+        """Drop the keys that are not kept, of which no row is held; None: all are kept."""
+        if kept is not None:
+            self.keep_selected(Selection.of_keys(kept))
+
+    def merge_from(self, other: Self, moves: Moves) -> None:
+        """Take over the state of an equal object that holds other keys, at the same CTI.
+
+        The other one is not used afterwards.
+        """
+        for name, kind in self.held.items():
+            setattr(self, name, kind.merge(getattr(self, name), getattr(other, name), moves))
+
+    def continue_ids(self, other: Self) -> None:
+        """Give out no edge id that an equal object has given out, of which this was a part."""
+        for name, kind in self.held.items():
+            mine, its = getattr(self, name), getattr(other, name)
+            if isinstance(kind, NextEdge):
+                setattr(self, name, kind.join(mine, its))
+            elif isinstance(mine, Stateful):
+                mine.continue_ids(its)
+            elif isinstance(mine, list):
+                for part, each in zip(mine, its, strict=False):
+                    if isinstance(part, Stateful):
+                        part.continue_ids(each)
 
     def load(self, data: bytes) -> None:
         """Continue from a saved state; a state that does not fit changes nothing."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Columns, cast_column, make_nulls
+from rxtemporal.engine.holdings import OWNED, Moves, Selection
 from rxtemporal.engine.state import Stateful
 from rxtemporal.engine.step import TwoInputStep
 from rxtemporal.operators.anti_join.plan import LeftAntiJoin, SwappedAntiJoin, find_gaps
@@ -190,7 +193,7 @@ class OuterJoinStep(Stateful):
     Holds what those hold.
     """
 
-    held = ("_join", "_antis")
+    held = MappingProxyType({"_join": OWNED, "_antis": OWNED})
 
     def __init__(
         self,
@@ -206,6 +209,21 @@ class OuterJoinStep(Stateful):
     def rows(self) -> int:
         """The number of rows that all of them hold."""
         return self._join.rows + sum(anti.rows for anti in self._antis)
+
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop the rows of all keys that are not selected."""
+        join: Any = self._join
+        join.keep_selected(selection.nest())
+        for each, inputs in zip(self._antis, (selection, selection.swap()), strict=False):
+            anti: Any = each
+            anti.keep_selected(inputs.nest())
+
+    def merge_from(self, other: Self, moves: Moves) -> None:
+        """Take over the rows of other keys."""
+        pairs = zip([self._join, *self._antis], [other._join, *other._antis], strict=True)
+        for each, its in pairs:
+            mine: Any = each
+            mine.merge_from(its, moves.nest())
 
     def on_left(self, batch: EventBatch) -> EventBatch:
         """Take a batch of the left input."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.holdings import BY_EDGE, LATEST, NextEdge
 from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.causes.carried_rows import CarriedRows, match_output
@@ -98,7 +100,7 @@ class UnionStep(Stateful):
     """
 
     rows = 0
-    held = ("_ctis", "_numbers", "_last")
+    held = MappingProxyType({"_ctis": LATEST, "_numbers": BY_EDGE, "_last": NextEdge(falls=True)})
 
     def __init__(self, schema: pl.Schema) -> None:
         self._ctis = [MIN_TIME, MIN_TIME]

@@ -204,3 +204,38 @@ def store(digits: Ints, sums: Floats, k: Number, floats: int, rest: Ints, least:
             rest[node, 0], rest[node, 1], rest[node, 2] = d, digits[d], int(sums[k, -1])
             sums[k, -1] = node
     return rounded
+
+
+@jit
+def clear_all(places: Ints, sums: Floats, floats: int, rest: Ints) -> None:
+    """Make the running sums at these places 0, and release their nodes."""
+    for i in range(len(places)):
+        clear(sums, places[i], floats, rest)
+
+
+@jit
+def move_rests(
+    begin: int,
+    places: Ints,
+    sums: Floats,
+    rest: Ints,
+    others: Ints,
+    other: Floats,
+    other_rest: Ints,
+    floats: int,
+    size: int,
+    least: int,
+) -> int:
+    """Make running sums equal to others, which have rests in another array of nodes.
+
+    ``places``, ``others`` ``int64[n]``: the places of the sums, and of those to which they become
+    equal. ``size`` digits, of units of 2**``least``, hold each. Begins at number ``begin`` and
+    returns the number at which it stopped: n, or one for which ``rest`` may have no room.
+    """
+    for i in range(begin, len(places)):
+        if is_full(rest):
+            return i
+        digits = np.zeros(size, np.int64)
+        load(digits, other, others[i], floats, other_rest, 1, least)
+        store(digits, sums, places[i], floats, rest, least)
+    return len(places)

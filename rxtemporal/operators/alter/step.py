@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ from rxtemporal.core.events import IntervalEvent
 from rxtemporal.core.payload_rows import list_dicts
 from rxtemporal.core.schema import END, START
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, ticks, to_datetime
+from rxtemporal.engine.holdings import LATEST
 from rxtemporal.engine.kernels.lifetimes import LONGEST, add_length
 from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import CtiViolationError, EventError, SchemaError
@@ -238,7 +240,7 @@ class AlterStep(Stateful):
     """
 
     rows = 0
-    held = ("_cti",)
+    held = MappingProxyType({"_cti": LATEST})
 
     def __init__(self, times: TimeFunction | None, length: LengthFunction) -> None:
         self._times = times

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.expressions.evaluator import Predicate
+from rxtemporal.engine.holdings import NEXT_EDGE, PART, Edges, Entries, StoredRows
 from rxtemporal.engine.kernels.coverage import NONE, find_uncovered
 from rxtemporal.engine.kernels.order import merge
 from rxtemporal.engine.key_matcher import KeyMatcher
@@ -34,9 +36,16 @@ class AntiJoinStep(Stateful):
     only their starts and ends), and pairs whose end is not certain.
     """
 
-    held = (
-        "_keying", "_pairs", "_coverage", "_left", "_queue", "_ends", "_open", "_next_edge",
-    )  # fmt: skip
+    held = MappingProxyType({
+        "_keying": PART,
+        "_left": StoredRows(space="left"),
+        "_pairs": PART,
+        "_coverage": PART,
+        "_queue": Entries("left", bits=BITS),
+        "_ends": Entries("left", bits=BITS),
+        "_open": Edges("left"),
+        "_next_edge": NEXT_EDGE,
+    })  # fmt: skip
 
     def __init__(
         self,
@@ -131,10 +140,7 @@ class AntiJoinStep(Stateful):
         held = np.zeros(len(self._keying), np.bool_)
         self._pairs.mark_keys(held)
         self._coverage.mark_keys(held)
-        kept = self._keying.forget(held)
-        if kept is not None:
-            self._pairs.keep_keys(kept)
-            self._coverage.keep_keys(kept)
+        self.drop_keys(self._keying.forget(held))
 
     def _bare(self, left: Int64s, end: Int64s) -> None:
         """Queue the ends of pairs, unless they are the end of time or not certain."""

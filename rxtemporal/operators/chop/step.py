@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.holdings import NEXT_EDGE, PART
 from rxtemporal.engine.kernels.lifetimes import count_pieces, cut, find_boundary_after, reduce_grid
 from rxtemporal.engine.open_rows import WaitingRows
 from rxtemporal.engine.state import Stateful
@@ -27,7 +30,7 @@ class ChopStep(Stateful):
     of its first incomplete piece and that piece's id if it has left.
     """
 
-    held = ("_open", "_next_edge")
+    held = MappingProxyType({"_open": PART, "_next_edge": NEXT_EDGE})
 
     def __init__(self, period: int, offset: int, schema: pl.Schema) -> None:
         self._boundaries = reduce_grid(period, offset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.due_queue import Queue
+from rxtemporal.engine.holdings import LATEST, NEXT_EDGE, PART, ByKey, Edges, Entries, StoredRows
 from rxtemporal.engine.kernels.coverage import NONE
 from rxtemporal.engine.kernels.lifetimes import add_length
 from rxtemporal.engine.key_matcher import KeyMatcher
@@ -33,8 +35,18 @@ class ClipStep(Stateful):
     rows that the CTI has not passed.
     """
 
-    held = ("_keying", "_rows", "_begins", "_ends", "_open", "_head", "_last", "_ctis",
-            "_next_edge")  # fmt: skip
+    held = MappingProxyType({
+        "_keying": PART,
+        "_rows": StoredRows(key=KEY, refs={AFTER: "row", BEFORE: "row"}),
+        # rows that begin, and keys of rows that clip
+        "_begins": Entries(bits=1, odd="key"),
+        "_ends": Entries(),
+        "_open": Edges(),
+        "_head": ByKey(-1, refs="row"),
+        "_last": ByKey(NONE),
+        "_ctis": LATEST,
+        "_next_edge": NEXT_EDGE,
+    })  # fmt: skip
 
     def __init__(self, keying: KeyMatcher, schema: pl.Schema, keys: Sequence[str]) -> None:
         self._keying = keying
@@ -122,13 +134,8 @@ class ClipStep(Stateful):
         self._rows.mark_keys(KEY, held)
         for _, what in self._begins.runs:
             held[what[(what & 1) == 1] >> 1] = True
-        kept = self._keying.forget(held)
-        if kept is None:
-            return
-        self._rows.renumber_keys(KEY, kept)
-        self._begins.renumber_odd(kept.new)
         # when a key last clipped matters only while rows of that time come
-        self._head, self._last = kept.pick(self._head), kept.pick(self._last)
+        self.drop_keys(self._keying.forget(held))
 
     def _leave(self, begun: Int64s, done: Int64s, cti: int) -> EventBatch:
         columns = self._rows.columns
@@ -166,7 +173,7 @@ class SignalStep(Stateful):
     Holds the latest rows of each key, and the rows that the CTI has not passed.
     """
 
-    held = ("_clip",)
+    held = MappingProxyType({"_clip": PART})
 
     def __init__(self, keying: KeyMatcher, schema: pl.Schema, keys: Sequence[str]) -> None:
         self._clip = ClipStep(keying, schema, keys)
@@ -195,7 +202,7 @@ class LimitStep(Stateful):
     CTI.
     """
 
-    held = ("_open",)
+    held = MappingProxyType({"_open": PART})
 
     def __init__(self, limit: int, schema: pl.Schema) -> None:
         self._limit = limit

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MAX_TIME, TICK
-from rxtemporal.engine.key_store import KeptKeys
+from rxtemporal.engine.holdings import ByKey
 from rxtemporal.engine.rows import grow
 from rxtemporal.operators.windows.kernels.starts import follow_links, slide_windows
 from rxtemporal.operators.windows.start_windows import FinalWindows, StartBounds
@@ -22,7 +24,11 @@ class CountBounds(StartBounds):
     will hold, over all keys; for a key without further rows it waits for ever.
     """
 
-    held = (*StartBounds.held, "_state")
+    held = MappingProxyType({
+        **StartBounds.held,
+        # head, tail, count, distinct, since, scratch
+        "_state": ByKey(fills=(-1, -1, 0, 0, MAX_TIME, 0), refs="row", listed=(0, 1)),
+    })  # fmt: skip
 
     def __init__(self, n: int, payload: pl.Schema, keys: tuple[str, ...]) -> None:
         super().__init__(payload, keys)
@@ -52,9 +58,6 @@ class CountBounds(StartBounds):
 
     def _mark_keys(self, held: npt.NDArray[np.bool_], cti: int) -> None:
         """Do nothing: a key with an open window has rows."""
-
-    def _keep_keys(self, kept: KeptKeys) -> None:
-        self._state = [kept.pick(column) for column in self._state]
 
     def _renumber(self, new: Int64s, keys: Int64s) -> None:
         head, tail, count = self._state[:3]

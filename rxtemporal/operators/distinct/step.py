@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,8 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import NO_FIELDS, Columns
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.due_queue import Queue
+from rxtemporal.engine.holdings import KEYS, NEXT_EDGE, PART, ByKey, Entries
 from rxtemporal.engine.kernels.coverage import NONE, find_stretches
-from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.rows import grow
 from rxtemporal.engine.state import Stateful
@@ -25,7 +26,14 @@ class Coverage(Stateful):
     Holds the starts and ends that the CTI has not passed, and one entry for each key.
     """
 
-    held = ("_queue", "_alive", "_since", "_until", "_edge", "_next_edge")
+    held = MappingProxyType({
+        "_queue": Entries("key", bits=1),
+        "_alive": ByKey(),
+        "_since": ByKey(NONE),
+        "_until": ByKey(),
+        "_edge": ByKey(),
+        "_next_edge": NEXT_EDGE,
+    })  # fmt: skip
 
     def __init__(self) -> None:
         self._queue = Queue()
@@ -44,12 +52,6 @@ class Coverage(Stateful):
         held[:size] |= ((self._alive > 0) | (self._since != NONE))[: len(held)]
         for _, what in self._queue.runs:
             held[what >> 1] = True
-
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept."""
-        self._queue.renumber(kept.new, 1)
-        self._alive, self._edge = kept.pick(self._alive), kept.pick(self._edge)
-        self._since, self._until = kept.pick(self._since), kept.pick(self._until)
 
     def take(self, batch: EventBatch, key: Int64s, keys: int) -> tuple[EventBatch, Int64s]:
         """Take rows and their keys; return stretches, without a payload, and their keys."""
@@ -73,7 +75,7 @@ class DistinctStep(Stateful):
     Holds the starts and ends that the CTI has not passed, and the values alive.
     """
 
-    held = ("_coder", "_coverage")
+    held = MappingProxyType({"_coder": KEYS, "_coverage": PART})
 
     def __init__(self, fields: Sequence[str], schema: pl.Schema) -> None:
         self._coder = KeyCoder({name: schema[name] for name in fields})
@@ -97,6 +99,4 @@ class DistinctStep(Stateful):
         """Forget values that are not alive."""
         held = np.zeros(len(self._coder), np.bool_)
         self._coverage.mark_keys(held)
-        kept = self._coder.forget(held)
-        if kept is not None:
-            self._coverage.keep_keys(kept)
+        self.drop_keys(self._coder.forget(held))

@@ -28,7 +28,7 @@ class Explode(Operator):
 
     name = "explode"
     field: str
-    holds = "ids of open rows, until they end"
+    holds = "open rows, until they end"
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the schema with the type of the elements in place of the list type."""
@@ -49,7 +49,7 @@ class Explode(Operator):
         """Return a new step."""
         from rxtemporal.operators.explode.step import ExplodeStep
 
-        return ExplodeStep(self.field)
+        return ExplodeStep(self.field, schema)
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
@@ -65,7 +65,7 @@ def explode(field: str) -> Explode:
 
     The element replaces the list; an empty or null list gives no row. Lists exist only inside a
     query: ``select`` and ``with_columns`` make them. Lifetimes and CTIs pass unchanged; the rows of
-    an open row are open and end with it. Held: the ids of open rows, until they end. A field that
+    an open row are open and end with it. Held: open rows, until they end. A field that
     is not a list is a ``SchemaError``.
 
     >>> import polars as pl

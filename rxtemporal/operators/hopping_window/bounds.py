@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
+from rxtemporal.engine.holdings import KEY_LIST, LATEST, OWNED, ByKey, Moves, Selection
 from rxtemporal.engine.kernels.compiled import freeze
-from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.rows import grow, grow_rows
 from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import UnboundedWindowError
@@ -48,7 +49,7 @@ _NO_SUM: SumInput = (
 class HoppingBounds(Stateful):
     """Bounds of the windows ``[a + n * p, a + n * p + d)`` that hold any row."""
 
-    held = ("_counts", "_roster", "_known")
+    held = MappingProxyType(dict.fromkeys(("_counts", "_roster", "_known"), OWNED))
 
     def __init__(self, duration: int, period: int, alignment: int, *, points: bool) -> None:
         self._duration, self._period, self._alignment = duration, period, alignment
@@ -178,11 +179,32 @@ class HoppingBounds(Stateful):
         size = len(self._counts)
         held[:size] |= (self._counts[:, :2] != 0).any(axis=1)[: len(held)]
 
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept."""
+    def list_open_windows(self) -> tuple[int, ...]:
+        """Return nothing: windows leave when they have ended."""
+        return ()
+
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop the rows of all keys that are not selected."""
+        kept = selection.kept["key"]
         self._counts = kept.pick(self._counts, 0)
-        listed = int(self._roster[0])
-        self._roster[1 : 1 + listed] = kept.renumber(self._roster[1 : 1 + listed])
+        listed = KEY_LIST.keep(self._list_roster(), selection)
+        self._write_roster(listed, len(kept.old))
+
+    def merge_from(self, other: Self, moves: Moves) -> None:
+        """Take over the rows of other keys."""
+        self._known = LATEST.merge(self._known, other._known, moves)
+        listed = KEY_LIST.merge(self._list_roster(), other._list_roster(), moves)
+        self._counts = ByKey(axis=0).merge(self._counts, other._counts, moves)
+        self._write_roster(listed, len(self._counts))
+
+    def _list_roster(self) -> Int64s:
+        """Return the keys with rows."""
+        return self._roster[1 : 1 + self._roster[0]]
+
+    def _write_roster(self, listed: Int64s, keys: int) -> None:
+        """Set the keys with rows; ``keys`` is the number of all."""
+        self._roster = np.zeros(keys + 2, np.int64)
+        self._roster[0], self._roster[1 : 1 + len(listed)] = len(listed), listed
 
     def _cut_to_time(self, windows: Windows) -> Windows:
         """Cut windows at the ends of time; drop points that would come after the last tick."""

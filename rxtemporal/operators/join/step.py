@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -14,9 +15,20 @@ from rxtemporal.core.columns import Columns
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.expressions.evaluator import Predicate
+from rxtemporal.engine.holdings import (
+    LATEST,
+    NEXT_EDGE,
+    OWNED,
+    PART,
+    ByKey,
+    Edges,
+    Entries,
+    Moves,
+    Selection,
+    StoredRows,
+)
 from rxtemporal.engine.kernels.order import is_sorted, merge
 from rxtemporal.engine.key_matcher import KeyMatcher
-from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.open_rows import OpenEdges
 from rxtemporal.engine.rows import LARGE, RowStore, grow, relink
 from rxtemporal.engine.state import Stateful
@@ -75,7 +87,7 @@ class Pairs(Stateful):
     Holds rows until they have ended before the CTI, and pairs whose end is not certain.
     """
 
-    held = ("kept", "_pairs", "_ended")
+    held = MappingProxyType(dict.fromkeys(("kept", "_pairs", "_ended"), OWNED))
 
     def __init__(
         self, payloads: tuple[pl.Schema | None, pl.Schema | None], *, tagged: bool = False
@@ -103,6 +115,50 @@ class Pairs(Stateful):
         for side in sides:
             side.restart()
         self.cti = min(side.cti for side in sides)
+
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop the rows of all keys that are not selected, and their pairs."""
+        if selection.all_rows_stay:
+            for side in self.sides:
+                side.keep_selected(selection)
+            return
+        sides, pairs = self.kept, self._list_pairs()
+        kept = []
+        for side in sides:
+            nested = selection.nest()
+            side.keep_selected(nested)
+            kept.append(nested.kept["row"])
+        self.kept = sides
+        left, right, edges = pairs
+        self._set_pairs(kept[0].renumber(left), kept[1].renumber(right), edges)
+        ended = [each.renumber(rows) for each, rows in zip(kept, self._ended, strict=True)]
+        self._ended = [rows[rows >= 0] for rows in ended]
+
+    def merge_from(self, other: Self, moves: Moves) -> None:
+        """Take over the rows of other keys, and their pairs."""
+        sides, pairs, theirs = self.kept, self._list_pairs(), other._list_pairs()
+        for number, (side, its) in enumerate(zip(sides, other.kept, strict=True)):
+            nested = moves.nest()
+            side.merge_from(its, nested)
+            theirs[number] = nested.move("row", theirs[number])
+            ended = nested.move("row", other._ended[number])
+            self._ended[number] = np.concatenate([self._ended[number], ended])
+        self.kept = sides
+        left, right, edges = np.concatenate([pairs, theirs], axis=1)
+        self._set_pairs(left, right, edges)
+
+    def _list_pairs(self) -> Int64s:
+        """Return left rows, right rows and ids of the pairs that are remembered."""
+        return self._pairs[:3, self._find_used()]
+
+    def _set_pairs(self, left: Int64s, right: Int64s, edges: Int64s) -> None:
+        """Remember these pairs alone; those of which a row is gone are passed over."""
+        for first in self._both(FIRST):
+            first[:] = -1
+        self._pairs = np.zeros((PLACES, 1), np.int64)
+        stay = (left >= 0) & (right >= 0)
+        self._make_room(len(left))
+        remember_pairs(left[stay], right[stay], edges[stay], self._both(FIRST), self._pairs)
 
     @property
     def has_ended(self) -> bool:
@@ -134,11 +190,6 @@ class Pairs(Stateful):
         for side in self.sides:
             side.release_ended(self.cti)
             side.rows.mark_keys(KEY, held)
-
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept, which have no rows."""
-        for side in self.sides:
-            side.keep_keys(kept)
 
     @property
     def rows(self) -> tuple[RowStore, RowStore]:
@@ -236,10 +287,15 @@ class Pairs(Stateful):
 
     def _renumber(self, number: int, new: Int64s) -> None:
         rows = self._pairs[number]
+        used = self._find_used()
+        rows[used] = new[rows[used]]
+
+    def _find_used(self) -> Bools:
+        """Return the mask of the places of pairs that are in use."""
         used = np.ones(self._pairs.shape[1], np.bool_)
         used[self._pairs[7, 1 : 1 + int(self._pairs[7, 0])]] = False
         used[-1] = False
-        rows[used] = new[rows[used]]
+        return used
 
 
 def _join(first: Int64s, second: Int64s) -> Int64s:
@@ -266,7 +322,14 @@ class Side(Stateful):
     last removal.
     """
 
-    held = ("rows", "starts", "ends", "open", "head", "cti")
+    held = MappingProxyType({
+        "rows": StoredRows(key=KEY, refs={AFTER: "row", BEFORE: "row", TAG: "left"}),
+        "starts": Entries(),
+        "ends": Entries(),
+        "open": Edges(),
+        "head": ByKey(-1, refs="row"),
+        "cti": LATEST,
+    })  # fmt: skip
 
     def __init__(self, payload: pl.Schema | None, *, tagged: bool) -> None:
         dtypes = [*[np.int64] * 6, np.bool_, np.int64][: TAG + tagged]
@@ -371,11 +434,6 @@ class Side(Stateful):
         known = ~columns[OPENED][rows] & (end != MAX_TIME)
         self.ends.push(end[known], rows[known])
 
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept, which have no rows."""
-        self.rows.renumber_keys(KEY, kept)
-        self.head = kept.pick(self.head)
-
     def release_ended(self, cti: int) -> None:
         """Release the rows that have ended by the CTI."""
         columns = self.rows.columns
@@ -446,7 +504,7 @@ class JoinStep(Stateful):
     a start edge.
     """
 
-    held = ("_keying", "_pairs", "_next_edge")
+    held = MappingProxyType({"_keying": PART, "_pairs": PART, "_next_edge": NEXT_EDGE})
 
     def __init__(
         self,
@@ -497,9 +555,7 @@ class JoinStep(Stateful):
         """Forget keys of which no row is held."""
         held = np.zeros(len(self._keying), np.bool_)
         self._pairs.mark_keys(held)
-        kept = self._keying.forget(held)
-        if kept is not None:
-            self._pairs.keep_keys(kept)
+        self.drop_keys(self._keying.forget(held))
 
     def _begin(self, found: NewPairs) -> EventBatch:
         """Return the pairs that begin to meet."""

@@ -80,8 +80,8 @@ class ExtendLifetime(RowOperator):
 
     @property
     def holds(self) -> str:
-        """Open rows if lifetimes are shortened, since they may still vanish."""
-        return "nothing" if self.by >= 0 else "open rows, until t + d is above their start"
+        """Open rows if lifetimes are shortened: they may vanish, and then hold the CTI back."""
+        return "nothing" if self.by >= 0 else "open rows, until they end"
 
     def find_complete(self, begin: int) -> int:
         """Return when the last rows that are missing would have ended."""

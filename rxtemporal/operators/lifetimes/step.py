@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, add, describe
+from rxtemporal.engine.holdings import BATCHES, LATEST, PART
 from rxtemporal.engine.kernels.lifetimes import add_length, shift
 from rxtemporal.engine.open_rows import WaitingRows
 from rxtemporal.engine.state import Stateful
@@ -37,7 +40,7 @@ class ShiftStep(Stateful):
     until the output CTI is above that. Holds those; a shift forwards holds nothing.
     """
 
-    held = ("_early", "_past_beginning")
+    held = MappingProxyType({"_early": BATCHES, "_past_beginning": LATEST})
 
     def __init__(self, by: int) -> None:
         self._by = by
@@ -116,21 +119,21 @@ class ShortenStep(Stateful):
     An open row may still vanish, so it waits until the CTI less the span is above its start: any
     end edge then comes late enough. It leaves as a start edge, and while any such row is open the
     output CTI is behind by the span, since the row's end moves to earlier. Keeps edge ids. Holds
-    the open rows that wait.
+    the open rows.
     """
 
-    held = ("_waiting", "_left")
+    held = MappingProxyType({"_waiting": PART, "_left": PART})
 
     def __init__(self, by: int, schema: pl.Schema) -> None:
         self._by = by
         self._waiting = WaitingRows(schema)
-        # number of rows that have left as start edges and are still open
-        self._left = 0
+        # rows that have left as start edges and are still open
+        self._left = WaitingRows(schema)
 
     @property
     def rows(self) -> int:
-        """The number of open rows that may still vanish."""
-        return len(self._waiting)
+        """The number of open rows."""
+        return len(self._waiting) + len(self._left)
 
     @property
     def next_due(self) -> int | None:
@@ -145,10 +148,12 @@ class ShortenStep(Stateful):
         result = [self._end_rows(batch.take(~opens))]
         numbers = self._waiting.pop_due(add(batch.cti, self._by))
         if len(numbers):
-            result.insert(0, self._waiting.batch(numbers, batch))
+            left = self._waiting.batch(numbers, batch)
+            result.insert(0, left)
+            self._left.add(left, left.end)
             self._waiting.drop(numbers)
-            self._left += len(numbers)
         self._waiting.compact()
+        self._left.compact()
         cti = self._promise(batch.cti)
         return EventBatch.concat(result).replace(cti=cti)
 
@@ -156,7 +161,7 @@ class ShortenStep(Stateful):
         """Return the rows whose end is known, and the end edges of those that have left."""
         closes = np.flatnonzero(batch.edge)
         waited = self._waiting.close(batch.edge[closes]) >= 0
-        self._left -= len(waited) - int(waited.sum())
+        self._left.close(batch.edge[closes[~waited]])
         edge = batch.edge.copy()
         edge[closes[waited]] = 0
         shorter = batch.replace(end=shift(batch.end, self._by), edge=edge)
@@ -169,7 +174,7 @@ class ShortenStep(Stateful):
         """
         if cti == MAX_TIME:
             return cti
-        if self._left:
+        if len(self._left):
             return add(cti, self._by)
         oldest = self._waiting.find_first()
         return cti if oldest is None else min(cti, oldest)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 import polars as pl
 
@@ -9,6 +11,7 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Nullable, SeriesColumn
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.due_queue import Queue
+from rxtemporal.engine.holdings import KEYS, NEXT_EDGE, ByKey, Entries, StoredRows
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.rows import RowStore, grow
 from rxtemporal.engine.state import Stateful
@@ -26,7 +29,13 @@ class ReferenceStep(Stateful):
     time never leaves. Holds the valid row of each key, and the rows that have not begun.
     """
 
-    held = ("_keys", "_rows", "_starts", "_valid", "_next_edge")
+    held = MappingProxyType({
+        "_keys": KEYS,
+        "_rows": StoredRows(key=KEY),
+        "_starts": Entries(),
+        "_valid": ByKey(-1, refs="row"),
+        "_next_edge": NEXT_EDGE,
+    })  # fmt: skip
 
     def __init__(self, since: str, schema: pl.Schema, keys: tuple[str, ...]) -> None:
         self._since = since

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.due_queue import Queue
+from rxtemporal.engine.holdings import BY_KEY, KEYS, NEXT_EDGE, PART, Edges, Entries, StoredRows
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.open_rows import OpenEdges
 from rxtemporal.engine.rows import RowStore
@@ -73,6 +74,10 @@ def _count_up(count: Int64s) -> Int64s:
     return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
 
 
+# the column of a call's key
+_CALL_KEY = 4
+
+
 class _OpenResults(Stateful):
     """Results of rows that are open, until the rows end.
 
@@ -81,13 +86,20 @@ class _OpenResults(Stateful):
     the results, and an entry for each call of a line until the line's last row has ended.
     """
 
-    held = ("_results", "_calls", "_open", "_ends", "_next_edge")
+    held = MappingProxyType({
+        "_results": StoredRows(space="result"),
+        "_calls": StoredRows(key=_CALL_KEY, refs={0: "result"}, space="call"),
+        "_open": Edges("call"),
+        "_ends": Entries("call"),
+        "_next_edge": NEXT_EDGE,
+    })  # fmt: skip
 
     def __init__(self, schema: pl.Schema) -> None:
         # start, edge id
         self._results = RowStore([np.int64] * 2, schema)
-        # first result and number of results; for a line's first call also its calls, and ended ones
-        self._calls = RowStore([np.int64] * 4)
+        # first result and number of results; for a line's first call also its calls, and ended
+        # ones; the key
+        self._calls = RowStore([np.int64] * 5)
         # the first call of each row's line, by edge id and by end
         self._open = OpenEdges()
         self._ends = Queue()
@@ -97,12 +109,18 @@ class _OpenResults(Stateful):
         return len(self._results)
 
     def keep(
-        self, line: Int64s, end: Int64s, edge: Int64s, many: Int64s, made: EventBatch
+        self,
+        line: Int64s,
+        key: Int64s,
+        end: Int64s,
+        edge: Int64s,
+        many: Int64s,
+        made: EventBatch,
     ) -> Int64s:
         """Keep the results of calls, and return the results' edge ids.
 
-        For each call: the number of its ``line``, which never falls; ``end`` and ``edge`` of its
-        row; and ``many``, the number of its results. ``made`` are the results.
+        For each call: the number of its ``line``, which never falls; ``key``, ``end`` and ``edge``
+        of its row; and ``many``, the number of its results. ``made`` are the results.
         """
         ids = np.arange(self._next_edge, self._next_edge + len(made))
         self._next_edge += len(made)
@@ -112,12 +130,16 @@ class _OpenResults(Stateful):
         size = np.diff(leads, append=len(line))
         lengths = np.zeros(len(line), np.int64)
         lengths[leads] = size
-        numbers = self._calls.append([first, many, lengths, np.zeros(len(line), np.int64)])
+        numbers = self._calls.append([first, many, lengths, 0, key])
         leader = np.repeat(numbers[leads], size)
         opens = edge != 0
         self._open.open(edge[opens], leader[opens])
         self._ends.push(end[~opens], leader[~opens])
         return ids
+
+    def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
+        """Set ``held`` to True for the keys of open rows."""
+        self._calls.mark_keys(_CALL_KEY, held)
 
     def end(self, edge: Int64s, end: Int64s) -> None:
         """Queue the ends of open rows."""
@@ -131,7 +153,7 @@ class _OpenResults(Stateful):
             return None
         order = np.argsort(leader, kind="stable")
         end, leader = end[order], leader[order]
-        first, many, size, gone = self._calls.columns
+        first, many, size, gone, _ = self._calls.columns
         leads = np.flatnonzero(np.diff(leader, prepend=-1))
         count = np.diff(leads, append=len(leader))
         call = leader + gone[leader] + _count_up(count)
@@ -150,7 +172,7 @@ class _OpenResults(Stateful):
     def _compact(self) -> None:
         new = self._results.compact()
         if new is not None:
-            first, many, _, _ = self._calls.columns
+            first, many, *_ = self._calls.columns
             first[many > 0] = new[first[many > 0]]
         new = self._calls.compact()
         if new is not None:
@@ -169,7 +191,14 @@ class ScanStep(Stateful):
     open rows, and a state for each key until it is the seed again. Costs a call for each row.
     """
 
-    held = ("_coder", "_waiting", "_starts", "_open", "_states", "_open_results")
+    held = MappingProxyType({
+        "_coder": KEYS,
+        "_waiting": StoredRows(key=KEY),
+        "_starts": Entries(),
+        "_open": Edges(),
+        "_states": BY_KEY,
+        "_open_results": PART,
+    })  # fmt: skip
 
     def __init__(
         self, seed: Any, fn: Function, result: pl.Schema, schema: pl.Schema, keys: tuple[str, ...]
@@ -238,13 +267,13 @@ class ScanStep(Stateful):
         edges = np.zeros(len(of), np.int64)
         made = EventBatch(start[of], end[of], edges, frame, batch.cti, batch.keys)
         return (
-            self._open_uncertain(made, of, end, edge, _number_runs(start, payload))
+            self._open_uncertain(made, of, key, end, edge, _number_runs(start, payload))
             if edge.any()
             else made
         )
 
     def _open_uncertain(
-        self, made: EventBatch, of: Int64s, end: Int64s, edge: Int64s, run: Int64s
+        self, made: EventBatch, of: Int64s, key: Int64s, end: Int64s, edge: Int64s, run: Int64s
     ) -> EventBatch:
         """Return the results, as start edges if their end is not certain; keep these.
 
@@ -257,7 +286,7 @@ class ScanStep(Stateful):
         mine = opens[of]
         own = made.edge.copy()
         own[mine] = self._open_results.keep(
-            run[opens], end[opens], edge[opens], many[opens], made.take(mine)
+            run[opens], key[opens], end[opens], edge[opens], many[opens], made.take(mine)
         )
         return made.replace(edge=own, end=np.where(mine, MAX_TIME, made.end))
 
@@ -307,11 +336,9 @@ class ScanStep(Stateful):
         """Forget keys that have no waiting rows and whose state is the seed again."""
         held = np.zeros(len(self._coder), np.bool_)
         self._waiting.mark_keys(KEY, held)
+        self._open_results.mark_keys(held)
         held[[key for key, state in self._states.items() if not _is_same(state, self._seed)]] = True
-        kept = self._coder.forget(held)
-        if kept is not None:
-            self._waiting.renumber_keys(KEY, kept)
-            self._states = kept.pick_entries(self._states)
+        self.drop_keys(self._coder.forget(held))
 
     def _forget(self, due: Int64s, edge: Int64s) -> None:
         """Release the rows that are due; those with an edge id are open."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.due_queue import Queue
-from rxtemporal.engine.key_store import KeptKeys
+from rxtemporal.engine.holdings import KEYS, NEXT_EDGE, PART, ByKey, Entries, StoredRows
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.rows import RowStore, grow
 from rxtemporal.engine.state import Stateful
@@ -51,7 +52,13 @@ class Sessions(Stateful):
     again for its new end. Holds a few numbers for each key, until its last start + ``timeout``.
     """
 
-    held = ("_state", "_queued", "_expiry")
+    held = MappingProxyType({
+        "_state": ByKey(
+            fills=(MAX_TIME, MIN_TIME, MAX_TIME, MIN_TIME, -1, -1, 0), refs="row", listed=(4, 5)
+        ),
+        "_queued": ByKey(False),
+        "_expiry": Entries("key"),
+    })  # fmt: skip
 
     def __init__(self, timeout: int, max_duration: int | None) -> None:
         self._timeout = min(timeout, LONGEST)
@@ -77,12 +84,6 @@ class Sessions(Stateful):
         """
         last = self._state[1]
         held[: len(last)] |= (cti < last + self._timeout)[: len(held)]
-
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept."""
-        self._state = [kept.pick(column) for column in self._state]
-        self._queued = kept.pick(self._queued)
-        self._expiry.renumber(kept.new)
 
     def advance(
         self, cti: int, due: Int64s, start: Int64s, key: Int64s, link: Int64s
@@ -129,7 +130,13 @@ class SessionLifetimesStep(Stateful):
     has not ended, and a few numbers for each key until its last start + ``timeout``.
     """
 
-    held = ("_keys", "_rows", "_starts", "_sessions", "_next_edge")
+    held = MappingProxyType({
+        "_keys": KEYS,
+        "_rows": StoredRows(key=KEY, refs={LINK: "row"}),
+        "_starts": Entries(),
+        "_sessions": PART,
+        "_next_edge": NEXT_EDGE,
+    })  # fmt: skip
 
     def __init__(
         self, timeout: int, max_duration: int | None, schema: pl.Schema, keys: tuple[str, ...]
@@ -191,10 +198,7 @@ class SessionLifetimesStep(Stateful):
         held = np.zeros(len(self._keys), np.bool_)
         self._rows.mark_keys(KEY, held)
         self._sessions.mark_keys(held, cti)
-        kept = self._keys.forget(held)
-        if kept is not None:
-            self._rows.renumber_keys(KEY, kept)
-            self._sessions.keep_keys(kept)
+        self.drop_keys(self._keys.forget(held))
 
     def _forget(self, ended: Int64s) -> None:
         """Release rows whose session has ended, and renumber if most are released."""
@@ -217,7 +221,7 @@ class SessionBounds(StartBounds):
     output CTI waits at the start of the oldest session that is still open.
     """
 
-    held = (*StartBounds.held, "_sessions")
+    held = MappingProxyType({**StartBounds.held, "_sessions": PART})
 
     def __init__(
         self, timeout: int, max_duration: int | None, payload: pl.Schema, keys: tuple[str, ...]
@@ -243,9 +247,6 @@ class SessionBounds(StartBounds):
 
     def _mark_keys(self, held: npt.NDArray[np.bool_], cti: int) -> None:
         self._sessions.mark_keys(held, cti)
-
-    def _keep_keys(self, kept: KeptKeys) -> None:
-        self._sessions.keep_keys(kept)
 
     def _renumber(self, new: Int64s, keys: Int64s) -> None:
         self._sessions.renumber(new, keys)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.holdings import BATCHES
 from rxtemporal.engine.kernels.snap import snap, snap_end, snap_start
 from rxtemporal.engine.state import Stateful
 
@@ -20,7 +23,7 @@ class SnapStep(Stateful):
     all windows before its end. Holds the waiting rows; without gaps, none. Keeps edge ids.
     """
 
-    held = ("_waiting",)
+    held = MappingProxyType({"_waiting": BATCHES})
 
     def __init__(self, duration: int, period: int, alignment: int) -> None:
         self._windows = (duration, period, alignment)

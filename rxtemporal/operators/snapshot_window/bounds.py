@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.holdings import KEY_LIST, NEXT_EDGE, ByKey
 from rxtemporal.engine.kernels.compiled import freeze
-from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.rows import grow_rows
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.snapshot_window.kernel import find_snapshots
@@ -26,7 +28,9 @@ class SnapshotBounds(Stateful):
 
     span = 0
     pending = 0
-    held = ("_state", "_late", "_next_edge")
+    held = MappingProxyType({
+        "_state": ByKey(axis=0), "_late": KEY_LIST, "_next_edge": NEXT_EDGE,
+    })  # fmt: skip
 
     def __init__(self, *, finished: bool = False) -> None:
         self._finished = finished
@@ -90,10 +94,9 @@ class SnapshotBounds(Stateful):
         size = len(self._state)
         held[:size] |= self._state[: len(held), 0] != 0
 
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept."""
-        self._state = kept.pick(self._state, 0)
-        self._late = kept.renumber(self._late)
+    def list_open_windows(self) -> set[int]:
+        """Return the edge ids of the windows that have left as start edges and have not ended."""
+        return {*self._state[:, 2].tolist()} - {0}
 
     def _end_all(self, windows: Windows, at: int) -> Windows:
         """Return the windows and the snapshots that never end, as complete rows."""

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+from typing import Self
+
 import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.due_queue import Queue
+from rxtemporal.engine.holdings import (
+    KEYS,
+    NEXT_EDGE,
+    SAME,
+    Edges,
+    Entries,
+    Moves,
+    Selection,
+    StoredRows,
+)
+from rxtemporal.engine.key_store import follow
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.open_rows import OpenEdges
 from rxtemporal.engine.rows import RowStore, grow
@@ -30,7 +44,14 @@ class StitchStep(Stateful):
     Holds the rows that have not ended before the CTI, and a chain for each.
     """
 
-    held = ("_values", "_rows", "_changes", "_open", "_chains", "_next_edge")
+    held = MappingProxyType({
+        "_values": KEYS,
+        "_rows": StoredRows(key=VALUE),
+        "_changes": Entries(bits=BITS),
+        "_open": Edges(),
+        "_chains": SAME,
+        "_next_edge": NEXT_EDGE,
+    })  # fmt: skip
 
     def __init__(self, schema: pl.Schema) -> None:
         self._schema = schema
@@ -47,6 +68,27 @@ class StitchStep(Stateful):
     def rows(self) -> int:
         """The number of rows that have not ended."""
         return len(self._rows)
+
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop the rows of all payloads that are not selected, and their chains."""
+        super().keep_selected(selection)
+        if selection.all_rows_stay:
+            return
+        stretch = self._rows.columns[STRETCH]
+        first = np.unique(stretch[stretch >= 0])
+        left = self._chains.columns[2][first]
+        mask = np.zeros(self._chains.height, np.bool_)
+        for chain, count in zip(first.tolist(), left.tolist(), strict=True):
+            mask[chain : chain + count] = True
+        stretch[:] = self._chains.select_rows(mask).renumber(stretch)
+
+    def merge_from(self, other: Self, moves: Moves) -> None:
+        """Take over the rows of other payloads, and their chains."""
+        first = self._rows.height
+        super().merge_from(other, moves)
+        moved, _ = self._chains.append_rows(other._chains)
+        stretch = self._rows.columns[STRETCH][first:]
+        stretch[:] = follow(moved, stretch)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the chains that have begun and those that have ended before the CTI."""
@@ -110,6 +152,4 @@ class StitchStep(Stateful):
         """Forget payloads of which no row is held."""
         held = np.zeros(len(self._values), np.bool_)
         self._rows.mark_keys(VALUE, held)
-        kept = self._values.forget(held)
-        if kept is not None:
-            self._rows.renumber_keys(VALUE, kept)
+        self.drop_keys(self._values.forget(held))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from types import MappingProxyType
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,15 @@ import polars as pl
 from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Nullable
-from rxtemporal.engine.kernels.exact_sums import STOPPED
+from rxtemporal.engine.holdings import OWNED, PART, ByKey, Moves, Selection
+from rxtemporal.engine.kernels.exact_sums import (
+    LEAST,
+    SIZE,
+    SQUARES,
+    STOPPED,
+    clear_all,
+    move_rests,
+)
 from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.rows import Column, grow, grow_rows
 from rxtemporal.engine.state import Stateful
@@ -21,7 +30,7 @@ from rxtemporal.errors import SchemaError
 from rxtemporal.operators.windows.field_values import read_floats, read_integers, read_valid
 from rxtemporal.operators.windows.kernels import aggregates as kernels
 from rxtemporal.operators.windows.kernels.extremes import drop_heaps, find_extremes
-from rxtemporal.operators.windows.kernels.float_sums import TURN, sum_floats, sum_windows
+from rxtemporal.operators.windows.kernels.float_sums import RUNNING, TURN, sum_floats, sum_windows
 from rxtemporal.operators.windows.kernels.variance import compute_variance
 
 Own = Sequence[Column]
@@ -85,8 +94,8 @@ class RunningAggregate(Protocol):
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the arrays to keep for each row: the values that this aggregate reads."""
 
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept, for which no rows are alive."""
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop all keys that are not selected."""
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Apply the changes (``own``: this aggregate's columns by row) and return the samples."""
@@ -108,12 +117,61 @@ def make_room(rest: Int64s) -> Int64s:
     return grow_rows(rest, max(2 * len(rest), 512))
 
 
+def _turn_ring(its: Column, turns: int) -> Column:
+    """Return sums ``[1 + span, keys, …]`` with the ring turned by so many places."""
+    return np.concatenate([its[:1], np.roll(its[1:], turns, axis=0)]) if len(its) > 1 else its
+
+
+def _merge_sums(mine: Column, its: Column, moves: Moves) -> Column:
+    """Return sums ``[1 + span, keys, …]`` with those of the keys of another state."""
+    if not mine.shape[1]:
+        mine = np.zeros((len(its), 0, *its.shape[2:]), its.dtype)
+    merged: Column = ByKey(axis=1).merge(mine, its, moves) if its.shape[1] else mine
+    return merged
+
+
+def _count_floats(sums: Floats) -> int:
+    """Return how many floats hold a sum: two that of values, four that of squares."""
+    return 2 if sums.shape[-1] == 4 else 4
+
+
+def _release_rests(sums: Floats, rest: Int64s, kept: KeptKeys) -> None:
+    """Release the rests of the sums ``[n, keys, …]`` of keys that are not kept."""
+    gone = kept.gone[kept.gone < sums.shape[1]]
+    for each in sums:
+        clear_all(gone, each, _count_floats(sums), rest)
+
+
+def _merge_exact_sums(
+    mine: tuple[Floats, Int64s], its: tuple[Floats, Int64s], moves: Moves
+) -> tuple[Floats, Int64s]:
+    """Return exact sums ``[n, keys, …]`` and their rests, with those of another state."""
+    (sums, rest), (other, other_rest) = mine, its
+    merged = _merge_sums(sums, other, moves)
+    moved = moves.moved["key"]
+    ring, key = np.nonzero(other[:, : len(moved), -1])
+    places, others = ring * merged.shape[1] + moved[key], ring * other.shape[1] + key
+    size = merged.shape[-1]
+    into, source = merged.reshape(-1, size), np.ascontiguousarray(other).reshape(-1, size)
+    into[places, -1] = 0.0
+    floats = _count_floats(merged)
+    digits, least = (SIZE, LEAST) if floats == 2 else (SQUARES, 2 * LEAST)
+    done = 0
+    while True:
+        done = move_rests(
+            done, places, into, rest, others, source, other_rest, floats, digits, least
+        )
+        if done == len(places):
+            return merged, rest
+        rest = make_room(rest)
+
+
 class Count(Stateful):
     """Count of the values that are not null."""
 
     once, objects = True, False
     dtypes = (np.bool_,)
-    held = ("_n", "_turn")
+    held = MappingProxyType({"_n": OWNED, "_turn": OWNED})
 
     def __init__(self) -> None:
         self._n = np.zeros((1, 0), np.int64)
@@ -123,9 +181,14 @@ class Count(Stateful):
         """Return which values are not null."""
         return [read_valid(field)]
 
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept."""
-        self._n = kept.pick(self._n)
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop the counts of all keys that are not selected."""
+        self._n = selection.kept["key"].pick(self._n)
+
+    def merge_from(self, other: Self, moves: Moves) -> None:
+        """Take over the counts of other keys."""
+        its = _turn_ring(other._n, self._turn[0] - other._turn[0])
+        self._n = _merge_sums(self._n, its, moves)
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> Int64s:
         """Return the counts, Int64."""
@@ -141,7 +204,7 @@ class IntegerSum(Stateful):
 
     once, objects = True, False
     dtypes = (np.int64, np.bool_)
-    held = ("_total", "_rough", "_turn")
+    held = MappingProxyType(dict.fromkeys(("_total", "_rough", "_turn"), OWNED))
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -153,9 +216,16 @@ class IntegerSum(Stateful):
         """Return the values, and which are not null."""
         return [read_integers(field), read_valid(field)]
 
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept."""
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop the sums of all keys that are not selected."""
+        kept = selection.kept["key"]
         self._total, self._rough = kept.pick(self._total), kept.pick(self._rough)
+
+    def merge_from(self, other: Self, moves: Moves) -> None:
+        """Take over the sums of other keys."""
+        turns = self._turn[0] - other._turn[0]
+        self._total = _merge_sums(self._total, _turn_ring(other._total, turns), moves)
+        self._rough = _merge_sums(self._rough, _turn_ring(other._rough, turns), moves)
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the sums as Int64; raise if one overflows."""
@@ -178,7 +248,7 @@ class FloatSum(Stateful):
 
     once, objects = True, False
     dtypes = (np.float64, np.bool_)
-    held = ("_sums", "_rest", "_counts")
+    held = MappingProxyType(dict.fromkeys(("_sums", "_rest", "_counts"), OWNED))
     _mean = False
 
     def __init__(self) -> None:
@@ -190,9 +260,19 @@ class FloatSum(Stateful):
         """Return the values, and which are not null."""
         return [read_floats(field), read_valid(field)]
 
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept."""
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop the sums of all keys that are not selected."""
+        kept = selection.kept["key"]
+        _release_rests(self._sums, self._rest, kept)
         self._sums = kept.pick(self._sums, 1)
+        self._counts[RUNNING] = self._sums[0, :, 2].sum()
+
+    def merge_from(self, other: Self, moves: Moves) -> None:
+        """Take over the sums of other keys."""
+        its = _turn_ring(other._sums, self._counts[TURN] - other._counts[TURN])
+        mine = self._sums, self._rest
+        self._sums, self._rest = _merge_exact_sums(mine, (its, other._rest), moves)
+        self._counts[RUNNING] += other._counts[RUNNING]
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the sums, Float64."""
@@ -254,7 +334,7 @@ class Variance(Stateful):
 
     once, objects = False, False
     dtypes = (np.float64, np.bool_)
-    held = ("_sums", "_squares", "_rest")
+    held = MappingProxyType(dict.fromkeys(("_sums", "_squares", "_rest"), OWNED))
 
     def __init__(self, *, root: bool) -> None:
         self._root = root
@@ -266,9 +346,21 @@ class Variance(Stateful):
         """Return the values, and which are not null."""
         return [read_floats(field), read_valid(field)]
 
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept."""
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop the sums of all keys that are not selected."""
+        kept = selection.kept["key"]
+        for sums in self._sums, self._squares:
+            _release_rests(sums[np.newaxis], self._rest, kept)
         self._sums, self._squares = kept.pick(self._sums, 0), kept.pick(self._squares, 0)
+
+    def merge_from(self, other: Self, moves: Moves) -> None:
+        """Take over the sums of other keys."""
+        merged = []
+        for mine, its in (self._sums, other._sums), (self._squares, other._squares):
+            both = (mine[np.newaxis], self._rest), (its[np.newaxis], other._rest)
+            sums, self._rest = _merge_exact_sums(*both, moves)
+            merged.append(sums[0])
+        self._sums, self._squares = merged
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the variances, Float64."""
@@ -286,11 +378,22 @@ class Variance(Stateful):
             self._rest = make_room(self._rest)
 
 
+def _raise_nodes(nodes: Int64s, by: int) -> Int64s:
+    """Return the numbers of nodes, raised; -1 stands for none."""
+    return np.where(nodes < 0, nodes, nodes + by)
+
+
 class Extreme(Stateful):
     """Least or greatest value; NaN if all values are NaN, null if there are none."""
 
     once, objects = False, False
-    held = ("_living", "_removed", "_sizes", "_nans", "_value", "_left", "_right", "_free")
+    held = MappingProxyType({
+        "_living": OWNED,
+        "_removed": OWNED,
+        "_sizes": OWNED,
+        "_nans": PART,
+        **dict.fromkeys(("_value", "_left", "_right", "_free"), OWNED),
+    })  # fmt: skip
 
     def __init__(self, dtype: pl.DataType, *, greatest: bool) -> None:
         self._float = dtype.is_float()
@@ -322,14 +425,30 @@ class Extreme(Stateful):
             return values
         return -values if self._float else ~values
 
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept."""
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop the values of all keys that are not selected."""
+        kept = selection.kept["key"]
         drop_heaps(
             kept.gone, self._living, self._removed, self._value, self._left, self._right, self._free
         )
         self._living, self._removed = kept.pick(self._living), kept.pick(self._removed)
         self._sizes = kept.pick(self._sizes)
-        self._nans.keep_keys(kept)
+        self._nans.keep_selected(selection)
+
+    def merge_from(self, other: Self, moves: Moves) -> None:
+        """Take over the values of other keys."""
+        have = len(self._value)
+        self._living = ByKey(-1).merge(self._living, _raise_nodes(other._living, have), moves)
+        self._removed = ByKey(-1).merge(self._removed, _raise_nodes(other._removed, have), moves)
+        self._sizes = ByKey().merge(self._sizes, other._sizes, moves)
+        self._nans.merge_from(other._nans, moves)
+        self._value = np.concatenate([self._value, other._value])
+        self._left = np.concatenate([self._left, _raise_nodes(other._left, have)])
+        self._right = np.concatenate([self._right, _raise_nodes(other._right, have)])
+        unused = [each._free[1 : 1 + each._free[0]] for each in (self, other)]
+        free = np.concatenate([unused[0], unused[1] + have])
+        self._free = np.zeros(len(self._value) + 1, np.int64)
+        self._free[0], self._free[1 : 1 + len(free)] = len(free), free
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the extremes, Float64 or Int64."""

@@ -7,7 +7,7 @@ windows for hopping windows.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.operators.windows.aggregates import Changes, SumInput, SumResult
 from rxtemporal.operators.windows.field_values import Array
 
@@ -132,8 +131,8 @@ class Bounds(Protocol):
     def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
         """Set ``held`` to True for the keys that have a window."""
 
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept."""
+    def list_open_windows(self) -> Container[int]:
+        """Return the edge ids of the windows that have left as start edges and have not ended."""
 
     def find_next_due(self, at: int | None) -> int | None:
         """Return the CTI with which a window may next become known; None if there is none.

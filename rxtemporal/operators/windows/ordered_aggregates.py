@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
 
 from rxtemporal.core import columns as core
 from rxtemporal.core.columns import SeriesColumn
-from rxtemporal.engine.key_store import KeptKeys
+from rxtemporal.engine.holdings import BY_KEY
 from rxtemporal.engine.rows import Column
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.windows.aggregates import Changes, Own, Samples
@@ -48,7 +49,7 @@ class ObjectExtreme(Stateful):
 
     once, objects = False, True
     dtypes = (object,)
-    held = ("values",)
+    held = MappingProxyType({"values": BY_KEY})
 
     def __init__(self, *, greatest: bool) -> None:
         self._wrap = _ReverseOrder if greatest else (lambda value: value)
@@ -65,6 +66,8 @@ class ObjectExtreme(Stateful):
 
     @values.setter
     def values(self, saved: dict[int, list[list[Any]]]) -> None:
+        self._living.clear()
+        self._removed.clear()
         for key, heaps in saved.items():
             living, removed = ([self._wrap(value) for value in heap] for heap in heaps)
             self._living[key], self._removed[key] = living, removed
@@ -72,11 +75,6 @@ class ObjectExtreme(Stateful):
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values as objects, null as None."""
         return [read_objects(field)]
-
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept."""
-        self._living = defaultdict(list, kept.pick_entries(self._living))
-        self._removed = defaultdict(list, kept.pick_entries(self._removed))
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the extremes."""

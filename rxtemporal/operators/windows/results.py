@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns, SeriesColumn
 from rxtemporal.engine.expressions.evaluator import Evaluator
-from rxtemporal.engine.key_store import KeptKeys
+from rxtemporal.engine.holdings import PART, Selection
 from rxtemporal.engine.rows import Column
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.windows.aggregates import (
@@ -72,8 +73,8 @@ class WindowResults(Protocol):
     def sweep(self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int) -> Swept:
         """Apply the changes to running aggregates; return a column for each of their fields."""
 
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept, for which no rows are alive."""
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop all keys that are not selected."""
 
     def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return the result rows."""
@@ -86,7 +87,7 @@ class Output(Stateful):
     name: str
     reads: Evaluator | None
     by: RunningAggregate | ListedAggregate | None
-    held = ("by",)
+    held = MappingProxyType({"by": PART})
 
     @property
     def running(self) -> RunningAggregate | None:
@@ -103,7 +104,7 @@ class Output(Stateful):
 class AggregateResults(Stateful):
     """One row for each window: the aggregates over its rows."""
 
-    held = ("_outputs",)
+    held = MappingProxyType({"_outputs": PART})
 
     def __init__(self, outputs: list[Output]) -> None:
         self._outputs = outputs
@@ -153,12 +154,6 @@ class AggregateResults(Stateful):
                     swept.append(running.sweep(changes, mine, samples))
         return swept
 
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept, for which no rows are alive."""
-        for output in self._outputs:
-            if output.running is not None:
-                output.running.keep_keys(kept)
-
     def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return one row for each window."""
         columns = []
@@ -182,9 +177,6 @@ class ListedResults(Stateful):
     def columns(self, payload: Columns) -> list[Column | bool]:
         """Return nothing."""
         return []
-
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Do nothing: nothing is held by key."""
 
     def prepare_sum(self, own: Sequence[Column], span: int, keys: int) -> None:
         """Return nothing: nothing is summed."""

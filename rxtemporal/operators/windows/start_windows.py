@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,18 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.due_queue import Queue
-from rxtemporal.engine.key_store import KeptKeys
+from rxtemporal.engine.holdings import (
+    KEYS,
+    OWNED,
+    PART,
+    Edges,
+    Entries,
+    Held,
+    Moves,
+    Selection,
+    StoredRows,
+)
+from rxtemporal.engine.kernels import order
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.open_rows import OpenEdges
 from rxtemporal.engine.rows import RowStore, grow
@@ -59,7 +71,7 @@ class _Waits(Stateful):
     unfinished wait, and up to as many more.
     """
 
-    held = ("_time", "_key", "_done", "_height")
+    held = MappingProxyType(dict.fromkeys(("_time", "_key", "_done", "_height"), OWNED))
 
     def __init__(self) -> None:
         self._time = np.zeros(0, np.int64)
@@ -84,12 +96,22 @@ class _Waits(Stateful):
         self._key = grow(key[waits], room)
         return self._height + more
 
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept, which wait for nothing."""
-        key = kept.renumber(self._key[self._done : self._height])
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop the waits of all keys that are not selected."""
+        key = selection.kept["key"].renumber(self._key[self._done : self._height])
         self._time = self._time[self._done : self._height][key >= 0]
         self._key = key[key >= 0]
         self._done, self._height = 0, len(self._key)
+
+    def merge_from(self, other: Self, moves: Moves) -> None:
+        """Take over the waits of other keys."""
+        its = slice(other._done, other._height)
+        mine = slice(self._done, self._height)
+        time, key = order.merge(
+            self._time[mine], self._key[mine],
+            other._time[its], moves.move("key", other._key[its]),
+        )  # fmt: skip
+        self._time, self._key, self._done, self._height = time, key, 0, len(time)
 
     def find_first(self, since: Int64s) -> int:
         """Return the oldest time since which a key still waits; the end of time if none does."""
@@ -112,7 +134,13 @@ class StartBounds(Stateful):
     Holds the rows that a later window may hold; ``rows`` counts them.
     """
 
-    held: ClassVar[tuple[str, ...]] = ("keys", "_rows", "_starts", "_open", "_waiting")
+    held: Mapping[str, Held] = MappingProxyType({
+        "keys": KEYS,
+        "_rows": StoredRows(key=KEY, refs={LINK: "row"}),
+        "_starts": Entries(),
+        "_open": Edges(),
+        "_waiting": PART,
+    })  # fmt: skip
 
     def __init__(self, payload: pl.Schema, keys: tuple[str, ...]) -> None:
         self.keys = KeyCoder({key: payload[key] for key in keys})
@@ -181,12 +209,7 @@ class StartBounds(Stateful):
         held = np.zeros(len(self.keys), np.bool_)
         self._rows.mark_keys(KEY, held)
         self._mark_keys(held, cti)
-        kept = self.keys.forget(held)
-        if kept is None:
-            return
-        self._rows.renumber_keys(KEY, kept)
-        self._waiting.keep_keys(kept)
-        self._keep_keys(kept)
+        self.drop_keys(self.keys.forget(held))
 
     def _release(self, rows: Int64s) -> None:
         self._rows.release(rows)
@@ -218,10 +241,6 @@ class StartBounds(Stateful):
         """Set ``held`` to True for the keys whose past windows matter for later rows."""
         raise NotImplementedError
 
-    def _keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept."""
-        raise NotImplementedError
-
     def _close(self, cti: int, due: Int64s) -> FinalWindows:
         """Return the windows that are final; ``due``: the rows committed now, in order of start."""
         raise NotImplementedError
@@ -244,7 +263,7 @@ class StartWindowStep(Stateful):
     Holds the rows that a later window may hold.
     """
 
-    held = ("_bounds",)
+    held = MappingProxyType({"_bounds": PART})
 
     def __init__(
         self,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -14,6 +15,18 @@ from rxtemporal.core.columns import NO_FIELDS, Column, Columns, concat_columns
 from rxtemporal.core.ticks import TICK
 from rxtemporal.engine.codec import Captured
 from rxtemporal.engine.due_queue import Queue
+from rxtemporal.engine.holdings import (
+    KEYS,
+    NEXT_EDGE,
+    PART,
+    SAME,
+    ByKey,
+    Edges,
+    Entries,
+    Moves,
+    Selection,
+    StoredRows,
+)
 from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.kernels.order import merge
 from rxtemporal.engine.keys import KeyCoder
@@ -134,10 +147,18 @@ class WindowStep(Stateful):
     are due at once are not held.
     """
 
-    held = (
-        "_keys", "_bounds", "_results", "_rows", "_begins", "_ends", "_open", "_head",
-        "_open_results", "_next_edge",
-    )  # fmt: skip
+    held = MappingProxyType({
+        "_keys": KEYS,
+        "_bounds": PART,
+        "_results": PART,
+        "_rows": StoredRows(key=KEY),
+        "_begins": Entries(bits=BITS),
+        "_ends": Entries(bits=BITS),
+        "_open": Edges(),
+        "_head": ByKey(-1, refs="row"),
+        "_open_results": SAME,
+        "_next_edge": NEXT_EDGE,
+    })  # fmt: skip
 
     def __init__(
         self,
@@ -157,6 +178,9 @@ class WindowStep(Stateful):
         self._lists = results.lists
         self._span = bounds.span if results.once else 0
         own: list[Any] = [np.int64] * 5 if self._lists else [np.int64]
+        if self._lists:
+            listed = StoredRows(key=KEY, refs={AFTER: "row", BEFORE: "row"})
+            self.held = MappingProxyType({**self.held, "_rows": listed})
         self._own = len(own)
         self._rows = RowStore([*own, *results.dtypes], payload if self._lists else None)
         # not held: a state is saved once they are taken up
@@ -223,6 +247,20 @@ class WindowStep(Stateful):
         """Continue from a saved state."""
         super().load(data)
         self._waiting.clear()
+
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop the state of all keys that are not selected."""
+        self._take_up()
+        super().keep_selected(selection)
+        mine = self._bounds.list_open_windows() if self._open_results else ()
+        self._open_results = {w: made for w, made in self._open_results.items() if w in mine}
+
+    def merge_from(self, other: Self, moves: Moves) -> None:
+        """Take over the state of other keys."""
+        self._take_up()
+        other._take_up()
+        super().merge_from(other, moves)
+        self._open_results |= other._open_results
 
     def _take(self, batch: EventBatch, limit: int, waits: bool) -> Due | None:
         """Take up rows; return their changes if all are due at once, and no other row is held."""
@@ -393,13 +431,7 @@ class WindowStep(Stateful):
         held = np.zeros(len(self._keys), np.bool_)
         self._rows.mark_keys(KEY, held)
         self._bounds.mark_keys(held)
-        kept = self._keys.forget(held)
-        if kept is None:
-            return
-        self._rows.renumber_keys(KEY, kept)
-        self._bounds.keep_keys(kept)
-        self._results.keep_keys(kept)
-        self._head = kept.pick(self._head)
+        self.drop_keys(self._keys.forget(held))
 
     def _forget(self, what: Int64s) -> None:
         """Release the rows that are not needed any more, and renumber if most are released."""

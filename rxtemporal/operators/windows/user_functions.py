@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from rxtemporal.core.columns import Columns, make_column
 from rxtemporal.core.events import IntervalEvent
 from rxtemporal.core.records import find_record
 from rxtemporal.core.schema import can_hold
-from rxtemporal.engine.key_store import KeptKeys
+from rxtemporal.engine.holdings import BY_KEY
 from rxtemporal.engine.rows import Column
 from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import SchemaError
@@ -124,7 +125,7 @@ class IncrementalAggregate(Stateful):
 
     once, objects = False, True
     dtypes = (object,)
-    held = ("states",)
+    held = MappingProxyType({"states": BY_KEY})
 
     def __init__(self, user: Any, reads: pl.Expr | None, name: str, dtype: pl.DataType) -> None:
         self._user = user
@@ -146,10 +147,6 @@ class IncrementalAggregate(Stateful):
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values as objects; null as None."""
         return [read_objects(field)]
-
-    def keep_keys(self, kept: KeptKeys) -> None:
-        """Forget the keys that are not kept: without values their state is the initial one."""
-        self._states = defaultdict(self._user.init, kept.pick_entries(self._states))
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the user's results."""

@@ -1,0 +1,177 @@
+"""Runs whose state is split by the values of a field, and merged again."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import product
+from random import Random
+from typing import Any
+
+import numpy as np
+from buckets import split
+from physical import SIDES
+
+import rxtemporal as rxt
+from rxtemporal import EventBatch
+from rxtemporal.core.columns import Column
+from rxtemporal.engine.holdings import Moves, Selection
+from rxtemporal.operators.plan import Node
+from rxtemporal.testing import Stepper
+
+# for each operator the name of the field in the rows of each of its inputs
+Names = dict[Node, tuple[str, ...]]
+
+
+@cache
+def find_names(query: rxt.Streamable) -> tuple[Names, dict[str, str]] | None:
+    """Return the names of a field by which every state of a query can be split.
+
+    And those by which the rows of its sources are split. None if there is no such field.
+    """
+    partition, sources = split(query)
+    if partition.reason is not None:
+        return None
+    choices = [[*(partition.get_fields(node) or node.schema or ())] for node in sources.values()]
+    for chosen in product(*choices):
+        by = dict(zip(sources, chosen, strict=True))
+        names = _follow(query, by)
+        if names is not None:
+            return names, by
+    return None
+
+
+def _follow(query: rxt.Streamable, by: dict[str, str]) -> Names | None:
+    """Return the names in front of each operator, if it has the field in all of its rows."""
+    known: dict[Node, set[str]] = {}
+    names: Names = {}
+    for node in query._node.list_nodes():
+        if node.source is not None:
+            known[node] = {by[node.source.name]}
+            continue
+        assert node.operator is not None
+        schemas: Any = tuple(each.schema for each in node.inputs)
+        rule = node.operator.partition(schemas, node.inputs[0].keys)
+        given = [known[each] for each in node.inputs]
+        together = product(*map(sorted, given)) if rule.together is None else rule.together
+        fitting = [
+            pair for pair in together
+            if all(name in each for name, each in zip(pair, given, strict=True))
+        ]  # fmt: skip
+        if not fitting:
+            return None
+        names[node] = fitting[0]  # type: ignore[assignment]
+        known[node] = {
+            name for name, fields in rule.keeps
+            if all(f is None or f in each for f, each in zip(fields, given, strict=True))
+        }  # fmt: skip
+    return names
+
+
+def choose(values: Sequence[Column], number: int) -> np.ndarray[Any, Any]:
+    """Return the mask of the values that are in the part with this number, of two."""
+    (column,) = values
+    nullable = getattr(column, "valid", None)
+    inner = getattr(column, "values", column)
+    found = column.series.to_list() if hasattr(column, "series") else inner.tolist()
+    if nullable is not None:
+        found = [v if there else None for v, there in zip(found, nullable, strict=True)]
+    return np.array([_find_part(value) == number for value in found], np.bool_)
+
+
+def _find_part(value: Any) -> int:
+    if isinstance(value, float):
+        value = "NaN" if value != value else value + 0.0
+    return zlib.crc32(repr(value).encode()) // 7 % 2
+
+
+def take_part(batch: EventBatch, field: str, number: int) -> EventBatch:
+    """Return the rows of one part, and the CTI."""
+    return batch.take(choose([batch.columns[field]], number))
+
+
+class SplitRun:
+    """A run of a query that is split into two, which go on apart and are merged."""
+
+    def __init__(self, query: rxt.Streamable) -> None:
+        found = find_names(query)
+        assert found is not None
+        self._query, (self._names, self._by) = query, found
+        self._steppers = [Stepper(query)]
+        self.ctis = [rxt.MIN_TIME, rxt.MIN_TIME]
+
+    def push(self, side: int, batch: EventBatch, number: int = 0) -> list[EventBatch]:
+        """Take a batch, in one part only its rows; return what comes out."""
+        if SIDES[side] not in self._by:
+            return []
+        stepper = self._steppers[number]
+        if len(self._steppers) > 1:
+            batch = take_part(batch, self._by[SIDES[side]], number)
+            for step, other in self._pairs(number):
+                step.continue_ids(other)
+        out = stepper.push(SIDES[side], batch)
+        for each in out:
+            each.check(self.ctis[number])
+            self.ctis[number] = each.cti
+        return out
+
+    def split(self) -> None:
+        """Split the state into two parts."""
+        whole = self._steppers[0]
+        other = Stepper(self._query)
+        other.load(whole.save())
+        self._steppers.append(other)
+        self.ctis[1] = self.ctis[0]
+        for number, stepper in enumerate(self._steppers):
+            for node, step in self._list_steps(stepper):
+                fields = [(name,) for name in self._names[node]]
+                step.keep_selected(Selection(lambda v, n=number: choose(v, n), fields))
+
+    def merge(self) -> None:
+        """Put the parts together again."""
+        for step, other in self._pairs(0):
+            step.merge_from(other, Moves())
+        self._steppers.pop()
+
+    @property
+    def rows(self) -> list[int]:
+        """The number of rows that each part holds."""
+        return [stepper.rows for stepper in self._steppers]
+
+    def _list_steps(self, stepper: Stepper) -> list[tuple[Node, Any]]:
+        steps: Any = stepper
+        return list(zip(self._names, steps._steps, strict=True))
+
+    def _pairs(self, number: int) -> Iterator[tuple[Any, Any]]:
+        mine, its = self._steppers[number], self._steppers[1 - number]
+        for (_, step), (_, other) in zip(
+            self._list_steps(mine), self._list_steps(its), strict=True
+        ):
+            yield step, other
+
+
+def run_split(
+    query: rxt.Streamable, made: list[tuple[int, EventBatch]], random: Random
+) -> tuple[list[EventBatch], int]:
+    """Return what comes out of a run that is split and merged at drawn places, and the CTI.
+
+    Between those each part takes its rows at its own pace.
+    """
+    run = SplitRun(query)
+    out: list[EventBatch] = []
+    cuts = sorted(random.sample(range(len(made) + 1), min(len(made) + 1, random.choice((1, 2, 4)))))
+    begin, parted = 0, False
+    for cut in [*cuts, len(made)]:
+        piece, begin = made[begin:cut], cut
+        if not parted:
+            out += [each for side, batch in piece for each in run.push(side, batch)]
+            run.split()
+            parted = True
+            continue
+        for number in random.sample((0, 1), 2):
+            out += [each for side, batch in piece for each in run.push(side, batch, number)]
+        if random.random() < 0.7:
+            run.merge()
+            parted = False
+    return out, min(run.ctis) if parted else run.ctis[0]
