@@ -79,7 +79,7 @@ def test_a_reader_of_a_service_that_is_killed_has_each_row_once(kills: int, tmp_
             thread = threading.Thread(target=reader.read, args=(house.url,))
             thread.start()
             last = life == kills
-            seconds = 60 if last else random_.uniform(0.1, 0.6)
+            seconds = 600 if last else random_.uniform(0.1, 0.6)
             sender = threading.Thread(
                 target=send, args=(house.url, waiting, time.monotonic() + seconds)
             )
