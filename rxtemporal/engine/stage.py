@@ -10,6 +10,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.engine.cut_windows import CutWindows
+from rxtemporal.engine.holdings import Moves, Selection
 from rxtemporal.engine.open_tail import OpenTail
 from rxtemporal.engine.step import Step, TwoInputStep, find_earliest_due
 from rxtemporal.errors import blame
@@ -97,7 +98,7 @@ class Stage(Meter):
 
     __slots__ = (
         "_absent", "_make", "_on", "_open", "_passes_time", "_seen", "_waiting", "cut",
-        "inputs", "pending", "place", "readers", "step", "then",
+        "inputs", "is_limited", "limit", "pending", "place", "readers", "step", "then",
     )  # fmt: skip
 
     def __init__(
@@ -124,6 +125,10 @@ class Stage(Meter):
         self.step: AnyStep | None = None
         # drops incomplete windows, if this operator began in the middle of its input
         self.cut: CutWindows | None = None
+        # the stage of another lane, whose CTI is the highest that leaves this one
+        self.limit: Meter | None = None
+        # True if a CTI was higher than that
+        self.is_limited = False
         # the methods of the step, one for each input
         self._on: tuple[Callable[[EventBatch], EventBatch], ...] | None = None
         # an empty batch with the fields of each input, once they are known
@@ -157,6 +162,9 @@ class Stage(Meter):
                 goes_on = result is not None
             else:
                 result = on[side](batch)
+                if self.limit is not None and result.cti > self.limit.cti:
+                    result = result.replace(cti=max(self.cti, self.limit.cti))
+                    self.is_limited = True
                 goes_on = len(result.start) > 0 or result.cti > self.cti
         except Exception as error:
             run.fail(blame(error, self.place))
@@ -173,6 +181,15 @@ class Stage(Meter):
                     reader.pending.append((at, result))
         elif on is None and self.pending:  # what has waited for the step
             self.work(run)
+
+    def retry_time(self, run: Run) -> None:
+        """Give out the CTI that the limit did not allow, as far as it does now."""
+        if self.is_limited:
+            self.is_limited = False
+            first = self._seen[0]
+            assert first is not None
+            self.pending.append((0, first.none(self.inputs[0].cti)))
+        self.work(run)
 
     def _take_first(self, side: int, batch: EventBatch) -> EventBatch | None:
         if batch.schema or len(batch):
@@ -252,6 +269,31 @@ class Stage(Meter):
         seen = [None if batch is None else batch.none(MIN_TIME) for batch in self._seen]
         step = None if self.step is None else self.step.capture()
         return Captured("operator", [seen, self._waiting, step])
+
+    def copy_from(self, other: Stage) -> None:
+        """Continue from the state of a stage of the same operator, which goes on as well."""
+        self.load(other.capture().dumps())
+        self.cti, self.is_limited = other.cti, other.is_limited
+
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop what belongs to keys that are not selected; the step has been made."""
+        assert self.step is not None
+        self.step.keep_selected(selection)
+
+    def merge_from(self, other: Stage, moves: Moves) -> None:
+        """Take over the state of a stage of the same operator that holds other keys.
+
+        Both have the same CTIs. The other one is not used afterwards.
+        """
+        assert self.step is not None
+        assert other.step is not None
+        self.step.merge_from(other.step, moves)
+
+    def continue_ids(self, other: Stage) -> None:
+        """Give out no edge id that a stage of the same operator has given out."""
+        assert self.step is not None
+        assert other.step is not None
+        self.step.continue_ids(other.step)
 
     def load(self, data: bytes) -> None:
         """Resume from the bytes of what ``capture`` of a stage of the same operator returned."""

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.engine.codec import Captured
+from rxtemporal.engine.holdings import Moves, Selection
 from rxtemporal.engine.state import Stateful
 
 
@@ -26,6 +27,15 @@ class StepState(Protocol):
 
     def load(self, data: bytes) -> None:
         """Continue from the saved state of an equal step."""
+
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop the state of all keys that are not selected."""
+
+    def merge_from(self, other: Any, moves: Moves) -> None:
+        """Take over the state of an equal step that holds other keys, at the same CTI."""
+
+    def continue_ids(self, other: Any) -> None:
+        """Give out no edge id that an equal step has given out."""
 
 
 class Step(StepState, Protocol):

@@ -11,7 +11,7 @@ If several splits are valid, so is the one by all their fields, which spreads ro
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import TypeAlias
 
@@ -44,6 +44,65 @@ class Partition:
         return self.fields[id(source)]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class TracedFields:
+    """Names that some fields of the sources have in the rows of a plan.
+
+    ``inputs``: for each operator the names in the rows of each input; of several names of a field
+    the one by which the operator keeps rows together. ``output``: the names in the results.
+    """
+
+    inputs: Mapping[Node, tuple[Keys, ...]]
+    output: Keys
+
+
+def trace_fields(output: Node, fields: Mapping[Node, Keys]) -> TracedFields | str:
+    """Return the names of fields of each source in the rows of all streams of a plan.
+
+    ``fields`` has the same number of fields for each source; the first ones are meant to be equal
+    where rows meet, and so on. If an operator needs rows together that differ in one of them, or a
+    stream no longer has one, return the reason. The plan's fields have to be known.
+    """
+    known: dict[Node, tuple[frozenset[str], ...]] = {}
+    inputs: dict[Node, tuple[Keys, ...]] = {}
+    for node in output.list_nodes():
+        if node.source is not None:
+            known[node] = tuple(frozenset([name]) for name in fields[node])
+            continue
+        rule = _get_rule(node)
+        places = list(zip(*(known[each] for each in node.inputs), strict=True))
+        chosen = [_choose_names(rule, place) for place in places]
+        if None in chosen:
+            return _explain_crossing(node, rule, fields)
+        inputs[node] = tuple(zip(*chosen, strict=True))
+        known[node] = tuple(
+            frozenset(name for name, given in rule.keeps if _is_known(given, list(place)))
+            for place in places
+        )
+    if not all(known[output]):
+        return "the results do not have the field"
+    return TracedFields(inputs, tuple(min(names) for names in known[output]))
+
+
+def _choose_names(rule: PartitionRule, known: Sequence[frozenset[str]]) -> Keys | None:
+    """Return a name in each input by which rows that are needed together agree; None: none."""
+    if rule.together is None:
+        return tuple(map(min, known)) if all(known) else None
+    for given in rule.together:
+        if all(name in names for name, names in zip(given, known, strict=True)):
+            return tuple(map(str, given))
+    return None
+
+
+def _explain_crossing(node: Node, rule: PartitionRule, fields: Mapping[Node, Keys]) -> str:
+    """Return the reason why rows of different values of these fields meet in an operator."""
+    assert node.operator is not None
+    names = ", ".join(dict.fromkeys(name for each in fields.values() for name in each))
+    if rule.together is None:
+        return f"the rows of {node.operator.name} no longer have {names}"
+    return f"{node.operator.name} needs rows together that differ in {names}"
+
+
 def find_partition(output: Node) -> Partition:
     """Return the fields to split a plan's sources by; the plan's fields have to be known."""
     nodes = output.list_nodes()
@@ -70,9 +129,9 @@ def find_partition(output: Node) -> Partition:
 
 def _get_rule(node: Node) -> PartitionRule:
     assert node.operator is not None
-    schemas = tuple(each.schema for each in node.inputs)
-    assert None not in schemas
-    return node.operator.partition(schemas, node.inputs[0].keys)  # type: ignore[arg-type]
+    schemas = tuple(each.schema for each in node.inputs if each.schema is not None)
+    assert len(schemas) == len(node.inputs)
+    return node.operator.partition(schemas, node.inputs[0].keys)
 
 
 def _find_needed(nodes: list[Node]) -> set[int]:

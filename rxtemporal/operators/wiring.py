@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.driver import Driver, Entry, Leaf
-from rxtemporal.engine.stage import Stage
+from rxtemporal.engine.stage import AnyStep, Stage
 from rxtemporal.engine.step import Step
+from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.plan import AnySource, Node, list_nodes
 
 # makes the step that gives results their shape, from the first batch of them
@@ -46,6 +48,16 @@ class Wiring:
             self._add_leaf(node, shape, clock)
         self.driver.connect([*self.sources.values()])
 
+    def begin(self) -> list[AnyStep]:
+        """Make all steps before any batch; return those of operators, in the order of the plan.
+
+        The fields of all sources have to be known.
+        """
+        steps = [stage.begin(*map(_make_empty, node.inputs)) for node, stage in self.stages.items()]
+        for node, leaf in self.leaves:
+            leaf.begin(_make_empty(node))
+        return steps
+
     def _add_stage(self, node: Node, clock: Callable[[], float]) -> None:
         assert node.operator is not None
         inputs = [self._find(each) for each in node.inputs]
@@ -66,3 +78,13 @@ class Wiring:
     def entries(self) -> list[tuple[AnySource, Entry]]:
         """The sources with their entries."""
         return [(node.source, entry) for node, entry in self.sources.items() if node.source]
+
+
+def _make_empty(node: Node) -> EventBatch:
+    """Return a batch of a stream without rows, before any time."""
+    if node.schema is None:
+        raise ArgumentError(
+            "steps are made before the first event here, but the fields of a stream are not yet "
+            "known. Hint: give schema= where the stream is made."
+        )
+    return EventBatch.empty(node.schema, MIN_TIME, node.keys)

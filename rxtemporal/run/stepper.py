@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.codec import Captured
-from rxtemporal.engine.stage import AnyStep, Stage
 from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.operators.fingerprint import Fingerprints
 from rxtemporal.operators.plan import Node
@@ -23,7 +21,7 @@ class Stepwise:
     def __init__(self, output: Node) -> None:
         self._nodes = output.list_nodes()
         self._wiring = Wiring([output])
-        self._steps = [_make_step(*each) for each in self._wiring.stages.items()]
+        self._steps = self._wiring.begin()
         self._results: list[EventBatch] = []
         self._errors: list[Exception] = []
         ((_, leaf),) = self._wiring.leaves
@@ -79,15 +77,3 @@ class Stepwise:
             )
         for step, state in zip(self._steps, saved, strict=True):
             step.load(state)
-
-
-def _make_step(node: Node, stage: Stage) -> AnyStep:
-    """Make the step of a node's operator before any batch, and return it."""
-    given = [each.schema for each in node.inputs]
-    known = [schema for schema in given if schema is not None]
-    if len(known) < len(given):
-        raise ArgumentError(
-            "steps are made before the first event here, but the fields of a stream are not yet "
-            "known. Hint: give schema= where the stream is made."
-        )
-    return stage.begin(*(EventBatch.empty(each, MIN_TIME, node.inputs[0].keys) for each in known))

@@ -17,15 +17,13 @@ import rxtemporal as rxt
 from rxtemporal import EventBatch
 from rxtemporal.core.columns import Column
 from rxtemporal.engine.holdings import Moves, Selection
+from rxtemporal.operators.partition import TracedFields, trace_fields
 from rxtemporal.operators.plan import Node
 from rxtemporal.testing import Stepper
 
-# for each operator the name of the field in the rows of each of its inputs
-Names = dict[Node, tuple[str, ...]]
-
 
 @cache
-def find_names(query: rxt.Streamable) -> tuple[Names, dict[str, str]] | None:
+def find_names(query: rxt.Streamable) -> tuple[TracedFields, dict[str, str]] | None:
     """Return the names of a field by which every state of a query can be split.
 
     And those by which the rows of its sources are split. None if there is no such field.
@@ -36,37 +34,10 @@ def find_names(query: rxt.Streamable) -> tuple[Names, dict[str, str]] | None:
     choices = [[*(partition.get_fields(node) or node.schema or ())] for node in sources.values()]
     for chosen in product(*choices):
         by = dict(zip(sources, chosen, strict=True))
-        names = _follow(query, by)
-        if names is not None:
-            return names, by
+        found = trace_fields(query._node, {node: (by[name],) for name, node in sources.items()})
+        if isinstance(found, TracedFields):
+            return found, by
     return None
-
-
-def _follow(query: rxt.Streamable, by: dict[str, str]) -> Names | None:
-    """Return the names in front of each operator, if it has the field in all of its rows."""
-    known: dict[Node, set[str]] = {}
-    names: Names = {}
-    for node in query._node.list_nodes():
-        if node.source is not None:
-            known[node] = {by[node.source.name]}
-            continue
-        assert node.operator is not None
-        schemas: Any = tuple(each.schema for each in node.inputs)
-        rule = node.operator.partition(schemas, node.inputs[0].keys)
-        given = [known[each] for each in node.inputs]
-        together = product(*map(sorted, given)) if rule.together is None else rule.together
-        fitting = [
-            pair for pair in together
-            if all(name in each for name, each in zip(pair, given, strict=True))
-        ]  # fmt: skip
-        if not fitting:
-            return None
-        names[node] = fitting[0]  # type: ignore[assignment]
-        known[node] = {
-            name for name, fields in rule.keeps
-            if all(f is None or f in each for f, each in zip(fields, given, strict=True))
-        }  # fmt: skip
-    return names
 
 
 def choose(values: Sequence[Column], number: int) -> np.ndarray[Any, Any]:
@@ -125,7 +96,7 @@ class SplitRun:
         self.ctis[1] = self.ctis[0]
         for number, stepper in enumerate(self._steppers):
             for node, step in self._list_steps(stepper):
-                fields = [(name,) for name in self._names[node]]
+                fields = self._names.inputs[node]
                 step.keep_selected(Selection(lambda v, n=number: choose(v, n), fields))
 
     def merge(self) -> None:
@@ -141,7 +112,7 @@ class SplitRun:
 
     def _list_steps(self, stepper: Stepper) -> list[tuple[Node, Any]]:
         steps: Any = stepper
-        return list(zip(self._names, steps._steps, strict=True))
+        return list(zip(self._names.inputs, steps._steps, strict=True))
 
     def _pairs(self, number: int) -> Iterator[tuple[Any, Any]]:
         mine, its = self._steppers[number], self._steppers[1 - number]

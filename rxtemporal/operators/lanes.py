@@ -1,0 +1,322 @@
+"""Lanes: copies of a plan's stages, for streams in which each device has a time of its own.
+
+A *device* is a combination of values of some fields of a source. Each has one CTI for each source,
+made from its own rows. The plan computes nothing from rows of two devices together; so any devices
+may be computed by one copy of its stages, with a CTI that none of theirs is below, and others by
+another. A *lane* is such a copy with its devices. The devices that are abreast are in one lane and
+cost what a stream with one time costs. Those that fall behind are split off, so that nobody waits
+for them, and are merged with the lane above them once they have caught up with it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import count
+
+import numpy as np
+
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
+from rxtemporal.core.columns import Column
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.engine.holdings import Moves, Selection
+from rxtemporal.engine.keys import KeyCoder
+from rxtemporal.engine.rows import grow
+from rxtemporal.engine.stage import Stage
+from rxtemporal.operators.operator import Keys
+from rxtemporal.operators.partition import TracedFields
+from rxtemporal.operators.plan import Node
+from rxtemporal.operators.wiring import Wiring
+
+# the lane of a device that holds nothing, since none of its rows has come
+NO_LANE = -1
+# takes a batch of results, and the number of the lane that it comes from
+Receive = Callable[[EventBatch, int], object]
+
+
+class DeviceLane:
+    """A copy of the stages of a plan; ``ctis`` has the CTI of each source in it."""
+
+    def __init__(self, number: int, wiring: Wiring, ctis: Int64s) -> None:
+        self.number = number
+        self.wiring = wiring
+        self.ctis = ctis
+        # the lane that it waits for, to be merged with it
+        self.awaited: DeviceLane | None = None
+
+    @cached_property
+    def stages(self) -> list[Stage]:
+        """The stages, those that shape results among them."""
+        return [*self.wiring.stages.values(), *(leaf for _, leaf in self.wiring.leaves)]
+
+    def limit_stages(self) -> None:
+        """Let no stage give out a higher CTI than that of the lane that is awaited."""
+        limits = [None] * len(self.stages) if self.awaited is None else self.awaited.stages
+        for stage, limit in zip(self.stages, limits, strict=True):
+            stage.limit = limit
+
+    def is_abreast(self, other: DeviceLane) -> bool:
+        """Return True if all stages have the same CTI as those of another lane."""
+        same = (self.ctis == other.ctis).all()
+        each = zip(self.stages, other.stages, strict=True)
+        return bool(same) and all(mine.cti == its.cti for mine, its in each)
+
+
+class DeviceTimes:
+    """The devices of a plan: the CTI of each for each source, and the lane that it is in.
+
+    ``ctis`` ``int64[sources, devices]`` and ``lanes`` ``int64[devices]`` have room for more.
+    ``floors`` ``int64[sources]``: the time at which devices begin that are not known yet.
+    """
+
+    def __init__(self, coder: KeyCoder, sources: int) -> None:
+        self.coder = coder
+        self.ctis = np.full((sources, 0), MIN_TIME)
+        self.floors = np.full(sources, MIN_TIME)
+        self.lanes = np.full(0, NO_LANE)
+
+    def encode(self, columns: Sequence[Column]) -> Int64s:
+        """Return the numbers of these devices; those that are new have no lane."""
+        codes = self.coder.encode_columns(columns)
+        have = self.ctis.shape[1]
+        self.ctis = grow(self.ctis, len(self.coder))
+        self.ctis[:, have:] = self.floors[:, np.newaxis]
+        self.lanes = grow(self.lanes, len(self.coder), NO_LANE)
+        return codes
+
+    def list_members(self, lane: int) -> Int64s:
+        """Return the devices in a lane."""
+        return np.flatnonzero(self.lanes == lane)
+
+
+class LaneRun:
+    """A run of a plan in which each device has its own time.
+
+    ``fields`` are the names of the device's fields in the rows of each source, ``names`` those in
+    all streams. ``make`` returns a new copy of the plan, its steps made. ``spread`` is how far the
+    most advanced device of a lane may be ahead of the others, in ticks; ``most`` is the number of
+    lanes from which on none is split, so that results come later. Not thread-safe: its owner
+    serialises calls.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Wiring],
+        fields: Mapping[Node, Keys],
+        names: TracedFields,
+        coder: KeyCoder,
+        receive: Receive,
+        *,
+        spread: int,
+        most: int = 16,
+    ) -> None:
+        self._make = make
+        self._names = names
+        self._fields = fields
+        self._sources = {node: number for number, node in enumerate(fields)}
+        self._receive = receive
+        self._spread = spread
+        self._most = most
+        self._numbers = count()
+        self.devices = DeviceTimes(coder, len(fields))
+        # by their numbers
+        self.lanes: dict[int, DeviceLane] = {}
+        self._add_lane(np.full(len(fields), MIN_TIME))
+        # the lane that has given out the last edge ids
+        self._last = self.lanes[0]
+
+    def push(
+        self, source: Node, batch: EventBatch, advanced: Sequence[Column], ctis: Int64s
+    ) -> None:
+        """Take rows of a source; after them the time of these devices is at least ``ctis``.
+
+        The CTI of the batch means nothing.
+        """
+        devices, at = self.devices, self._sources[source]
+        own = devices.encode([batch.columns[name] for name in self._fields[source]])
+        moved = devices.encode(advanced)
+        self._place_new(at, own, batch.start, moved, ctis)
+        np.maximum.at(devices.ctis[at], moved, ctis)
+        touched = np.unique(devices.lanes[np.concatenate([own, moved])])
+        for number in touched.tolist():
+            self._expel_laggards(self.lanes[number])
+        lanes = devices.lanes[own]
+        touched = np.unique(devices.lanes[np.concatenate([own, moved])])
+        # all rows before any time: a lane that advances may take others with it
+        for number in np.unique(lanes).tolist():
+            lane = self.lanes[number]
+            self._push(lane, source, lane.ctis, batch.take(lanes == number))
+        self._advance_all(source, touched.tolist())
+
+    def advance(self, source: Node, cti: int) -> None:
+        """Advance all devices of a source, also those that are not known yet, to a time."""
+        devices, at = self.devices, self._sources[source]
+        devices.floors[at] = max(devices.floors[at], cti)
+        np.maximum(devices.ctis[at], cti, out=devices.ctis[at])
+        self._advance_all(source, [*self.lanes])
+
+    def _add_lane(self, ctis: Int64s) -> DeviceLane:
+        number = next(self._numbers)
+        wiring = self._make()
+        lane = self.lanes[number] = DeviceLane(number, wiring, ctis.copy())
+        ((_, leaf),) = wiring.leaves
+        leaf.receive = lambda batch: self._receive(batch, lane.number)
+        wiring.driver.on_error = _fail
+        return lane
+
+    def _place_new(self, at: int, own: Int64s, start: Int64s, moved: Int64s, ctis: Int64s) -> None:
+        """Put devices that have no lane into one that none of their rows is behind.
+
+        A device that has sent nothing to a source may begin there at any time.
+        """
+        devices = self.devices
+        both = np.concatenate([own, moved])
+        new = np.unique(both[devices.lanes[both] == NO_LANE])
+        if not len(new):
+            return
+        earliest = np.full(len(devices.lanes), np.iinfo(np.int64).max)
+        np.minimum.at(earliest, both, np.concatenate([start, ctis]))
+        floors = devices.ctis[:, new].copy()
+        floors[at] = np.maximum(earliest[new], floors[at])
+        for lane in sorted(self.lanes.values(), key=lambda lane: lane.ctis.sum(), reverse=True):
+            fits = (lane.ctis[:, np.newaxis] <= floors).all(axis=0)
+            devices.lanes[new[fits]] = lane.number
+            new, floors = new[~fits], floors[:, ~fits]
+        if len(new):
+            lane = self._add_lane(np.full(len(devices.ctis), MIN_TIME))
+            devices.lanes[new] = lane.number
+
+    def _get_ctis(self, *lanes: DeviceLane) -> Int64s:
+        """Return the CTIs of the devices of some lanes, ``int64[sources, n]``."""
+        members = [self.devices.list_members(lane.number) for lane in lanes]
+        return self.devices.ctis[:, np.concatenate(members)]
+
+    def _expel_laggards(self, lane: DeviceLane) -> None:
+        """Split off the devices that are further behind the most advanced one than they may be."""
+        members = self.devices.list_members(lane.number)
+        behind = self._find_laggards(self.devices.ctis[:, members])
+        if not behind.any() or len(self.lanes) >= self._most:
+            return
+        other = self._add_lane(lane.ctis)
+        for mine, its in zip(lane.stages, other.stages, strict=True):
+            its.copy_from(mine)
+        for entry, its_entry in zip(
+            lane.wiring.sources.values(), other.wiring.sources.values(), strict=True
+        ):
+            its_entry.cti = entry.cti
+        self.devices.lanes[members[behind]] = other.number
+        for each in lane, other:
+            self._keep_members(each)
+
+    def _find_laggards(self, ctis: Int64s) -> Bools:
+        """Return the mask of the devices that are too far behind the most advanced of them."""
+        # no time is below the first one
+        high = np.maximum(ctis.max(axis=1), MIN_TIME + self._spread)
+        mask: Bools = (ctis < (high - self._spread)[:, np.newaxis]).any(axis=0)
+        return mask
+
+    def _keep_members(self, lane: DeviceLane) -> None:
+        """Drop from the stages of a lane what belongs to the devices of others."""
+
+        def contains(columns: Sequence[Column]) -> Bools:
+            mask: Bools = self.devices.lanes[self.devices.encode(columns)] == lane.number
+            return mask
+
+        for node, stage in lane.wiring.stages.items():
+            stage.keep_selected(Selection(contains, self._names.inputs[node]))
+        for _, leaf in lane.wiring.leaves:
+            leaf.keep_selected(Selection(contains, [self._names.output]))
+
+    def _advance_all(self, source: Node, numbers: Iterable[int]) -> None:
+        """Advance lanes to the times of their last devices, and those that wait for them."""
+        queue = deque(numbers)
+        while queue:
+            lane = self.lanes.get(queue.popleft())
+            if lane is not None and self._get_ctis(lane).size:
+                queue.extend(self._advance(lane, source))
+
+    def _advance(self, lane: DeviceLane, source: Node) -> list[int]:
+        """Advance a lane to the time of its last device; return the lanes that can go on now.
+
+        A lane that comes up to another stops there, and is merged with it if all of their stages
+        have the same CTI; of some that depends on the rows. Otherwise the smaller of two waits for
+        the larger, unless that is too far behind its devices.
+        """
+        low, before = self._get_ctis(lane).min(axis=1), lane.ctis
+        lane.awaited = above = self._find_above(lane, low)
+        if above is not None:
+            self._push(lane, source, above.ctis)
+            if lane.is_abreast(above):
+                return [*self._merge(lane, above), above.number]
+            if self._is_larger(lane, above) or (low - self._spread > above.ctis).any():
+                lane.awaited = above = None
+        if above is None:
+            self._push(lane, source, low)
+        return [] if (lane.ctis == before).all() else self._list_waiting(lane)
+
+    def _is_larger(self, lane: DeviceLane, other: DeviceLane) -> bool:
+        """Return True if a lane has more devices than another one, or as many and is older."""
+        sizes = [len(self.devices.list_members(each.number)) for each in (lane, other)]
+        return sizes[0] > sizes[1] or (sizes[0] == sizes[1] and lane.number < other.number)
+
+    def _list_waiting(self, lane: DeviceLane) -> list[int]:
+        """Return the numbers of the lanes that wait for another one."""
+        return [each.number for each in self.lanes.values() if each.awaited is lane]
+
+    def _find_above(self, lane: DeviceLane, low: Int64s) -> DeviceLane | None:
+        """Return the lowest lane above this one, but not above its devices.
+
+        One with the same CTIs is not above it if they would be split again.
+        """
+        found = [
+            each
+            for each in self.lanes.values()
+            if each is not lane and (each.ctis >= lane.ctis).all() and (each.ctis <= low).all()
+            if (each.ctis > lane.ctis).any()
+            or not self._find_laggards(self._get_ctis(lane, each)).any()
+        ]
+        return min(found, key=lambda each: each.ctis.sum(), default=None)
+
+    def _push(
+        self, lane: DeviceLane, source: Node, ctis: Int64s, batch: EventBatch | None = None
+    ) -> None:
+        """Take rows of a source through the stages of a lane, and advance it to these CTIs.
+
+        If it waits for another lane, no stage gives out a higher CTI than that one's, so that both
+        can be merged.
+        """
+        lane.limit_stages()
+        if self._last is not lane:
+            for mine, its in zip(lane.stages, self._last.stages, strict=True):
+                mine.continue_ids(its)
+            self._last = lane
+        for node, entry in lane.wiring.sources.items():
+            at = self._sources[node]
+            assert node.schema is not None
+            with_rows = batch is not None and node is source
+            given = batch if with_rows else EventBatch.empty(node.schema, MIN_TIME)
+            if with_rows or ctis[at] > lane.ctis[at]:
+                assert given is not None
+                entry.on_next(given.replace(cti=int(ctis[at])))
+        for stage in lane.stages:
+            stage.retry_time(lane.wiring.driver)
+        lane.ctis = ctis.copy()
+
+    def _merge(self, lane: DeviceLane, into: DeviceLane) -> list[int]:
+        """Merge a lane into another one; return the lanes that have waited for it."""
+        for mine, its in zip(into.stages, lane.stages, strict=True):
+            mine.merge_from(its, Moves())
+        if self._last is lane:
+            self._last = into
+        self.devices.lanes[self.devices.lanes == lane.number] = into.number
+        del self.lanes[lane.number]
+        waiting = self._list_waiting(lane)
+        for number in waiting:
+            self.lanes[number].awaited = None
+        return waiting
+
+
+def _fail(error: Exception) -> None:
+    """Raise an error of an operator to the producer."""
+    raise error

@@ -1,0 +1,78 @@
+"""Devices with times of their own: results are those of each device's rows alone."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import oracle
+import physical
+import polars as pl
+import pytest
+from compositions import COMPOSITIONS, STREAM, expected
+from compositions import plan as composed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lagged_runs import LaggedRun, run_lagged
+from law_streams import CASES, SOME, Expected, Sides, arranged, final_cti, plan
+from split_runs import find_names
+
+import rxtemporal as rxt
+from rxtemporal import agg
+
+MINUTE, HOUR = 60, 3600
+
+
+def test_a_device_does_not_wait_for_one_that_is_an_hour_behind() -> None:
+    """Two devices, a row a minute for three hours: each window leaves at its device's own time."""
+    readings = rxt.from_events([], schema={"k": str, "x": int, "y": float}, name="left")
+    counts = readings.group_by("k").tumbling_window(10 * MINUTE).aggregate(n=agg.count())
+    run = LaggedRun(counts, spread=0, most=16)
+    source = run.sources["left"]
+    known = {"ahead": 0, "behind": 0}
+    for now in range(0, 3 * HOUR, MINUTE):
+        times = {"ahead": now} | ({"behind": now - HOUR} if now >= HOUR else {})
+        payload = pl.DataFrame({"k": [*times], "x": 1, "y": 0.5}, schema=source.schema)
+        start = np.array([*times.values()])
+        batch = rxt.EventBatch.of_rows(start, start + 1, payload, rxt.MIN_TIME)
+        run.run.push(source, batch, [batch.columns["k"]], start)
+        for device, time in times.items():
+            rows = [row for each in run.out for row in each.to_dicts() if row["k"] == device]
+            known[device] = len(rows)
+            assert len(rows) == time // (10 * MINUTE)
+            assert all(row["n"] == 10 for row in rows)
+    run.run.advance(source, rxt.MAX_TIME)
+    assert sum(map(len, run.out)) == 18 + 12
+    assert known == {"ahead": 17, "behind": 11}
+    assert [len(run.run.devices.list_members(number)) for number in run.run.lanes] == [2]
+
+
+examples = settings(max_examples=max(10, settings().max_examples // 6))
+SPLIT = [name for name in CASES if find_names(plan(name)) is not None]
+some_split = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in SOME else [pytest.mark.full]) for n in SPLIT]
+)
+
+
+@some_split
+@examples
+@given(data=st.data())
+def test_operators_do_not_wait_for_devices_that_are_behind(name: str, data: st.DataObject) -> None:
+    """Whatever the lags and however lanes are split and merged, the history is the model's."""
+    sides, number = data.draw(arranged(name))
+    out, lanes = run_lagged(plan(name), sides, Random(number))
+    Expected(CASES[name], sides).check(out, final_cti(CASES[name], sides))
+    assert len(lanes) <= 2  # that of devices at the end, and the first one if no device was in it
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in COMPOSITIONS if find_names(composed(name)) is not None]
+)
+@examples
+@given(sides=st.tuples(STREAM, STREAM), number=st.integers(0, 2**20))
+def test_compositions_do_not_wait_for_devices_that_are_behind(
+    name: str, sides: Sides, number: int
+) -> None:
+    """The same for queries of several operators."""
+    out, _ = run_lagged(composed(name), sides, Random(number))
+    assert oracle.history(physical.rows(out)) == oracle.history(expected(name, sides))
