@@ -99,6 +99,13 @@ class SplitRun:
                 fields = self._names.inputs[node]
                 step.keep_selected(Selection(lambda v, n=number: choose(v, n), fields))
 
+    @property
+    def are_abreast(self) -> bool:
+        """True if both parts have the same CTI behind each operator; of some it is that of rows."""
+        steppers: Any = self._steppers
+        mine, its = ([stage.cti for stage in each._wiring.stages.values()] for each in steppers)
+        return bool(mine == its)
+
     def merge(self) -> None:
         """Put the parts together again."""
         for step, other in self._pairs(0):
@@ -142,7 +149,7 @@ def run_split(
             continue
         for number in random.sample((0, 1), 2):
             out += [each for side, batch in piece for each in run.push(side, batch, number)]
-        if random.random() < 0.7:
+        if random.random() < 0.7 and run.are_abreast:
             run.merge()
             parted = False
     return out, min(run.ctis) if parted else run.ctis[0]
