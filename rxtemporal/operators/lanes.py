@@ -36,12 +36,18 @@ Receive = Callable[[EventBatch, int], object]
 
 
 class DeviceLane:
-    """A copy of the stages of a plan; ``ctis`` has the CTI of each source in it."""
+    """A copy of the stages of a plan; ``ctis`` has the CTI of each source in it.
+
+    ``low`` and ``high`` ``int64[sources]``: the lowest and the highest CTI of its devices; None if
+    they are to be looked for.
+    """
 
     def __init__(self, number: int, wiring: Wiring, ctis: Int64s) -> None:
         self.number = number
         self.wiring = wiring
         self.ctis = ctis
+        self.low: Int64s | None = None
+        self.high: Int64s | None = None
         # the lane that it waits for, to be merged with it
         self.awaited: DeviceLane | None = None
 
@@ -49,6 +55,14 @@ class DeviceLane:
     def stages(self) -> list[Stage]:
         """The stages, those that shape results among them."""
         return [*self.wiring.stages.values(), *(leaf for _, leaf in self.wiring.leaves)]
+
+    def note_advance(self, source: int, before: Int64s, after: Int64s) -> None:
+        """Note that devices have advanced in a source, from these times to those."""
+        if self.low is None or self.high is None:
+            return
+        self.high[source] = max(self.high[source], after.max())
+        if before.min() <= self.low[source]:
+            self.low = None
 
     def limit_stages(self) -> None:
         """Let no stage give out a higher CTI than that of the lane that is awaited."""
@@ -131,29 +145,44 @@ class LaneRun:
     ) -> None:
         """Take rows of a source; after them the time of these devices is at least ``ctis``.
 
-        The CTI of the batch means nothing.
+        ``advanced`` has each device of which there are rows, and may have others, each once. The
+        CTI of the batch means nothing. As long as all devices are in one lane, a batch costs what
+        its devices do, not the rows.
         """
         devices, at = self.devices, self._sources[source]
-        own = devices.encode([batch.columns[name] for name in self._fields[source]])
+        known = len(devices.coder)
         moved = devices.encode(advanced)
-        self._place_new(at, own, batch.start, moved, ctis)
-        np.maximum.at(devices.ctis[at], moved, ctis)
-        touched = np.unique(devices.lanes[np.concatenate([own, moved])])
-        for number in touched.tolist():
-            self._expel_laggards(self.lanes[number])
-        lanes = devices.lanes[own]
-        touched = np.unique(devices.lanes[np.concatenate([own, moved])])
+        if len(devices.coder) > known:
+            self._place_new(at, self._encode_rows(source, batch), batch.start, moved, ctis)
+        before = devices.ctis[at][moved]
+        devices.ctis[at][moved] = after = np.maximum(before, ctis)
+        touched = self._list_lanes(moved)
+        for lane in touched:
+            mine = devices.lanes[moved] == lane.number if len(touched) > 1 else slice(None)
+            lane.note_advance(at, before[mine], after[mine])
+            self._expel_laggards(lane)
+        if len(self.lanes) == 1:
+            (lane,) = self.lanes.values()
+            self._push(lane, source, self._find_low(lane), batch)
+            return
         # all rows before any time: a lane that advances may take others with it
+        lanes = devices.lanes[self._encode_rows(source, batch)]
         for number in np.unique(lanes).tolist():
             lane = self.lanes[number]
             self._push(lane, source, lane.ctis, batch.take(lanes == number))
-        self._advance_all(source, touched.tolist())
+        self._advance_all(source, [lane.number for lane in self._list_lanes(moved)])
+
+    def _encode_rows(self, source: Node, batch: EventBatch) -> Int64s:
+        """Return the number of each row's device."""
+        return self.devices.encode([batch.columns[name] for name in self._fields[source]])
 
     def advance(self, source: Node, cti: int) -> None:
         """Advance all devices of a source, also those that are not known yet, to a time."""
         devices, at = self.devices, self._sources[source]
         devices.floors[at] = max(devices.floors[at], cti)
         np.maximum(devices.ctis[at], cti, out=devices.ctis[at])
+        for lane in self.lanes.values():
+            lane.low = lane.high = None
         self._advance_all(source, [*self.lanes])
 
     def _add_lane(self, ctis: Int64s) -> DeviceLane:
@@ -182,22 +211,41 @@ class LaneRun:
         for lane in sorted(self.lanes.values(), key=lambda lane: lane.ctis.sum(), reverse=True):
             fits = (lane.ctis[:, np.newaxis] <= floors).all(axis=0)
             devices.lanes[new[fits]] = lane.number
+            lane.low = lane.high = None
             new, floors = new[~fits], floors[:, ~fits]
         if len(new):
             lane = self._add_lane(np.full(len(devices.ctis), MIN_TIME))
             devices.lanes[new] = lane.number
 
+    def _list_lanes(self, devices: Int64s) -> list[DeviceLane]:
+        """Return the lanes of these devices."""
+        if len(self.lanes) == 1:
+            return [*self.lanes.values()]
+        return [self.lanes[number] for number in np.unique(self.devices.lanes[devices]).tolist()]
+
+    def _find_low(self, lane: DeviceLane) -> Int64s:
+        """Return for each source the lowest CTI of a lane's devices."""
+        if lane.low is None or lane.high is None:
+            ctis = self._get_ctis(lane)
+            lane.low, lane.high = ctis.min(axis=1), ctis.max(axis=1)
+        return lane.low
+
     def _get_ctis(self, *lanes: DeviceLane) -> Int64s:
         """Return the CTIs of the devices of some lanes, ``int64[sources, n]``."""
+        if len(self.lanes) == 1:
+            return self.devices.ctis[:, : len(self.devices.coder)]
         members = [self.devices.list_members(lane.number) for lane in lanes]
         return self.devices.ctis[:, np.concatenate(members)]
 
     def _expel_laggards(self, lane: DeviceLane) -> None:
         """Split off the devices that are further behind the most advanced one than they may be."""
+        low = self._find_low(lane)
+        assert lane.high is not None
+        spread = np.stack([low, lane.high], axis=1)
+        if len(self.lanes) >= self._most or not self._find_laggards(spread).any():
+            return
         members = self.devices.list_members(lane.number)
         behind = self._find_laggards(self.devices.ctis[:, members])
-        if not behind.any() or len(self.lanes) >= self._most:
-            return
         other = self._add_lane(lane.ctis)
         for mine, its in zip(lane.stages, other.stages, strict=True):
             its.copy_from(mine)
@@ -207,6 +255,7 @@ class LaneRun:
             its_entry.cti = entry.cti
         self.devices.lanes[members[behind]] = other.number
         for each in lane, other:
+            each.low = each.high = None
             self._keep_members(each)
 
     def _find_laggards(self, ctis: Int64s) -> Bools:
@@ -243,7 +292,7 @@ class LaneRun:
         have the same CTI; of some that depends on the rows. Otherwise the smaller of two waits for
         the larger, unless that is too far behind its devices.
         """
-        low, before = self._get_ctis(lane).min(axis=1), lane.ctis
+        low, before = self._find_low(lane), lane.ctis
         lane.awaited = above = self._find_above(lane, low)
         if above is not None:
             self._push(lane, source, above.ctis)
@@ -300,7 +349,8 @@ class LaneRun:
                 assert given is not None
                 entry.on_next(given.replace(cti=int(ctis[at])))
         for stage in lane.stages:
-            stage.retry_time(lane.wiring.driver)
+            if stage.is_limited or stage.pending:
+                stage.retry_time(lane.wiring.driver)
         lane.ctis = ctis.copy()
 
     def _merge(self, lane: DeviceLane, into: DeviceLane) -> list[int]:
@@ -310,6 +360,7 @@ class LaneRun:
         if self._last is lane:
             self._last = into
         self.devices.lanes[self.devices.lanes == lane.number] = into.number
+        into.low = into.high = None
         del self.lanes[lane.number]
         waiting = self._list_waiting(lane)
         for number in waiting:
