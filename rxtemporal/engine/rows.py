@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +16,7 @@ from rxtemporal.core.columns import Columns
 from rxtemporal.engine.holdings import OWNED
 from rxtemporal.engine.kernels.rows import find_numbers
 from rxtemporal.engine.key_store import KeptKeys
-from rxtemporal.engine.state import Stateful
+from rxtemporal.engine.state import Stateful, make_version_error
 
 Column = npt.NDArray[Any]
 # minimum capacity in rows, kept even when few are alive
@@ -268,6 +268,11 @@ class RowStore(Stateful):
     def content(self, saved: list[Column]) -> None:
         *self._columns, self._alive = saved
         self._height, self._views = len(self._alive), None
+
+    def check_saved(self, held: Mapping[str, Any]) -> None:
+        """Refuse rows of more or fewer columns."""
+        if len(held["content"]) != len(self._columns) + 1:
+            raise make_version_error("a set of rows")
 
     @property
     def payloads(self) -> pl.DataFrame:

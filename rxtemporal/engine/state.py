@@ -37,6 +37,9 @@ class Stateful:
         for name, kind in self.held.items():
             setattr(self, name, kind.keep(getattr(self, name), selection))
 
+    def check_saved(self, held: Mapping[str, Any]) -> None:
+        """Refuse saved values that this object cannot hold."""
+
     def drop_keys(self, kept: KeptKeys | None) -> None:
         """Drop the keys that are not kept, of which no row is held; None: all are kept."""
         if kept is not None:
@@ -87,14 +90,14 @@ def _state_of(value: Any) -> Any:
 def _check_fit(saved: Any, into: Any) -> None:
     """Refuse a state that does not fit the object, before any of it is loaded."""
     if isinstance(into, Stateful):
-        found = saved.get("class") if isinstance(saved, dict) else None
-        if found != type(into).__name__:
-            raise CheckpointError(f"this is the state of a {found}, not of a {type(into).__name__}")
+        kind = type(into).__name__
+        if not isinstance(saved, dict) or "class" not in saved:
+            raise make_version_error(f"what is a {kind} here")
+        if saved["class"] != kind:
+            raise CheckpointError(f"this is the state of a {saved['class']}, not of a {kind}")
         if set(saved["held"]) != set(into.held):
-            raise CheckpointError(
-                f"this state of a {found} was saved by another version, which keeps other values. "
-                "Hint: finish a run with the version that has begun it, or begin anew."
-            )
+            raise make_version_error(f"this state of a {kind}")
+        into.check_saved(saved["held"])
         for name in into.held:
             _check_fit(saved["held"][name], getattr(into, name))
     elif isinstance(into, (list, tuple)) and any(isinstance(each, Stateful) for each in into):
@@ -102,6 +105,14 @@ def _check_fit(saved: Any, into: Any) -> None:
             raise CheckpointError(f"this state has {len(saved)} parts, not {len(into)}")
         for part, each in zip(saved, into, strict=True):
             _check_fit(part, each)
+
+
+def make_version_error(what: str) -> CheckpointError:
+    """Return the error for a value that an earlier or a later version has saved."""
+    return CheckpointError(
+        f"{what} was saved by another version, which keeps other values. "
+        "Hint: finish a run with the version that has begun it, or begin anew."
+    )
 
 
 def _restore(saved: Any, into: Any) -> Any:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 import rxtemporal as rxt
 from rxtemporal import CheckpointError, agg
+from rxtemporal.engine.rows import RowStore
 from rxtemporal.engine.state import Stateful
 from rxtemporal.testing import Stepper
 
@@ -127,3 +129,14 @@ def test_the_state_of_another_query_is_refused(one: Query, other: Query) -> None
     assert [[b.to_dicts() for b in out] for out in pushes[:1]] == [
         [b.to_dicts() for b in out] for out in pushes[1:]
     ]
+
+
+def test_a_value_of_another_kind_and_rows_of_other_columns_change_nothing() -> None:
+    """A number that is a part now, and rows with a column less: saved by an earlier version."""
+    number, part = Part(3), Part(Part(4))
+    with pytest.raises(CheckpointError, match=r"what is a Part here was saved by another version"):
+        part.load(number.save())
+    assert part.value.value == 4
+    earlier, rows = Part(RowStore([np.int64])), Part(RowStore([np.int64] * 2))
+    with pytest.raises(CheckpointError, match=r"a set of rows was saved by another version.*Hint"):
+        rows.load(earlier.save())
