@@ -156,7 +156,7 @@ class LaneRun:
             self._place_new(at, self._encode_rows(source, batch), batch.start, moved, ctis)
         before = devices.ctis[at][moved]
         devices.ctis[at][moved] = after = np.maximum(before, ctis)
-        touched = self._list_lanes(moved)
+        touched, known_lanes = self._list_lanes(moved), {*self.lanes}
         for lane in touched:
             mine = devices.lanes[moved] == lane.number if len(touched) > 1 else slice(None)
             lane.note_advance(at, before[mine], after[mine])
@@ -170,7 +170,9 @@ class LaneRun:
         for number in np.unique(lanes).tolist():
             lane = self.lanes[number]
             self._push(lane, source, lane.ctis, batch.take(lanes == number))
-        self._advance_all(source, [lane.number for lane in self._list_lanes(moved)])
+        # of two lanes that were one, each may go on to the time of its own last device
+        parts = {lane.number for lane in touched} | ({*self.lanes} - known_lanes)
+        self._advance_all(source, sorted(parts))
 
     def _encode_rows(self, source: Node, batch: EventBatch) -> Int64s:
         """Return the number of each row's device."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from random import Random
 
 import oracle
@@ -12,7 +13,10 @@ from compositions import plan as composed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_streams import CASES, SOME, Expected, Sides, arranged, in_runs, plan
-from split_runs import find_names, run_split
+from split_runs import SplitRun, find_names, find_part, run_split
+
+import rxtemporal as rxt
+from rxtemporal import agg
 
 examples = settings(max_examples=max(10, settings().max_examples // 6))
 SPLIT = [name for name in CASES if find_names(plan(name)) is not None]
@@ -43,3 +47,55 @@ def test_split_states_of_compositions(name: str, sides: Sides, number: int) -> N
     out, cti = run_split(composed(name), in_runs(sides, random), random)
     assert cti == oracle.MAX_TIME
     assert oracle.history(physical.rows(out)) == oracle.history(expected(name, sides))
+
+
+def test_rings_of_sums_are_merged_in_step() -> None:
+    """One part had no window for a while, so its ring of sums is turned less than the other's."""
+    readings = rxt.from_events([], schema=physical.SCHEMA, name="left")
+    windows = readings.group_by("k").hopping_window(6, 2)
+    sums = windows.aggregate(n=agg.count(), x=agg.sum("x"), y=agg.sum("y"), m=agg.mean("y"))
+    key = {find_part(each): each for each in "abcdef"}
+    rows = [(t, key[0]) for t in range(40)] + [(t, key[1]) for t in (*range(3), *range(31, 40))]
+    run, out = SplitRun(sums), []
+    for t in range(42):
+        mine = [{"start_time": s, "k": k, "x": s, "y": s + 0.1} for s, k in rows if s == t]
+        batch = rxt.EventBatch.from_dicts(mine, schema=physical.SCHEMA, cti=t + 1)
+        if t == 2:
+            run.split()
+        if t == 33:
+            assert run.are_abreast
+            run.merge()
+        for part in (0, 1) if 2 <= t < 33 else (0,):
+            out += run.push(0, batch, part)
+    found = sorted(map(tuple, (row.values() for each in out for row in each.to_dicts())))
+    wanted = []
+    for begin in range(-4, 36, 2):
+        for k in sorted({k for _, k in rows}):
+            held = [s for s, its in rows if its == k and begin <= s < begin + 6]
+            if held:
+                total = math.fsum(s + 0.1 for s in held)
+                wanted.append((begin, begin + 6, k, len(held), sum(held), total, total / len(held)))
+    assert [row for row in found if row[1] <= 40] == sorted(wanted)
+
+
+def test_exact_sums_are_merged_exactly() -> None:
+    """Values of very different sizes leave no trace once they have ended."""
+    readings = rxt.from_events([], schema=physical.SCHEMA, name="left")
+    sums = readings.group_by("k").snapshot_window().aggregate(y=agg.sum("y"), v=agg.var("y"))
+    key = {find_part(each): each for each in "abcdef"}
+    lives = [(0, 9, 1e300), (0, 8, 1e-300), (0, 7, 1.0), (0, 20, 0.1), (0, 20, 0.2)]
+    rows = [
+        {"start_time": s, "end_time": e, "k": k, "x": 0, "y": y}
+        for k in key.values() for s, e, y in lives
+    ]  # fmt: skip
+    run = SplitRun(sums)
+    out = run.push(0, rxt.EventBatch.from_dicts(rows, schema=physical.SCHEMA, cti=2))
+    run.split()
+    nothing = rxt.EventBatch.empty(physical.SCHEMA, 3)
+    out += run.push(0, nothing, 0) + run.push(0, nothing, 1)
+    run.merge()
+    out += run.push(0, rxt.EventBatch.empty(physical.SCHEMA, rxt.MAX_TIME))
+    last = [row for each in out for row in each.to_dicts() if row["start_time"] == 9]
+    assert {row["k"] for row in last} == {*key.values()}
+    assert all(row["y"] == math.fsum((0.1, 0.2)) for row in last)
+    assert all(row["v"] == pytest.approx(0.005, rel=1e-12) for row in last)

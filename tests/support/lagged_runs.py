@@ -56,6 +56,16 @@ class LaggedRun:
         ctis = np.array([each.cti for each, _ in arrivals])
         devices = Columns.concat([device for _, device in arrivals])
         self.run.push(self.sources[SIDES[side]], batch, devices.columns, ctis)
+        self._check_times()
+
+    def _check_times(self) -> None:
+        """Fail unless each lane is at the time of its last device, or waits for another one."""
+        devices = self.run.devices
+        for lane in self.run.lanes.values():
+            members = devices.list_members(lane.number)
+            if len(members) and lane.awaited is None:
+                low = devices.ctis[:, members].min(axis=1)
+                assert lane.ctis.tolist() == low.tolist(), (lane.number, members, low, lane.low)
 
 
 def _begin(query: rxt.Streamable) -> Wiring:

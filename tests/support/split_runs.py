@@ -48,10 +48,11 @@ def choose(values: Sequence[Column], number: int) -> np.ndarray[Any, Any]:
     found = column.series.to_list() if hasattr(column, "series") else inner.tolist()
     if nullable is not None:
         found = [v if there else None for v, there in zip(found, nullable, strict=True)]
-    return np.array([_find_part(value) == number for value in found], np.bool_)
+    return np.array([find_part(value) == number for value in found], np.bool_)
 
 
-def _find_part(value: Any) -> int:
+def find_part(value: Any) -> int:
+    """Return the number of the part that a value is in."""
     if isinstance(value, float):
         value = "NaN" if value != value else value + 0.0
     return zlib.crc32(repr(value).encode()) // 7 % 2
