@@ -10,7 +10,7 @@ that one walk over ``Stateful.held`` splits and merges the state of any step.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -134,20 +134,25 @@ class NextEdge(_Latest):
         return self._choose(value, other)
 
 
+def pair_parts(value: Any, other: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the states in a value of the kind ``PART``, each with that of an equal value."""
+    are_lists = isinstance(value, list)
+    for mine, its in zip(value, other, strict=True) if are_lists else [(value, other)]:
+        if mine is not None:
+            yield mine, its
+
+
 class _HeldParts:
     """Another state, which knows its own kinds, or a list of such states; None for none."""
 
     def keep(self, value: Any, selection: Selection) -> Any:
-        for each in value if isinstance(value, list) else [value]:
-            if each is not None:
-                each.keep_selected(selection)
+        for part, _ in pair_parts(value, value):
+            part.keep_selected(selection)
         return value
 
     def merge(self, value: Any, other: Any, moves: Moves) -> Any:
-        are_lists = isinstance(value, list)
-        for mine, its in zip(value, other, strict=True) if are_lists else [(value, other)]:
-            if mine is not None:
-                mine.merge_from(its, moves)
+        for mine, its in pair_parts(value, other):
+            mine.merge_from(its, moves)
         return value
 
 

@@ -31,7 +31,10 @@ def follow(new: Codes, numbers: Codes) -> Codes:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class KeptKeys:
-    """Keys that are kept: their former codes, in order of the new ones, and how many there were."""
+    """Keys or rows that are kept: their former numbers, in order of the new ones, and the count.
+
+    ``count`` is how many there were.
+    """
 
     old: Codes
     count: int

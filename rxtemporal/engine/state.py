@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from rxtemporal.engine.codec import Captured, loads
-from rxtemporal.engine.holdings import Held, Moves, NextEdge, Selection
+from rxtemporal.engine.holdings import PART, Held, Moves, NextEdge, Selection, pair_parts
 from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.errors import CheckpointError
 
@@ -56,15 +56,11 @@ class Stateful:
     def continue_ids(self, other: Self) -> None:
         """Give out no edge id that an equal object has given out, of which this was a part."""
         for name, kind in self.held.items():
-            mine, its = getattr(self, name), getattr(other, name)
             if isinstance(kind, NextEdge):
-                setattr(self, name, kind.join(mine, its))
-            elif isinstance(mine, Stateful):
-                mine.continue_ids(its)
-            elif isinstance(mine, list):
-                for part, each in zip(mine, its, strict=False):
-                    if isinstance(part, Stateful):
-                        part.continue_ids(each)
+                setattr(self, name, kind.join(getattr(self, name), getattr(other, name)))
+            elif kind is PART:
+                for mine, its in pair_parts(getattr(self, name), getattr(other, name)):
+                    mine.continue_ids(its)
 
     def load(self, data: bytes) -> None:
         """Continue from a saved state; a state that does not fit changes nothing."""

@@ -12,7 +12,7 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Columns, cast_column, make_nulls
-from rxtemporal.engine.holdings import OWNED, Moves, Selection
+from rxtemporal.engine.holdings import PART, Moves, Selection
 from rxtemporal.engine.state import Stateful
 from rxtemporal.engine.step import TwoInputStep
 from rxtemporal.operators.anti_join.plan import LeftAntiJoin, SwappedAntiJoin, find_gaps
@@ -193,7 +193,7 @@ class OuterJoinStep(Stateful):
     Holds what those hold.
     """
 
-    held = MappingProxyType({"_join": OWNED, "_antis": OWNED})
+    held = MappingProxyType({"_join": PART, "_antis": PART})
 
     def __init__(
         self,

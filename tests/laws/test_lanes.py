@@ -8,14 +8,13 @@ import numpy as np
 import oracle
 import physical
 import polars as pl
-import pytest
-from compositions import COMPOSITIONS, STREAM, expected
+from compositions import STREAM, expected
 from compositions import plan as composed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lagged_runs import LaggedRun, run_lagged
-from law_streams import CASES, SOME, Expected, Sides, arranged, final_cti, plan
-from split_runs import find_names
+from law_streams import CASES, Expected, Sides, arranged, final_cti, plan
+from split_runs import examples, some_split, split_compositions
 
 import rxtemporal as rxt
 from rxtemporal import agg
@@ -47,13 +46,6 @@ def test_a_device_does_not_wait_for_one_that_is_an_hour_behind() -> None:
     assert [len(run.run.devices.list_members(number)) for number in run.run.lanes] == [2]
 
 
-examples = settings(max_examples=max(10, settings().max_examples // 6))
-SPLIT = [name for name in CASES if find_names(plan(name)) is not None]
-some_split = pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n in SOME else [pytest.mark.full]) for n in SPLIT]
-)
-
-
 @some_split
 @examples
 @given(data=st.data())
@@ -65,9 +57,7 @@ def test_operators_do_not_wait_for_devices_that_are_behind(name: str, data: st.D
     assert len(lanes) <= 2  # that of devices at the end, and the first one if no device was in it
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in COMPOSITIONS if find_names(composed(name)) is not None]
-)
+@split_compositions
 @examples
 @given(sides=st.tuples(STREAM, STREAM), number=st.integers(0, 2**20))
 def test_compositions_do_not_wait_for_devices_that_are_behind(

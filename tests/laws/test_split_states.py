@@ -8,21 +8,22 @@ from random import Random
 import oracle
 import physical
 import pytest
-from compositions import COMPOSITIONS, STREAM, expected
+from compositions import STREAM, expected
 from compositions import plan as composed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from law_streams import CASES, SOME, Expected, Sides, arranged, in_runs, plan
-from split_runs import SplitRun, find_names, find_part, run_split
+from law_streams import CASES, Expected, Sides, arranged, in_runs, plan
+from split_runs import (
+    SplitRun,
+    examples,
+    find_part,
+    run_split,
+    some_split,
+    split_compositions,
+)
 
 import rxtemporal as rxt
 from rxtemporal import agg
-
-examples = settings(max_examples=max(10, settings().max_examples // 6))
-SPLIT = [name for name in CASES if find_names(plan(name)) is not None]
-some_split = pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n in SOME else [pytest.mark.full]) for n in SPLIT]
-)
 
 
 @some_split
@@ -36,9 +37,7 @@ def test_split_states_of_operators(name: str, data: st.DataObject) -> None:
     Expected(CASES[name], sides).check(out, cti)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in COMPOSITIONS if find_names(composed(name)) is not None]
-)
+@split_compositions
 @examples
 @given(sides=st.tuples(STREAM, STREAM), number=st.integers(0, 2**20))
 def test_split_states_of_compositions(name: str, sides: Sides, number: int) -> None:

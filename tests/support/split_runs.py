@@ -10,7 +10,12 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from buckets import split
+from compositions import COMPOSITIONS
+from compositions import plan as composed
+from hypothesis import settings
+from law_streams import CASES, SOME, plan
 from physical import SIDES
 
 import rxtemporal as rxt
@@ -38,6 +43,16 @@ def find_names(query: rxt.Streamable) -> tuple[TracedFields, dict[str, str]] | N
         if isinstance(found, TracedFields):
             return found, by
     return None
+
+
+examples = settings(max_examples=max(10, settings().max_examples // 6))
+SPLIT = [name for name in CASES if find_names(plan(name)) is not None]
+some_split = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in SOME else [pytest.mark.full]) for n in SPLIT]
+)
+split_compositions = pytest.mark.parametrize(
+    "name", [name for name in COMPOSITIONS if find_names(composed(name)) is not None]
+)
 
 
 def choose(values: Sequence[Column], number: int) -> np.ndarray[Any, Any]:
@@ -112,11 +127,6 @@ class SplitRun:
         for step, other in self._pairs(0):
             step.merge_from(other, Moves())
         self._steppers.pop()
-
-    @property
-    def rows(self) -> list[int]:
-        """The number of rows that each part holds."""
-        return [stepper.rows for stepper in self._steppers]
 
     def _list_steps(self, stepper: Stepper) -> list[tuple[Node, Any]]:
         steps: Any = stepper

@@ -1,4 +1,4 @@
-"""Numbers of rows in a store, and their moves once most rows are released."""
+"""Numbers of rows in a store, and their renumbering once most rows are released."""
 
 from __future__ import annotations
 
