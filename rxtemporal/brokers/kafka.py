@@ -22,6 +22,7 @@ from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, parse_time
 from rxtemporal.core.time_forms import TimeForm, Unit
 from rxtemporal.errors import ArgumentError, CheckpointError, EventError, SourceError, explain_calls
+from rxtemporal.ingress.clock_settings import ClockFields, add_clock, list_fields
 from rxtemporal.ingress.input_state import SourceStats
 from rxtemporal.ingress.pushed_inputs import check_name
 from rxtemporal.ingress.row_reader import RowReader
@@ -491,6 +492,11 @@ def from_kafka(
     name: str | None = None,
     config: Mapping[str, Any] | None = None,
     unit: Unit | None = None,
+    clock: ClockFields | None = None,
+    behind: Span | None = None,
+    silent_after: Span | None = None,
+    forget_after: Span | None = None,
+    spread: Span | None = None,
 ) -> Streamable:
     """Make a stream from topics of Kafka, whose messages are JSON objects.
 
@@ -536,7 +542,9 @@ def from_kafka(
         return KafkaClient(servers, group, further)
 
     def make_reader() -> KafkaReader:
-        return KafkaReader(title, fields, start, end, others, policy, on_reject, unit)
+        return KafkaReader(
+            title, fields, start, end, others, policy, on_reject, unit, list_fields(clock)
+        )
 
     source = KafkaSource(
         title,
@@ -548,6 +556,7 @@ def from_kafka(
         make_reader,
         "datetime" if start is None else reader.time,
     )
+    add_clock(source, clock, behind, silent_after, forget_after, spread)
     return Streamable(Node(source.schema, (), source=source))
 
 

@@ -67,11 +67,13 @@ class KafkaReader:
         rejects: Rejects,
         on_reject: Callable[[Rejected], object] | None,
         unit: Unit | None = None,
+        required: Sequence[str] = (),
     ) -> None:
         self._name, self._stamped = name, start is None
         self._reader = RowReader(
-            name, schema, start=start or TIMESTAMP, end=end, extra=extra, unit=unit
-        )
+            name, schema, start=start or TIMESTAMP, end=end, extra=extra, unit=unit,
+            required=required,
+        )  # fmt: skip
         self._rejects, self._on_reject = rejects, on_reject
         self.schema = self._reader.schema
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from rxtemporal.core.clocks import Clocks
 from rxtemporal.core.columns import BOOL, Columns, end_column, read_times, time_series
 from rxtemporal.core.schema import conform
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, describe, time_ticks
@@ -47,6 +48,9 @@ class EventBatch:
     keys      tuple          names of the fields that group the stream; empty: not grouped
     time      TimeForm       ``"datetime"`` or ``"ticks"``, the form in which the source of the rows
                              gives its times; None: it is not known
+    clocks    Clocks         the CTIs of single devices, where each has its own time: on the way
+                             into a query, of those that have advanced beyond ``cti``; of results,
+                             of those for which ``cti`` holds; None: ``cti`` holds for all
     ========= ============== ==================================================================
 
     Made with the payload as a frame or as columns, with None for ``edge`` where all rows are
@@ -64,6 +68,7 @@ class EventBatch:
         "_edge",
         "_end",
         "_has_edges",
+        "clocks",
         "columns",
         "cti",
         "in_order",
@@ -93,6 +98,7 @@ class EventBatch:
         self.keys = keys
         self.in_order = in_order
         self.time = time
+        self.clocks: Clocks | None = None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -198,7 +204,7 @@ class EventBatch:
             if not len(rows):
                 return self.none(self.cti)
             in_order = self.in_order
-        return EventBatch(
+        taken = EventBatch(
             self.start.take(rows),
             None if self._end is None else self._end.take(rows),
             None if self._edge is None else self._edge.take(rows),
@@ -208,10 +214,12 @@ class EventBatch:
             in_order,
             self.time,
         )
+        taken.clocks = self.clocks
+        return taken
 
     def slice(self, begin: int, end: int) -> EventBatch:
         """Return the rows from number ``begin`` up to ``end``, without copying them."""
-        return EventBatch(
+        cut = EventBatch(
             self.start[begin:end],
             None if self._end is None else self._end[begin:end],
             None if self._edge is None else self._edge[begin:end],
@@ -221,6 +229,16 @@ class EventBatch:
             self.in_order,
             self.time,
         )
+        cut.clocks = self.clocks
+        return cut
+
+    @property
+    def devices(self) -> tuple[Any, ...] | None:
+        """The devices for which ``cti`` holds, where each has its own time; None: for all.
+
+        Of several fields that name a device, each is a tuple.
+        """
+        return None if self.clocks is None else self.clocks.list_devices()
 
     def estimate_bytes(self) -> int:
         """Return about how many bytes of memory the rows take."""
@@ -229,7 +247,9 @@ class EventBatch:
     def none(self, cti: int) -> EventBatch:
         """Return this batch without its rows, which only advances time to ``cti``."""
         columns = self.columns.slice(0, 0)
-        return EventBatch(_NO_INTS, _NO_INTS, None, columns, cti, self.keys, time=self.time)
+        empty = EventBatch(_NO_INTS, _NO_INTS, None, columns, cti, self.keys, time=self.time)
+        empty.clocks = self.clocks
+        return empty
 
     def replace(
         self,
@@ -253,6 +273,7 @@ class EventBatch:
             self.time,
         )
         made._has_edges = edge is None and self._has_edges
+        made.clocks = self.clocks
         return made
 
     @staticmethod
@@ -261,6 +282,13 @@ class EventBatch:
         last = batches[-1]
         if len(batches) == 1:
             return last
+        made = EventBatch._concat_rows(batches, last)
+        clocks = [batch.clocks for batch in batches if batch.clocks is not None]
+        made.clocks = Clocks.concat(clocks) if clocks else None
+        return made
+
+    @staticmethod
+    def _concat_rows(batches: Sequence[EventBatch], last: EventBatch) -> EventBatch:
         filled = [batch for batch in batches if len(batch.start)]
         if len(filled) == 1:
             (rows,) = filled

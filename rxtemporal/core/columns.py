@@ -170,6 +170,13 @@ def make_nulls(dtype: pl.DataType, height: int) -> Column:
     return Nullable(np.zeros(height, physical), np.zeros(height, np.bool_))
 
 
+def has_nulls(column: Column) -> bool:
+    """Return True if a value is null."""
+    if isinstance(column, Nullable):
+        return not column.valid.all()
+    return isinstance(column, SeriesColumn) and column.series.null_count() > 0
+
+
 def get_valid(column: Column) -> Bools:
     """Return the mask of the values that are not null."""
     if isinstance(column, Nullable):

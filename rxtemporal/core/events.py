@@ -322,36 +322,43 @@ class Cti:
     """A current time increment: nothing before ``start_time`` changes any more.
 
     Every later point, interval or start edge has ``start >= start_time``; every later end edge has
-    ``end >= start_time``.
+    ``end >= start_time``. With ``device`` this holds for the rows of one device, in a stream in
+    which each device has its own time; of several fields that name a device, it is a tuple.
 
     >>> Cti(5).start_time
     5
+    >>> Cti(5, device="a")
+    Cti(5, device='a')
     """
 
-    __slots__ = ("start", "start_time")
+    __slots__ = ("device", "start", "start_time")
 
     start: int
     start_time: Time
+    device: Any
 
     event_kind: ClassVar[EventKind] = EventKind.CTI
 
-    def __init__(self, time: TimeLike) -> None:
+    def __init__(self, time: TimeLike, device: Any = None) -> None:
         if isinstance(time, str):
             time = parse_time(time)
         _set_cti_time(self, time)
         _set_cti_start(self, time_ticks(time))
+        _set_cti_device(self, device)
 
     def __eq__(self, other: object) -> bool:
-        return self.start == other.start if isinstance(other, Cti) else NotImplemented
+        if not isinstance(other, Cti):
+            return NotImplemented
+        return self.start == other.start and bool(self.device == other.device)
 
     def __hash__(self) -> int:
-        return hash((Cti, self.start))
+        return hash((Cti, self.start, self.device))
 
     __setattr__ = RowEvent.__setattr__
     __delattr__ = RowEvent.__delattr__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Cti, (self.start_time,))
+        return (Cti, (self.start_time, self.device))
 
     if not TYPE_CHECKING:  # for a type checker a CTI has no other attributes
 
@@ -366,11 +373,13 @@ class Cti:
             raise AttributeError(message, name=name, obj=self)
 
     def __repr__(self) -> str:
+        whose = "" if self.device is None else f", device={self.device!r}"
         if self.start in (MIN_TIME, MAX_TIME):
-            return f"Cti({describe(self.start)})"
-        return f"Cti({_text(self.start_time)})"
+            return f"Cti({describe(self.start)}{whose})"
+        return f"Cti({_text(self.start_time)}{whose})"
 
 
+_set_cti_device: Final = Cti.__dict__["device"].__set__
 _set_cti_start: Final = Cti.__dict__["start"].__set__
 _set_cti_time: Final = Cti.__dict__["start_time"].__set__
 

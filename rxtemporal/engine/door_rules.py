@@ -13,12 +13,14 @@ ROW, START_EDGE, END_EDGE, CTI = range(4)
 # added to the kind of an item that is ahead of the wall clock: it makes no CTI; it is dropped, too
 KEEP_AHEAD, DROP_AHEAD = 4, 8
 # verdicts; 0: in time
-DROPPED, ADJUSTED, END_MOVED, NO_OPEN_ROW, AHEAD = range(1, 6)
+DROPPED, ADJUSTED, END_MOVED, NO_OPEN_ROW, AHEAD, BEHIND, SILENT = range(1, 8)
 
 # stands for no start: the last tick of time is reserved, so no row starts there
 NOWHERE = MAX_TIME
 # stands for the start that made the last CTI due while there is none
 NEVER = MIN_TIME - 1
+# stands for a span without limit
+NO_LIMIT = -1
 
 
 def admit_start(start: int, end: int, cti: int, adjust: bool) -> int:
@@ -80,3 +82,26 @@ def make_sent_cti(time: int, delay: int) -> int:
     if time >= MAX_TIME or delay == 0:
         return time
     return max(time - delay, MIN_TIME)
+
+
+def find_lifted_cti(cti: int, fleet: int, seen: int, behind: int, silent: int) -> tuple[int, int]:
+    """Return the CTI to which the others lift a device, and the reason; 0 if it stays at ``cti``.
+
+    ``fleet`` is the time of the fleet, NEVER while it has none, and ``seen`` the one that it had
+    when the device last sent something, NEVER before. A device is never further back than
+    ``behind`` the fleet, nor further than ``silent`` once it has sent nothing for so long.
+
+    >>> find_lifted_cti(50, 200, 190, 100, NO_LIMIT) == (100, BEHIND)
+    True
+    >>> find_lifted_cti(50, 200, 150, NO_LIMIT, 60), find_lifted_cti(50, 200, 130, NO_LIMIT, 60)
+    ((50, 0), (140, 7))
+    """
+    reason = 0
+    if fleet < MIN_TIME:
+        return cti, reason
+    if behind >= 0 and max(fleet - behind, MIN_TIME) > cti:
+        cti, reason = max(fleet - behind, MIN_TIME), BEHIND
+    is_silent = silent >= 0 and (seen < MIN_TIME or fleet - seen >= silent)
+    if is_silent and max(fleet - silent, MIN_TIME) > cti:
+        cti, reason = max(fleet - silent, MIN_TIME), SILENT
+    return cti, reason

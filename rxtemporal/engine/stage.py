@@ -165,7 +165,9 @@ class Stage(Meter):
                 if self.limit is not None and result.cti > self.limit.cti:
                     result = result.replace(cti=max(self.cti, self.limit.cti))
                     self.is_limited = True
-                goes_on = len(result.start) > 0 or result.cti > self.cti
+                goes_on = (
+                    len(result.start) > 0 or result.cti > self.cti or result.clocks is not None
+                )
         except Exception as error:
             run.fail(blame(error, self.place))
             return
@@ -174,13 +176,17 @@ class Stage(Meter):
                 if self.cut is not None:
                     result = self.cut.drop_incomplete(result)
                 self.tally(result)
-            if self.then is not None:
-                self.then(0, result, run)
-            else:
-                for reader, at in self.readers:
-                    reader.pending.append((at, result))
+            self._give(result, run)
         elif on is None and self.pending:  # what has waited for the step
             self.work(run)
+
+    def _give(self, result: EventBatch | None, run: Run) -> None:
+        """Give results, or the end, to those that read them."""
+        if self.then is not None:
+            self.then(0, result, run)
+        else:
+            for reader, at in self.readers:
+                reader.pending.append((at, result))
 
     def retry_time(self, run: Run) -> None:
         """Give out the CTI that the limit did not allow, as far as it does now."""

@@ -19,6 +19,7 @@ from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, match_form
 from rxtemporal.engine.door_rules import (
     AHEAD,
+    BEHIND,
     CTI,
     DROP_AHEAD,
     DROPPED,
@@ -27,6 +28,7 @@ from rxtemporal.engine.door_rules import (
     NO_OPEN_ROW,
     NOWHERE,
     ROW,
+    SILENT,
     START_EDGE,
     make_cti,
 )
@@ -76,7 +78,7 @@ class Rules(NamedTuple):
 # the state from which the kernels continue, as they describe it
 State = tuple[int, int, int, int, int, int, int]
 # True for the verdicts on items that are not accepted
-_GONE: Bools = np.isin(np.arange(len(REASONS)), (DROPPED, NO_OPEN_ROW, AHEAD))
+_GONE: Bools = np.isin(np.arange(len(REASONS)), (DROPPED, NO_OPEN_ROW, AHEAD, BEHIND, SILENT))
 NO_KINDS: Bytes = np.empty(0, np.int8)
 NO_ROWS: Int64s = np.empty(0, np.int64)
 
@@ -226,10 +228,7 @@ def judge_rows(
 
     ``ahead`` is the mask of those that are ahead of the wall clock, if any are.
     """
-    if ahead is not None:
-        mark = DROP_AHEAD if drops_ahead else KEEP_AHEAD
-        kinds = kind if len(kind) else np.zeros(len(start), np.int8)
-        kind = np.where(ahead, kinds + mark, kinds).astype(np.int8)
+    kind = mark_ahead(kind, len(start), ahead, drops_ahead=drops_ahead)
     if not len(kind) and (passed := pass_rows(start, rules, state)) is not None:
         return Verdicts(start, end, passed, NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, False)
     starts, ends, reason, before, after = _load_kernels().admit(
@@ -240,6 +239,15 @@ def judge_rows(
         times = np.where(kind == END_EDGE, end, start)
         backwards = bool(((kind == CTI) & (start < before)).any())
     return Verdicts.from_kernel(times, starts, ends, reason, before, after, backwards=backwards)
+
+
+def mark_ahead(kind: Bytes, count: int, ahead: Bools | None, *, drops_ahead: bool) -> Bytes:
+    """Return the kinds of items with the marks of those that are ahead of the wall clock."""
+    if ahead is None:
+        return kind
+    mark = DROP_AHEAD if drops_ahead else KEEP_AHEAD
+    kinds = kind if len(kind) else np.zeros(count, np.int8)
+    return np.where(ahead, kinds + mark, kinds).astype(np.int8)
 
 
 def pass_rows(start: Int64s, rules: Rules, state: State, in_order: bool = False) -> State | None:
@@ -382,7 +390,7 @@ class EventRun:
 
     @classmethod
     def from_items(cls, items: Sequence[Any]) -> EventRun | None:
-        """Return events as columns; None if an item is not a point, interval or CTI."""
+        """Return events as columns; None if an item is not a point, interval or CTI for all."""
         try:
             # in C alone, and checked by the way
             kinds = bytearray(map(_KINDS.__getitem__, map(type, items)))
@@ -390,6 +398,8 @@ class EventRun:
             return None
         start = np.fromiter([item.start for item in items], np.int64, len(items))
         end, kind = start + TICK, np.frombuffer(kinds, np.int8)
+        if CTI in kinds and any(type(item) is Cti and item.device is not None for item in items):
+            return None
         if _INTERVAL in kinds:
             rows = kind == _INTERVAL
             end[rows] = np.fromiter([row.end for row in compress(items, rows.tobytes())], np.int64)

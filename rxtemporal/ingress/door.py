@@ -29,6 +29,7 @@ from rxtemporal.engine.door_rules import (
     make_cti,
     make_sent_cti,
 )
+from rxtemporal.errors import EventError
 from rxtemporal.ingress.batch_verdicts import (
     NO_KINDS,
     NO_ROWS,
@@ -119,6 +120,10 @@ class Door:
         # the number of events so far that count for the next CTI, and the start that made the last
         self._count, self._last = 0, NEVER
 
+    def measure_behind(self, event: RowEvent, time: int) -> int:
+        """Return how far an event at this time is behind the highest time that made a CTI."""
+        return self.high - time
+
     def match_rows_by(self, fields: Callable[[Any], Any]) -> None:
         """Match edges by the part of the payload that ``fields`` returns; call before any event."""
         self.open_rows = OpenRows(fields)
@@ -201,6 +206,11 @@ class Door:
         return True
 
     def _advance(self, event: Cti) -> None:
+        if event.device is not None:
+            raise EventError(
+                f"{event!r} holds for one device, and stream {self.source!r} has one time for all "
+                'its rows. Hint: clock="device" where the stream is made gives each device its own.'
+            )
         if event.start < self.cti and self.settings is None:
             raise make_reversal(event, self.cti, self.source)
         self._reach_sent(event.start)
@@ -243,6 +253,11 @@ class Door:
             return False
         self.cti = cti
         return True
+
+    def advance(self, cti: int, device: Any = None) -> bool:
+        """Take a CTI from outside, which may hold for one device; return True if it advances."""
+        assert device is None, "the devices of this stream have one time"
+        return self.import_cti(cti)
 
     def enqueue(self, cti: int) -> None:
         """Take the CTI after a batch if it advances the stream; MIN_TIME stands for no CTI."""
@@ -293,12 +308,12 @@ class Door:
                 accepted = batch.replace(cti=max(self.cti, MIN_TIME))
                 accepted.in_order = True
                 return accepted, None
-        return self.accept_judged(batch, self.judge_columns(batch.start, batch.end, ahead=ahead))
+        return self.accept_judged(batch, self.judge_columns(batch, ahead=ahead))
 
     def _accept_edges(self, batch: EventBatch, ahead: Bools | None) -> Accepted:
         kind = classify_rows(batch)
         edges = BatchEdges(self._edge_table(), batch.edge, kind)
-        verdicts = self.judge_columns(batch.start, batch.end, kind, edges.row, edges.moved, ahead)
+        verdicts = self.judge_columns(batch, kind, edges.row, edges.moved, ahead)
         if self.settings is None:
             refuse_strays(batch, verdicts, self.source)
         accepted = self.accept_judged(batch, verdicts, kind)
@@ -307,16 +322,15 @@ class Door:
 
     def judge_columns(
         self,
-        start: Int64s,
-        end: Int64s,
+        batch: EventBatch,
         kind: Bytes = NO_KINDS,
         row: Int64s = NO_ROWS,
         moved: Int64s = NO_ROWS,
         ahead: Bools | None = None,
     ) -> Verdicts:
-        """Return the verdicts on items, with the door unchanged; the kernel defines the columns."""
+        """Return the verdicts on a batch, to be applied next; the kernel defines the columns."""
         return judge_rows(
-            start, end, self.rules, self.state, kind, row, moved,
+            batch.start, batch.end, self.rules, self.state, kind, row, moved,
             ahead=ahead, drops_ahead=self._drops_ahead,
         )  # fmt: skip
 

@@ -40,13 +40,20 @@ _FAR = 366 * 24 * 3600 * SECOND
 
 
 class LateReason(Enum):
-    """The fate of a late event, or of one that is ahead of the wall clock (``AHEAD``: dropped)."""
+    """The fate of a late event, or of one that is ahead of the wall clock (``AHEAD``: dropped).
+
+    Where each device has its own time, an event that is in time by its own device's is dropped with
+    the reason ``BEHIND`` if it is further behind the other devices than ``behind=`` allows, and
+    ``SILENT`` if its device had been silent for longer than ``silent_after=`` or ``forget_after=``.
+    """
 
     DROPPED = "dropped"
     ADJUSTED = "adjusted"
     END_MOVED = "end moved"
     NO_OPEN_ROW = "no open row"
     AHEAD = "ahead"
+    BEHIND = "behind"
+    SILENT = "silent"
 
 
 # the verdicts by the numbers that kernels give them; 0 is in time

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,12 +25,18 @@ from rxtemporal.core.schema import refuse_lists, to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import EventError, annotate
-from rxtemporal.ingress.batch_verdicts import EventRun, JudgedRun, LateRows, Verdicts, kept_payloads
+from rxtemporal.ingress.batch_verdicts import (
+    EventRun,
+    JudgedRun,
+    LateRows,
+    Verdicts,
+    judge_rows,
+    kept_payloads,
+)
 from rxtemporal.ingress.clock_guard import ClockGuard
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.lateness import Lateness
 from rxtemporal.ingress.settings import AdvanceTimeSettings
-from rxtemporal.ingress.source import StreamSource
 from rxtemporal.ingress.stream_time import StreamTime
 
 
@@ -141,9 +147,18 @@ class Packer(Door):
 
     def _set_limit(self) -> None:
         """Set the number of waiting rows that make a batch."""
-        self._limit = self._least if self.cti > self.sent else self._most
+        self._limit = self._least if self.has_news else self._most
         # while fewer rows wait, another one in time only has to be kept, whatever CTI it makes
         self._free = (self._limit if self._keeps else min(self._least, self._most)) - 1
+
+    @property
+    def has_news(self) -> bool:
+        """True if time has advanced since the last batch."""
+        return self.cti > self.sent
+
+    def _find_floor(self) -> int:
+        """Return the CTI to send."""
+        return self.cti
 
     @property
     def least(self) -> int:
@@ -231,6 +246,7 @@ class Packer(Door):
         if (
             kind is Cti
             and type(event.start_time) is self._kind
+            and event.device is None  # type: ignore[union-attr]
             and 0 < len(waiting) < self._least
             and self.pass_cti(event.start)
         ):
@@ -265,7 +281,7 @@ class Packer(Door):
             waiting.append(kept)
         if self.cti > before:
             self._note_cti()
-        if self.cti > self.sent:
+        if self.has_news:
             # without rows there is nothing to merge, and somebody may wait for the time
             return None if 0 < len(waiting) < self._least else self._pack_if_typed()
         return None if len(waiting) < self._most else self._pack_if_typed()
@@ -301,7 +317,7 @@ class Packer(Door):
     def due(self) -> EventBatch | None:
         """Return a batch if one is due, after a CTI from outside or other bounds."""
         self._note_cti()
-        due = self.cti > self.sent and not self._waiting
+        due = self.has_news and not self._waiting
         return self._pack_if_typed() if due or len(self._waiting) >= self._limit else None
 
     # Batches and runs -----------------------------------------------------------------------------
@@ -353,7 +369,7 @@ class Packer(Door):
             return None
         if not self._see_run(run.items):
             return None
-        verdicts = self.judge_columns(run.start, run.end, run.kind)
+        verdicts = judge_rows(run.start, run.end, self.rules, self.state, run.kind)
         if self.settings is None and (len(verdicts.late) or verdicts.backwards):
             return None
         kept = verdicts.kept & run.row_mask if len(verdicts.late) else run.row_mask
@@ -374,8 +390,8 @@ class Packer(Door):
         run, verdicts, kept = judged.run, judged.verdicts, judged.kept
         self.apply(verdicts, run.rows)
         self.unreported += judged.late()
-        cti = max(self.cti, self.sent)
-        if not judged.payload.height and not kept.any() and cti == self.sent:
+        cti = max(self._find_floor(), self.sent)
+        if not judged.payload.height and not kept.any() and not self.has_news:
             return None
         self.sent = cti
         self._note_cti()
@@ -398,10 +414,10 @@ class Packer(Door):
 
     def pack(self) -> EventBatch | None:
         """Return the waiting rows as a batch; None if there are neither rows nor a new CTI."""
-        cti = max(self.cti, self.sent)
+        cti = max(self._find_floor(), self.sent)
         waiting = self._waiting
         if not waiting:
-            if cti == self.sent:
+            if not self.has_news:
                 return None
             self.sent = cti
             self._note_cti()
@@ -451,34 +467,3 @@ class Packer(Door):
             if edge:
                 self._edges[number] = edge
         self._note_cti()
-
-
-def make_packer(
-    source: StreamSource, name: str | None = None, times: StreamTime | None = None
-) -> Packer:
-    """Return a packer with a door for one run of a source; ``times`` are those of its streams."""
-    return Packer(
-        source.settings,
-        name or source.name,
-        PayloadReader(source.schema),
-        source.min_rows,
-        times or StreamTime(source.declared_time, source.describe_time()),
-        delays_ctis=source.delays_ctis,
-        omits_ctis=source.omits_ctis,
-    )
-
-
-def read_batches(source: StreamSource) -> Iterator[EventBatch]:
-    """Yield the accepted batches of a single source, read to its end."""
-    packer, cursor = make_packer(source), source.open()
-    batch: EventBatch | None
-    for item in cursor:
-        if isinstance(item, EventBatch):
-            batch = packer.take_batch(item if cursor.checked else packer.check_batch(item))
-        else:
-            batch = packer.take(item)
-        if batch is not None:
-            yield batch
-    last = packer.pack_last()
-    if last is not None:
-        yield last

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ import polars as pl
 from reactivex import abc
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.columns import has_nulls
 from rxtemporal.core.event_columns import make_point
 from rxtemporal.core.events import (
     Cti,
@@ -27,7 +29,7 @@ from rxtemporal.core.events import (
     PointEvent,
     RowEvent,
 )
-from rxtemporal.core.fields import UnfitError, field_of
+from rxtemporal.core.fields import Field, UnfitError, field_of
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.records import find_record
 from rxtemporal.core.safe_text import brief, describe_error, encodable, type_name
@@ -96,6 +98,7 @@ class RowReader:
     A row is a dict (or another mapping, or a record) with the field ``start`` and, if
     named, ``end`` and ``seq``; or an event. Each row is held to the schema exactly, as by
     ``Field``; one that does not fit is returned as ``Rejected``, whatever its own code raises.
+    Fields that are ``required`` are never null.
     What is returned cannot be changed by whoever pushed it, and fits the packer, the log and the
     query. Numbers among the times have the ``unit``, and times are of one form, see ``StreamTime``.
     The state is that form and the counts of ignored fields alone; any thread may read.
@@ -116,6 +119,7 @@ class RowReader:
         seq: str | None = None,
         extra: Extra = Extra.IGNORE,
         unit: Unit | None = None,
+        required: Sequence[str] = (),
     ) -> None:
         shape = shape or (EventShape.POINT if end is None else EventShape.INTERVAL)
         _check_names(start, end, seq, shape)
@@ -136,7 +140,15 @@ class RowReader:
         self._start, self._end, self._seq, self._shape = start, end, seq, shape
         self._refuses = extra is Extra.REFUSE
         fields = [field_of(*each) for each in self.schema.items()]
-        self._checks = [(field.name, field.exact, field.check) for field in fields]
+        self._required = tuple(name for name in required if name in self.schema)
+        self._checks = [
+            (
+                each.name,
+                each.exact,
+                partial(_require, each) if each.name in required else each.check,
+            )
+            for each in fields
+        ]
         self._is_scalar = list(self.schema) == [SCALAR_FIELD]
         # the fields of an event's payload, and those of a row
         self._inner = frozenset(self.schema) | ({seq} if seq else set())
@@ -254,7 +266,7 @@ class RowReader:
         if kind is Cti:
             time = self._plain_time(item.start_time, "time")
             self._check_form(time, "time", item.start_time)
-            return Cti(time), None
+            return Cti(time, self.read_device(item.device)), None
         if kind in _EVENTS:
             return self._read_event(item)
         if isinstance(item, Mapping):
@@ -262,6 +274,26 @@ class RowReader:
         if (record := find_record(kind)) is not None:
             return self._read_dict(record.read(item))
         raise UnfitError(f"a row is a dict or an event, got {brief(item)} ({type_name(item)})")
+
+    def read_device(self, device: Any) -> Any:
+        """Return the value of the fields that name a device, as they are in a row; None for none.
+
+        ``UnfitError``: the stream's rows name no device, or others.
+        """
+        if device is None:
+            return None
+        names = self._required
+        if not names:
+            raise UnfitError(
+                f"a CTI for the device {brief(device)} in a stream with one time for all its rows. "
+                'Hint: clock="device" gives each device its own.'
+            )
+        values = (device,) if len(names) == 1 else device
+        if not isinstance(values, (list, tuple)) or len(values) != len(names):
+            raise UnfitError(f"a device is a tuple of {', '.join(names)}, got {brief(device)}")
+        checks = {name: check for name, _, check in self._checks}
+        read = tuple(checks[name](each) for name, each in zip(names, values, strict=True))
+        return read[0] if len(names) == 1 else read
 
     def _read_event(self, event: RowEvent) -> One:
         row = to_fields(event.payload)
@@ -388,6 +420,7 @@ class RowReader:
         is_both = read.time == "ticks" and not read.batch.start.any()
         if rows and not self.times.takes(None if is_both else read.time):
             raise UnfitError("found row by row")
+        self._refuse_nulls(read.batch)
         self._count_ignored({_name(key): count for key, count in read.extra.items()})
         return ReadRows(read.batch, range(rows), read.seq, (), rows, read.time)
 
@@ -426,9 +459,15 @@ class RowReader:
             extra = set(batch.schema) - self._inner
             self._count_ignored(dict.fromkeys(map(_name, extra), len(batch)))
             batch = batch.replace(payload=payload)
+            self._refuse_nulls(batch)
             return ReadRows(batch, range(len(batch)), seq, (), len(batch), batch.time)
         except _BAD:
             return self._read_batch_rows(batch, set(lifetimes.tolist()))
+
+    def _refuse_nulls(self, batch: EventBatch) -> None:
+        """Raise if a row does not name its device."""
+        if any(has_nulls(batch.columns[name]) for name in self._required):
+            raise UnfitError("found row by row")
 
     def _read_batch_rows(self, batch: EventBatch, bad: set[int]) -> ReadRows:
         """Read the payloads of a batch one by one, as those of points."""
@@ -456,6 +495,15 @@ class RowReader:
         kept = np.array(index, np.int64)
         read = EventBatch(batch.start[kept], batch.end[kept], batch.edge[kept], payload, batch.cti)
         return ReadRows(read, index, numbers, tuple(rejected), len(batch), batch.time)
+
+
+def _require(field: Field, value: Any) -> Any:
+    """Return the value of a field that names the device of a row."""
+    if value is None:
+        raise UnfitError(
+            f"field {field.name!r} is null, and it names the device whose time the row follows"
+        )
+    return field.check(value)
 
 
 def _list_items(items: Any) -> Sequence[Any] | pl.DataFrame:

@@ -27,6 +27,7 @@ from rxtemporal.core.time_forms import (
     unite_forms,
 )
 from rxtemporal.errors import ArgumentError, SourceError
+from rxtemporal.ingress.clock_settings import ClockSettings
 from rxtemporal.ingress.settings import AdvanceTimeSettings, HandOff, Liveliness
 from rxtemporal.ingress.stream_time import StreamTime
 
@@ -96,9 +97,13 @@ _DELAY_HINTS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OutsideCti:
-    """A CTI from neither the source nor an import: from a heartbeat or an idle time-out."""
+    """A CTI from neither the source nor an import: of a heartbeat, an idle time-out, ``advance``.
+
+    ``device`` is the one for which it holds; None: for all.
+    """
 
     cti: int
+    device: Any = None
 
 
 class Sent(NamedTuple):
@@ -345,6 +350,8 @@ class StreamSource(Source):
 
     schema: pl.Schema | None = None
     settings: AdvanceTimeSettings | None = None
+    # if each device has its own time
+    clock: ClockSettings | None = None
     lively: Liveliness | None = None
     hand_off: HandOff | None = None
     # the form of its times; None: that of the first event

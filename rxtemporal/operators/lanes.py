@@ -12,14 +12,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
+from typing import Any, Protocol
 
 import numpy as np
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
+from rxtemporal.core.clocks import Clocks
 from rxtemporal.core.columns import Column
 from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.engine.codec import Captured
+from rxtemporal.engine.driver import Driver, Entry, Leaf
 from rxtemporal.engine.holdings import Moves, Selection
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.rows import grow
@@ -27,12 +31,20 @@ from rxtemporal.engine.stage import Stage
 from rxtemporal.operators.operator import Keys
 from rxtemporal.operators.partition import TracedFields
 from rxtemporal.operators.plan import Node
-from rxtemporal.operators.wiring import Wiring
 
 # the lane of a device that holds nothing, since none of its rows has come
 NO_LANE = -1
-# takes a batch of results, and the number of the lane that it comes from
-Receive = Callable[[EventBatch, int], object]
+# takes a batch of results, with the devices of the lane that it comes from as its clocks
+Receive = Callable[[EventBatch], object]
+
+
+class PlanCopy(Protocol):
+    """A copy of the stages of a plan with one output, for one lane."""
+
+    driver: Driver
+    sources: dict[Node, Entry]
+    stages: dict[Node, Stage]
+    leaves: list[tuple[Node, Leaf]]
 
 
 class DeviceLane:
@@ -42,19 +54,30 @@ class DeviceLane:
     they are to be looked for.
     """
 
-    def __init__(self, number: int, wiring: Wiring, ctis: Int64s) -> None:
+    def __init__(self, number: int, wiring: PlanCopy, ctis: Int64s) -> None:
         self.number = number
         self.wiring = wiring
         self.ctis = ctis
         self.low: Int64s | None = None
         self.high: Int64s | None = None
+        # its devices; None if they are to be looked for
+        self.members: Int64s | None = None
         # the lane that it waits for, to be merged with it
         self.awaited: DeviceLane | None = None
+
+    @property
+    def leaf(self) -> Stage:
+        """The stage that gives results their shape."""
+        return self.wiring.leaves[0][1]
 
     @cached_property
     def stages(self) -> list[Stage]:
         """The stages, those that shape results among them."""
         return [*self.wiring.stages.values(), *(leaf for _, leaf in self.wiring.leaves)]
+
+    def forget_devices(self) -> None:
+        """Look for its devices and their times again, since they have changed."""
+        self.low = self.high = self.members = None
 
     def note_advance(self, source: int, before: Int64s, after: Int64s) -> None:
         """Note that devices have advanced in a source, from these times to those."""
@@ -116,7 +139,7 @@ class LaneRun:
 
     def __init__(
         self,
-        make: Callable[[], Wiring],
+        make: Callable[[], PlanCopy],
         fields: Mapping[Node, Keys],
         names: TracedFields,
         coder: KeyCoder,
@@ -140,30 +163,44 @@ class LaneRun:
         # the lane that has given out the last edge ids
         self._last = self.lanes[0]
 
-    def push(
+    def push(self, source: Node, batch: EventBatch) -> None:
+        """Take rows of a source, and then the time of the devices that its clocks tell.
+
+        These are all that have advanced, and all that are new. The CTI of the batch holds for all
+        devices, also for those that have not come yet. As long as all devices are in one lane, a
+        batch costs what its devices do, not the rows.
+        """
+        if batch.clocks is not None:
+            columns = batch.clocks.devices.columns
+            self._push_rows(source, batch, columns, batch.clocks.ctis)
+            if batch.cti > self.devices.floors[self._sources[source]]:
+                self.advance(source, batch.cti)
+            return
+        if len(batch):
+            columns = [batch.columns[name] for name in self._fields[source]]
+            self._push_rows(source, batch, columns, np.full(len(batch), MIN_TIME))
+        self.advance(source, batch.cti)
+
+    def _push_rows(
         self, source: Node, batch: EventBatch, advanced: Sequence[Column], ctis: Int64s
     ) -> None:
-        """Take rows of a source; after them the time of these devices is at least ``ctis``.
-
-        ``advanced`` has each device of which there are rows, and may have others, each once. The
-        CTI of the batch means nothing. As long as all devices are in one lane, a batch costs what
-        its devices do, not the rows.
-        """
         devices, at = self.devices, self._sources[source]
         known = len(devices.coder)
         moved = devices.encode(advanced)
         if len(devices.coder) > known:
             self._place_new(at, self._encode_rows(source, batch), batch.start, moved, ctis)
         before = devices.ctis[at][moved]
-        devices.ctis[at][moved] = after = np.maximum(before, ctis)
+        np.maximum.at(devices.ctis[at], moved, ctis)
+        after = devices.ctis[at][moved]
         touched, known_lanes = self._list_lanes(moved), {*self.lanes}
-        for lane in touched:
+        for lane in touched if len(moved) else ():
             mine = devices.lanes[moved] == lane.number if len(touched) > 1 else slice(None)
             lane.note_advance(at, before[mine], after[mine])
             self._expel_laggards(lane)
         if len(self.lanes) == 1:
             (lane,) = self.lanes.values()
-            self._push(lane, source, self._find_low(lane), batch)
+            low = self._find_low(lane) if len(devices.coder) else lane.ctis
+            self._push(lane, source, np.maximum(low, lane.ctis), batch)
             return
         # all rows before any time: a lane that advances may take others with it
         lanes = devices.lanes[self._encode_rows(source, batch)]
@@ -181,20 +218,42 @@ class LaneRun:
     def advance(self, source: Node, cti: int) -> None:
         """Advance all devices of a source, also those that are not known yet, to a time."""
         devices, at = self.devices, self._sources[source]
-        devices.floors[at] = max(devices.floors[at], cti)
+        if cti <= devices.floors[at]:
+            return
+        devices.floors[at] = cti
         np.maximum(devices.ctis[at], cti, out=devices.ctis[at])
         for lane in self.lanes.values():
             lane.low = lane.high = None
         self._advance_all(source, [*self.lanes])
+        self._advance_empty(source)
+
+    def _advance_empty(self, source: Node) -> None:
+        """Advance the only lane if there is no device yet: somebody may wait for the time."""
+        if not len(self.devices.coder):
+            (lane,) = self.lanes.values()
+            self._push(lane, source, self.devices.floors)
 
     def _add_lane(self, ctis: Int64s) -> DeviceLane:
         number = next(self._numbers)
         wiring = self._make()
         lane = self.lanes[number] = DeviceLane(number, wiring, ctis.copy())
         ((_, leaf),) = wiring.leaves
-        leaf.receive = lambda batch: self._receive(batch, lane.number)
+        leaf.receive = partial(self._give, lane)
         wiring.driver.on_error = _fail
         return lane
+
+    def _give(self, lane: DeviceLane, batch: EventBatch) -> None:
+        """Give results of a lane out, with its devices."""
+        batch.clocks = Clocks(
+            partial(self.devices.coder.decode, self._get_members(lane)), batch.cti
+        )
+        self._receive(batch)
+
+    def _get_members(self, lane: DeviceLane) -> Int64s:
+        """Return the devices of a lane."""
+        if lane.members is None:
+            lane.members = self.devices.list_members(lane.number)
+        return lane.members
 
     def _place_new(self, at: int, own: Int64s, start: Int64s, moved: Int64s, ctis: Int64s) -> None:
         """Put devices that have no lane into one that none of their rows is behind.
@@ -213,7 +272,7 @@ class LaneRun:
         for lane in sorted(self.lanes.values(), key=lambda lane: lane.ctis.sum(), reverse=True):
             fits = (lane.ctis[:, np.newaxis] <= floors).all(axis=0)
             devices.lanes[new[fits]] = lane.number
-            lane.low = lane.high = None
+            lane.forget_devices()
             new, floors = new[~fits], floors[:, ~fits]
         if len(new):
             lane = self._add_lane(np.full(len(devices.ctis), MIN_TIME))
@@ -236,8 +295,8 @@ class LaneRun:
         """Return the CTIs of the devices of some lanes, ``int64[sources, n]``."""
         if len(self.lanes) == 1:
             return self.devices.ctis[:, : len(self.devices.coder)]
-        members = [self.devices.list_members(lane.number) for lane in lanes]
-        return self.devices.ctis[:, np.concatenate(members)]
+        members = np.concatenate([self._get_members(lane) for lane in lanes])
+        return self.devices.ctis[:, members]
 
     def _expel_laggards(self, lane: DeviceLane) -> None:
         """Split off the devices that are further behind the most advanced one than they may be."""
@@ -246,7 +305,7 @@ class LaneRun:
         spread = np.stack([low, lane.high], axis=1)
         if len(self.lanes) >= self._most or not self._find_laggards(spread).any():
             return
-        members = self.devices.list_members(lane.number)
+        members = self._get_members(lane)
         behind = self._find_laggards(self.devices.ctis[:, members])
         other = self._add_lane(lane.ctis)
         for mine, its in zip(lane.stages, other.stages, strict=True):
@@ -257,7 +316,7 @@ class LaneRun:
             its_entry.cti = entry.cti
         self.devices.lanes[members[behind]] = other.number
         for each in lane, other:
-            each.low = each.high = None
+            each.forget_devices()
             self._keep_members(each)
 
     def _find_laggards(self, ctis: Int64s) -> Bools:
@@ -308,7 +367,7 @@ class LaneRun:
 
     def _is_larger(self, lane: DeviceLane, other: DeviceLane) -> bool:
         """Return True if a lane has more devices than another one, or as many and is older."""
-        sizes = [len(self.devices.list_members(each.number)) for each in (lane, other)]
+        sizes = [len(self._get_members(each)) for each in (lane, other)]
         return sizes[0] > sizes[1] or (sizes[0] == sizes[1] and lane.number < other.number)
 
     def _list_waiting(self, lane: DeviceLane) -> list[int]:
@@ -359,15 +418,59 @@ class LaneRun:
         """Merge a lane into another one; return the lanes that have waited for it."""
         for mine, its in zip(into.stages, lane.stages, strict=True):
             mine.merge_from(its, Moves())
+            mine.rows_out += its.rows_out
         if self._last is lane:
             self._last = into
         self.devices.lanes[self.devices.lanes == lane.number] = into.number
-        into.low = into.high = None
+        into.forget_devices()
         del self.lanes[lane.number]
         waiting = self._list_waiting(lane)
         for number in waiting:
             self.lanes[number].awaited = None
         return waiting
+
+    @property
+    def sources(self) -> list[Node]:
+        """The sources, in the order in which the plan names them."""
+        return [*self._sources]
+
+    def list_lanes(self) -> list[DeviceLane]:
+        """Return the lanes, for any thread."""
+        return [*self.lanes.values()]
+
+    # State ----------------------------------------------------------------------------------------
+
+    def capture(self) -> Captured:
+        """Return the state of the devices and of all lanes as it is now, to be encoded later."""
+        devices, known = self.devices, len(self.devices.coder)
+        lanes = [
+            [
+                lane.number, lane.ctis.copy(), [each.cti for each in lane.wiring.sources.values()],
+                [[each.cti, each.rows_out, each.is_limited] for each in lane.stages],
+                [each.capture() for each in lane.stages],
+            ]
+            for lane in self.lanes.values()
+        ]  # fmt: skip
+        times = devices.ctis[:, :known].copy(), devices.lanes[:known].copy()
+        state = [devices.coder, *times, devices.floors.copy(), lanes, self._last.number]
+        return Captured("lanes", state)
+
+    def load(self, state: Sequence[Any]) -> None:
+        """Continue from a state, before any batch; ``state`` is what has been captured."""
+        coder, ctis, lanes, floors, saved, last = state
+        devices = self.devices = DeviceTimes(coder, len(floors))
+        devices.ctis, devices.lanes, devices.floors = ctis, lanes, floors
+        self.lanes.clear()
+        for number, reached, entries, meters, held in saved:
+            self._numbers = count(number)
+            lane = self._add_lane(reached)
+            for entry, cti in zip(lane.wiring.sources.values(), entries, strict=True):
+                entry.cti = cti
+            for stage, (cti, rows, limited), each in zip(lane.stages, meters, held, strict=True):
+                stage.load(each)
+                stage.cti, stage.rows_out, stage.is_limited = cti, rows, limited
+        self._numbers = count(1 + max(self.lanes))
+        self._last = self.lanes[last]
 
 
 def _fail(error: Exception) -> None:

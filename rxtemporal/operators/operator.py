@@ -213,6 +213,11 @@ class _Description:
         return f"in {self.name}, composed at {self.line}"
 
     @property
+    def makes_one_time(self) -> bool:
+        """True if the times of devices become one time for all."""
+        return False
+
+    @property
     def passes_time(self) -> bool:
         """True if CTIs pass unchanged before the first row."""
         return True

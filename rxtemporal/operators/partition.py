@@ -11,14 +11,14 @@ If several splits are valid, so is the one by all their fields, which spreads ro
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import islice, product
 from typing import TypeAlias
 
 from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.operator import Keys
 from rxtemporal.operators.partition_keys import PartitionRule
-from rxtemporal.operators.plan import Node
+from rxtemporal.operators.plan import Node, explain_crossing
 
 # so many fields spread the rows well enough
 _MOST_FIELDS = 8
@@ -69,38 +69,17 @@ def trace_fields(output: Node, fields: Mapping[Node, Keys]) -> TracedFields | st
         if node.source is not None:
             known[node] = tuple(frozenset([name]) for name in fields[node])
             continue
-        rule = _get_rule(node)
+        rule = node.get_rule()
         places = list(zip(*(known[each] for each in node.inputs), strict=True))
-        chosen = [_choose_names(rule, place) for place in places]
+        chosen = [rule.choose_names(place) for place in places]
         if None in chosen:
-            return _explain_crossing(node, rule, fields)
+            names = ", ".join(dict.fromkeys(name for each in fields.values() for name in each))
+            return explain_crossing(node, names)
         inputs[node] = tuple(zip(*chosen, strict=True))
-        known[node] = tuple(
-            frozenset(name for name, given in rule.keeps if _is_known(given, list(place)))
-            for place in places
-        )
+        known[node] = tuple(map(rule.keep_names, places))
     if not all(known[output]):
         return "the results do not have the field"
     return TracedFields(inputs, tuple(min(names) for names in known[output]))
-
-
-def _choose_names(rule: PartitionRule, known: Sequence[frozenset[str]]) -> Keys | None:
-    """Return a name in each input by which rows that are needed together agree; None: none."""
-    if rule.together is None:
-        return tuple(map(min, known)) if all(known) else None
-    for given in rule.together:
-        if all(name in names for name, names in zip(given, known, strict=True)):
-            return tuple(map(str, given))
-    return None
-
-
-def _explain_crossing(node: Node, rule: PartitionRule, fields: Mapping[Node, Keys]) -> str:
-    """Return the reason why rows of different values of these fields meet in an operator."""
-    assert node.operator is not None
-    names = ", ".join(dict.fromkeys(name for each in fields.values() for name in each))
-    if rule.together is None:
-        return f"the rows of {node.operator.name} no longer have {names}"
-    return f"{node.operator.name} needs rows together that differ in {names}"
 
 
 def find_partition(output: Node) -> Partition:
@@ -127,19 +106,12 @@ def find_partition(output: Node) -> Partition:
     )
 
 
-def _get_rule(node: Node) -> PartitionRule:
-    assert node.operator is not None
-    schemas = tuple(each.schema for each in node.inputs if each.schema is not None)
-    assert len(schemas) == len(node.inputs)
-    return node.operator.partition(schemas, node.inputs[0].keys)
-
-
 def _find_needed(nodes: list[Node]) -> set[int]:
     """Return the ids of the streams that an operator above them needs rows of together."""
     needed: set[int] = set()
     for node in reversed(nodes):
         if node.operator is not None and (
-            id(node) in needed or _get_rule(node).together is not None
+            id(node) in needed or node.get_rule().together is not None
         ):
             needed.update(map(id, node.inputs))
     return needed
@@ -153,12 +125,12 @@ def _list_splits(node: Node, needed: set[int], found: dict[int, list[_Split]]) -
         for name in names:
             yield {id(node): name}, frozenset() if name is None else frozenset([name])
         return
-    rule = _get_rule(node)
+    rule = node.get_rule()
     for splits in product(*(found[id(each)] for each in node.inputs)):
         known = [fields for _, fields in splits]
         if not (_is_consistent(splits) and _is_valid(rule, known)):
             continue
-        after = frozenset(name for name, given in rule.keeps if _is_known(given, known))
+        after = rule.keep_names(known)
         if after or id(node) not in needed:
             yield {source: name for fields, _ in splits for source, name in fields.items()}, after
 
@@ -184,7 +156,7 @@ def _is_known(given: tuple[str | None, ...], known: list[frozenset[str]]) -> boo
 def _explain_failure(node: Node, found: Mapping[int, list[_Split]]) -> str:
     """Return the reason why no split is valid up to this operator."""
     assert node.operator is not None
-    rule, name = _get_rule(node), node.operator.name
+    rule, name = node.get_rule(), node.operator.name
     agreeing = [s for s in product(*(found[id(each)] for each in node.inputs)) if _is_consistent(s)]
     if not agreeing:
         return f"the inputs of {name} share a source, and need it split by different fields"

@@ -7,7 +7,7 @@ be computed in different places, and the results united.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 Fields = tuple[str | None, ...]
 """A field of each input; None where any will do."""
@@ -27,6 +27,26 @@ class PartitionRule:
 
     together: tuple[Fields, ...] | None
     keeps: tuple[tuple[str, Fields], ...]
+
+    def choose_names(self, known: Sequence[frozenset[str]]) -> tuple[str, ...] | None:
+        """Return a field of each input by which rows that are needed together agree; None: none.
+
+        ``known`` are the fields of each input that have the same value, of which one is asked for.
+        """
+        if self.together is None:
+            return tuple(map(min, known)) if all(known) else None
+        for given in self.together:
+            if all(name in names for name, names in zip(given, known, strict=True)):
+                return tuple(map(str, given))
+        return None
+
+    def keep_names(self, known: Sequence[frozenset[str]]) -> frozenset[str]:
+        """Return the fields of the output that have the value of the ``known`` ones."""
+        return frozenset(
+            name
+            for name, given in self.keeps
+            if all(each is None or each in names for each, names in zip(given, known, strict=True))
+        )
 
 
 def partition_by_row(fields: Iterable[str]) -> PartitionRule:

@@ -11,6 +11,7 @@ import polars as pl
 from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Keys, Operator, TwoInputs
+from rxtemporal.operators.partition_keys import PartitionRule
 
 if TYPE_CHECKING:
     from reactivex.scheduler import VirtualTimeScheduler
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from rxtemporal.ingress.source import StreamSource
 
 AnySource: TypeAlias = "StreamSource | SideSource"
+# for each field that names a device, the fields of a stream that have its value in every row
+DeviceFields: TypeAlias = tuple[frozenset[str], ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,9 +52,15 @@ class Node:
     pace: Pace | None = None
     # the form of its times, as far as the plan knows it
     time: TimeForm | None = dataclasses.field(init=False, default=None)
+    # None if it has one time for all its rows
+    clock: DeviceFields | None = dataclasses.field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        """Find the form of the times; ``ArgumentError`` if streams of both forms meet here."""
+        """Find the form of the times, and the fields that name the device whose time counts.
+
+        ``ArgumentError``: streams of both forms meet here, or rows of devices with different times.
+        """
+        object.__setattr__(self, "clock", _find_clock(self))
         form, witness = self.own_time, self
         for each in self.inputs:
             if form is None:
@@ -59,6 +68,13 @@ class Node:
             elif each.time not in (None, form):
                 refuse_two_forms(witness, each)
         object.__setattr__(self, "time", form)
+
+    def get_rule(self) -> PartitionRule:
+        """Return the rule that says which rows of its inputs an operator needs together."""
+        assert self.operator is not None
+        schemas = tuple(each.schema for each in self.inputs if each.schema is not None)
+        assert len(schemas) == len(self.inputs)
+        return self.operator.partition(schemas, self.inputs[0].keys)
 
     @property
     def own_time(self) -> TimeForm | None:
@@ -88,6 +104,65 @@ class Node:
     def list_nodes(self) -> list[Node]:
         """Return this node and all nodes below it, each once, inputs first."""
         return list_nodes((self,))
+
+
+def _find_clock(node: Node) -> DeviceFields | None:
+    """Return the device fields of a stream; raise if rows of several devices are needed together.
+
+    Source of the rule: rows that an operator needs together have to agree in a device field.
+    """
+    if node.source is not None:
+        settings = getattr(node.source, "clock", None)
+        return None if settings is None else tuple(frozenset([each]) for each in settings.fields)
+    assert node.operator is not None
+    clocks = [each.clock for each in node.inputs]
+    if node.operator.makes_one_time or not any(clocks):
+        return None
+    _refuse_one_time(node)
+    rule, places = node.get_rule(), list(zip(*(each or () for each in clocks), strict=True))
+    if any(rule.choose_names(place) is None for place in places):
+        first = next(each for each in node.list_nodes() if each.source and each.clock)
+        names = " and ".join(name for field in first.clock or () for name in field)
+        refuse_crossing(node, explain_crossing(node, names), names)
+    return tuple(map(rule.keep_names, places))
+
+
+def _refuse_one_time(node: Node) -> None:
+    """Raise if one input has a time for each device, and the other one has another kind of time."""
+    fields = {None if each.clock is None else len(each.clock) for each in node.inputs}
+    if len(fields) > 1:
+        assert node.operator is not None
+        raise ArgumentError(
+            f"{node.operator.name}, composed at {node.operator.line}, joins a stream in which each "
+            "device has its own time with one of another kind. Hint: .synchronize('1h') before "
+            "it makes one time of those of the devices; or give both sources the same clock=."
+        )
+
+
+def explain_crossing(node: Node, names: str) -> str:
+    """Return the reason why rows that differ in these fields meet in an operator."""
+    assert node.operator is not None
+    if node.get_rule().together is None or not _has_device_fields(node):
+        return f"the rows of {node.operator.name} no longer have {names}"
+    return f"{node.operator.name} needs rows together that differ in {names}"
+
+
+def _has_device_fields(node: Node) -> bool:
+    return all(all(each.clock or ()) for each in node.inputs)
+
+
+def refuse_crossing(node: Node, reason: str, names: str) -> NoReturn:
+    """Raise the error for an operator in which rows of devices with different times meet."""
+    assert node.operator is not None
+    if "no longer" in reason:
+        hint = f"keep {names} in select()"
+    else:
+        hint = f"group_by({names!r}), or keys that include it, computes each device alone"
+    raise ArgumentError(
+        f"each device has its own time in this stream, and {reason}: {node.operator.name}, "
+        f"composed at {node.operator.line}. Hint: .synchronize('1h') before it makes one time of "
+        f"those of the devices; {hint}."
+    )
 
 
 def refuse_two_forms(*nodes: Node) -> NoReturn:

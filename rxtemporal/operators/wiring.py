@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.driver import Driver, Entry, Leaf
-from rxtemporal.engine.stage import AnyStep, Stage
+from rxtemporal.engine.keys import KeyCoder
+from rxtemporal.engine.stage import AnyStep, Meter, Stage
 from rxtemporal.engine.step import Step
 from rxtemporal.errors import ArgumentError
+from rxtemporal.ingress.clock_settings import ClockSettings
+from rxtemporal.operators.lane_stages import LaneLeaf, LanePart, LaneStage
+from rxtemporal.operators.lanes import LaneRun
+from rxtemporal.operators.operator import Operator
+from rxtemporal.operators.partition import trace_fields
 from rxtemporal.operators.plan import AnySource, Node, list_nodes
 
 # makes the step that gives results their shape, from the first batch of them
@@ -20,7 +27,8 @@ class Wiring:
     """A plan ready to run. It may have several outputs; shared operators are computed once.
 
     ``shapes`` has the shape of each output, or None for results as they leave the plan. Others are
-    sources that no operator reads: only their CTIs matter.
+    sources that no operator reads: only their CTIs matter. Operators in which each device has its
+    own time run in lanes; with ``in_lane`` this is one of these.
     """
 
     def __init__(
@@ -29,8 +37,11 @@ class Wiring:
         shapes: Sequence[Shape | None] | None = None,
         others: Sequence[Node] = (),
         clock: Callable[[], float] = float,
+        *,
+        in_lane: bool = False,
     ) -> None:
         nodes = list_nodes((*outputs, *others))
+        self._in_lane = in_lane
         self.driver = Driver()
         self.paces = {node.pace for node in nodes if node.pace is not None}
         # by their nodes, inputs first
@@ -42,6 +53,8 @@ class Wiring:
         for node in nodes:
             if node.source is not None:
                 self.sources[node] = Entry(self.driver, clock)
+            elif self._goes_by_device(node):
+                self.stages[node] = LanePart(node, [self._find(each) for each in node.inputs])
             else:
                 self._add_stage(node, clock)
         for node, shape in shaped:
@@ -58,18 +71,71 @@ class Wiring:
             leaf.begin(_make_empty(node))
         return steps
 
+    def _goes_by_device(self, node: Node) -> bool:
+        return node.clock is not None and not self._in_lane
+
     def _add_stage(self, node: Node, clock: Callable[[], float]) -> None:
-        assert node.operator is not None
+        operator = node.operator
+        assert operator is not None
+        if operator.makes_one_time and not self._in_lane:
+            assert isinstance(operator, Operator)
+            (given,) = node.inputs
+            made = LaneStage(partial(_make_step, operator), operator.place, [], clock=clock)
+            self._feed(made, given, None, clock)
+            self.stages[node] = made
+            return
         inputs = [self._find(each) for each in node.inputs]
         known = tuple(each.schema for each in node.inputs)
-        stage = self.stages[node] = node.operator.make_stage(inputs, known, clock)
+        stage = self.stages[node] = operator.make_stage(inputs, known, clock)
         self.driver.add(stage, *inputs)
 
     def _add_leaf(self, node: Node, shape: Shape | None, clock: Callable[[], float]) -> None:
+        if self._goes_by_device(node):
+            fed = LaneLeaf(Meter(clock), clock=clock)
+            self._feed(fed, node, shape, clock)
+            self.leaves.append((node, fed))
+            return
         last = self._find(node)
         leaf = Leaf(last, shape, clock=clock)
         self.driver.add(leaf, last)
         self.leaves.append((node, leaf))
+
+    def _feed(
+        self,
+        stage: LaneLeaf | LaneStage,
+        output: Node,
+        shape: Shape | None,
+        clock: Callable[[], float],
+    ) -> None:
+        """Feed a stage with the results of lanes for a stream."""
+        inner = output.list_nodes()
+        given = [node for node in inner if node.source is not None]
+        settings = [_get_clock(node) for node in given]
+        fields = {node: each.fields for node, each in zip(given, settings, strict=True)}
+        names = trace_fields(output, fields)
+        assert not isinstance(names, str), names
+        first, schema = settings[0].fields, given[0].schema
+        assert schema is not None
+        devices = {name: schema[name] for name in first}
+
+        def make() -> Wiring:
+            wiring = Wiring([output], [shape], clock=clock, in_lane=True)
+            wiring.begin()
+            return wiring
+
+        spread = max(each.spread for each in settings)
+        stage.feed(
+            _make_empty(output),
+            lambda receive: LaneRun(make, fields, names, KeyCoder(devices), receive, spread=spread),
+        )
+        for node in inner:
+            if node.operator is not None:
+                part = self.stages[node]
+                assert isinstance(part, LanePart)
+                part.add_run(stage.lanes)
+        entries = [self.sources[node] for node in given]
+        stage.inputs = tuple(entries)
+        self.driver.add(stage, *entries)
 
     def _find(self, node: Node) -> Entry | Stage:
         return self.sources[node] if node.source is not None else self.stages[node]
@@ -78,6 +144,16 @@ class Wiring:
     def entries(self) -> list[tuple[AnySource, Entry]]:
         """The sources with their entries."""
         return [(node.source, entry) for node, entry in self.sources.items() if node.source]
+
+
+def _get_clock(node: Node) -> ClockSettings:
+    settings: ClockSettings | None = getattr(node.source, "clock", None)
+    assert settings is not None
+    return settings
+
+
+def _make_step(operator: Operator, first: EventBatch) -> Step:
+    return operator.step(first.schema, first.keys)
 
 
 def _make_empty(node: Node) -> EventBatch:

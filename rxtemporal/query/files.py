@@ -12,8 +12,10 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.core.schema import payload_schema
+from rxtemporal.core.spans import Span
 from rxtemporal.core.time_forms import Unit
 from rxtemporal.errors import ArgumentError, SchemaError, SourceError, explain_calls
+from rxtemporal.ingress.clock_settings import ClockFields, add_clock
 from rxtemporal.ingress.settings import AdvanceTime, read_advance_time
 from rxtemporal.ingress.sources import FrameSource, scan_batches
 from rxtemporal.operators.plan import Node
@@ -40,6 +42,11 @@ def read_parquet(
     time_zone: str | None = None,
     ambiguous: Ambiguous | None = None,
     nonexistent: Nonexistent | None = None,
+    clock: ClockFields | None = None,
+    behind: Span | None = None,
+    silent_after: Span | None = None,
+    forget_after: Span | None = None,
+    spread: Span | None = None,
 ) -> Streamable:
     """Make a stream from the rows of a Parquet file, in their order, read one batch at a time.
 
@@ -49,7 +56,8 @@ def read_parquet(
     """
     times = TimeOptions(unit, time_zone, ambiguous, nonexistent, numbers_are_ticks=True)
     file = _File(path, start, end, fields, times, lambda: pl.scan_parquet(path))
-    return file.make_stream(advance_time, batch_rows, name)
+    clocks = clock, behind, silent_after, forget_after, spread
+    return file.make_stream(advance_time, batch_rows, name, clocks)
 
 
 @explain_calls("read_csv('readings.csv', start='time') names the column of the times")
@@ -68,6 +76,11 @@ def read_csv(
     ambiguous: Ambiguous | None = None,
     nonexistent: Nonexistent | None = None,
     separator: str = ",",
+    clock: ClockFields | None = None,
+    behind: Span | None = None,
+    silent_after: Span | None = None,
+    forget_after: Span | None = None,
+    spread: Span | None = None,
 ) -> Streamable:
     """Make a stream from the rows of a CSV file, in their order, read one batch at a time.
 
@@ -97,7 +110,8 @@ def read_csv(
         raise ArgumentError(f"separator is one character of ASCII, got {separator!r}")
     scan = _scan_csv(path, [start, *([] if end is None else [end])], given, separator)
     file = _File(path, start, end, fields if given is None else list(given), times, scan, given)
-    return file.make_stream(advance_time, batch_rows, name)
+    clocks = clock, behind, silent_after, forget_after, spread
+    return file.make_stream(advance_time, batch_rows, name, clocks)
 
 
 @explain_calls("read_json('readings.json', start='time') names the column of the times")
@@ -115,6 +129,11 @@ def read_json(
     time_zone: str | None = None,
     ambiguous: Ambiguous | None = None,
     nonexistent: Nonexistent | None = None,
+    clock: ClockFields | None = None,
+    behind: Span | None = None,
+    silent_after: Span | None = None,
+    forget_after: Span | None = None,
+    spread: Span | None = None,
 ) -> Streamable:
     """Make a stream from a file of JSON lines, in their order, read one batch at a time.
 
@@ -131,7 +150,8 @@ def read_json(
         return pl.scan_ndjson(path, schema_overrides=types or None)
 
     file = _File(path, start, end, fields if given is None else list(given), times, scan, given)
-    return file.make_stream(advance_time, batch_rows, name)
+    clocks = clock, behind, silent_after, forget_after, spread
+    return file.make_stream(advance_time, batch_rows, name, clocks)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -147,7 +167,11 @@ class _File:
     types: pl.Schema | None = None
 
     def make_stream(
-        self, advance_time: AdvanceTime | None, batch_rows: int, name: str | None
+        self,
+        advance_time: AdvanceTime | None,
+        batch_rows: int,
+        name: str | None,
+        clocks: Sequence[Any],
     ) -> Streamable:
         """Return the file as a stream; the first rows are read to check the options."""
         if batch_rows < 1:
@@ -168,7 +192,7 @@ class _File:
         source = FrameSource(
             convert, sample.schema, self.start, self.end, settings, name or what, batch_rows
         )
-        return Streamable(Node(source.schema, (), source=source))
+        return Streamable(Node(source.schema, (), source=add_clock(source, *clocks)))
 
     def _find_columns(self, schema: pl.Schema) -> list[str] | None:
         """Return the columns to read, None for all; raise if one is missing."""

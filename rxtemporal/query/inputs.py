@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import AsyncIterable, Iterable, Iterator
+from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -21,6 +21,7 @@ from rxtemporal.errors import (
     SchemaError,
     explain_calls,
 )
+from rxtemporal.ingress.clock_settings import ClockFields, add_clock, list_fields
 from rxtemporal.ingress.settings import (
     AdvanceTime,
     HandOff,
@@ -110,8 +111,9 @@ BATCH_ROWS = 65_536
 _MOST_SEEN = 1_000
 
 
-def _stream(source: StreamSource) -> Streamable:
-    return Streamable(Node(source.schema, (), source=source))
+def _stream(source: StreamSource, *clocks: Any) -> Streamable:
+    """Return a source as a stream; ``clocks`` are the arguments about the times of devices."""
+    return Streamable(Node(source.schema, (), source=add_clock(source, *clocks)))
 
 
 @explain_calls("from_events([rxt.PointEvent(time, {'temp': 20.5})])")
@@ -122,6 +124,11 @@ def from_events(
     advance_time: AdvanceTime | None = None,
     name: str = "events",
     unit: Unit | None = None,
+    clock: ClockFields | None = None,
+    behind: Span | None = None,
+    silent_after: Span | None = None,
+    forget_after: Span | None = None,
+    spread: Span | None = None,
 ) -> Streamable:
     """Make a stream from an iterable of events and CTIs, in their order.
 
@@ -156,7 +163,8 @@ def from_events(
         )
     fields = _look_at(events) if schema is None else payload_schema(schema)
     settings = read_advance_time(advance_time)
-    return _stream(EventSource(events, fields, settings, name, unit=check_unit(unit)))
+    source = EventSource(events, fields, settings, name, unit=check_unit(unit))
+    return _stream(source, clock, behind, silent_after, forget_after, spread)
 
 
 def _look_at(events: Iterable[Any]) -> pl.Schema | None:
@@ -179,6 +187,11 @@ def from_async(
     heartbeat: Heartbeat | None = None,
     idle_after: Span | None = None,
     unit: Unit | None = None,
+    clock: ClockFields | None = None,
+    behind: Span | None = None,
+    silent_after: Span | None = None,
+    forget_after: Span | None = None,
+    spread: Span | None = None,
 ) -> Streamable:
     """Make a stream from an async iterable of events and CTIs, or of event batches.
 
@@ -201,7 +214,7 @@ def from_async(
     settings = read_advance_time(advance_time)
     lively = Liveliness.check(heartbeat, idle_after, settings)
     source = EventSource(AsyncEvents(events), given, settings, name, lively, check_unit(unit))
-    return _stream(source)
+    return _stream(source, clock, behind, silent_after, forget_after, spread)
 
 
 def from_observable(
@@ -217,6 +230,11 @@ def from_observable(
     heartbeat: Heartbeat | None = None,
     idle_after: Span | None = None,
     unit: Unit | None = None,
+    clock: ClockFields | None = None,
+    behind: Span | None = None,
+    silent_after: Span | None = None,
+    forget_after: Span | None = None,
+    spread: Span | None = None,
 ) -> Streamable:
     """Make a stream from an observable (for example a subject) of events, or of event batches.
 
@@ -262,7 +280,7 @@ def from_observable(
     # imported here: only a stream that may come from a subject loads subjects
 
     given = None if schema is None else payload_schema(schema)
-    rows = _make_reader(name, given, start, end, check_unit(unit))
+    rows = _make_reader(name, given, start, end, check_unit(unit), list_fields(clock))
     settings = read_advance_time(advance_time)
     if settings is None:
         warn_of_lost_ctis(observable, name)
@@ -279,11 +297,16 @@ def from_observable(
         rows=rows,
         unit=unit,
     )
-    return _stream(source)
+    return _stream(source, clock, behind, silent_after, forget_after, spread)
 
 
 def _make_reader(
-    name: str, schema: pl.Schema | None, start: str | None, end: str | None, unit: Unit | None
+    name: str,
+    schema: pl.Schema | None,
+    start: str | None,
+    end: str | None,
+    unit: Unit | None,
+    required: Sequence[str],
 ) -> RowReader | None:
     """Return the reader of rows that have their times in these fields; None without ``start``."""
     if start is None:
@@ -300,7 +323,7 @@ def _make_reader(
     # only a stream that takes rows loads what reads them
     from rxtemporal.ingress.row_reader import RowReader
 
-    return RowReader(name, schema, start=start, end=end, unit=unit)
+    return RowReader(name, schema, start=start, end=end, unit=unit, required=required)
 
 
 def from_source(
@@ -313,6 +336,11 @@ def from_source(
     heartbeat: Heartbeat | None = None,
     idle_after: Span | None = None,
     unit: Unit | None = None,
+    clock: ClockFields | None = None,
+    behind: Span | None = None,
+    silent_after: Span | None = None,
+    forget_after: Span | None = None,
+    spread: Span | None = None,
 ) -> Streamable:
     """Make a stream from a source of your own: an instance of a subclass of ``Source``.
 
@@ -356,7 +384,7 @@ def from_source(
         lively,
         check_unit(unit),
     )
-    return _stream(stream)
+    return _stream(stream, clock, behind, silent_after, forget_after, spread)
 
 
 @explain_calls("from_polars(frame, start='time') names the column of the times")
@@ -372,6 +400,11 @@ def from_polars(
     ambiguous: Ambiguous | None = None,
     nonexistent: Nonexistent | None = None,
     unit: Unit | None = None,
+    clock: ClockFields | None = None,
+    behind: Span | None = None,
+    silent_after: Span | None = None,
+    forget_after: Span | None = None,
+    spread: Span | None = None,
 ) -> Streamable:
     """Make a stream from the rows of a frame, in their order.
 
@@ -402,7 +435,8 @@ def from_polars(
         return iter(frame.iter_slices(get_frame_rows(batch_rows)))
 
     settings = read_advance_time(advance_time)
-    return _stream(FrameSource(frames, frame.schema, start, end, settings, name, batch_rows))
+    source = FrameSource(frames, frame.schema, start, end, settings, name, batch_rows)
+    return _stream(source, clock, behind, silent_after, forget_after, spread)
 
 
 def _name_other(frame: Any) -> str:

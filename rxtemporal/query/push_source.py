@@ -21,10 +21,12 @@ from rxtemporal.core.turns import FORKS
 from rxtemporal.errors import (
     ArgumentError,
     BindingError,
+    EventError,
     ProcessEndedError,
     SchemaError,
     explain_calls,
 )
+from rxtemporal.ingress.clock_settings import ClockFields, add_clock, list_fields
 from rxtemporal.ingress.input_state import SourceStats
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.ingress.pushed_inputs import (
@@ -153,6 +155,11 @@ class PushSource:
         heartbeat: Heartbeat | None = None,
         idle_after: Span | None = None,
         unit: Unit | None = None,
+        clock: ClockFields | None = None,
+        behind: Span | None = None,
+        silent_after: Span | None = None,
+        forget_after: Span | None = None,
+        spread: Span | None = None,
     ) -> None:
         self.name = check_name(name, "a source's name")
         self._rejects = choose(Rejects, rejects, "rejects")
@@ -174,6 +181,7 @@ class PushSource:
             shape=shape,
             seq=seq,
             extra=choose(Extra, extra, "extra"),
+            required=list_fields(clock),
         )
         self._rows = self._make_rows(unit=unit)
         self._entry: PushEntry | None = None
@@ -197,6 +205,7 @@ class PushSource:
             refuses_ahead=when_ahead is WhenAhead.REJECT,
             time=self._rows.time,
         )
+        add_clock(source, clock, behind, silent_after, forget_after, spread)
         self._stream = Streamable(Node(source.schema, (), source=source))
         self._feed = RejectFeed(source)
 
@@ -276,7 +285,8 @@ class PushSource:
         double = PushSource(self.name, schema=self._rows.schema, **self._layout)
         theirs: Any = double.stream._node.source
         own: Any = self.stream._node.source
-        theirs.settings = own.settings
+        theirs.settings, theirs.clock = own.settings, own.clock
+        double._stream = Streamable(Node(theirs.schema, (), source=theirs))
         return double
 
     def _state(self) -> str:
@@ -332,6 +342,34 @@ class PushSource:
             raise entry.refuse()
         name = OWN if input is None else check_input(input)
         return await self._async.push(entry, item, name, seq, durable)
+
+    def advance(self, time: TimeLike, *, device: Any = None) -> None:
+        """Advance the stream to a time, which is not reduced by the delay.
+
+        With ``device`` only the clock of this device is advanced, in a source with ``clock=``; of
+        several fields that name a device, it is a tuple. Otherwise those of all devices that are
+        below. A time before the CTI changes nothing. Results that are final then have been
+        delivered, and the time is durable as rows are, when this returns.
+
+        ``EventError``: ``device`` is none of this source. ``ProcessEndedError`` as from ``push``.
+
+        >>> import rxtemporal as rxt
+        >>> source = PushSource("r", schema={"device": str}, clock="device", delay=60)
+        >>> with source.stream.run(rxt.Print()):
+        ...     _ = source.push([{"time": 5, "device": "a"}, {"time": 7, "device": "b"}])
+        ...     source.advance(10, device="a")
+        ...     source.close()
+        start_time  end_time  device
+        5           6         a
+        7           8         b
+        """
+        entry = self._find_entry()
+        event, _ = self._rows.read_one(Cti(time, device))
+        if isinstance(event, Rejected):
+            raise EventError(event.reason)
+        entry.advance(event.start, getattr(event, "device", None))
+        if entry.is_logged:
+            entry.settle()
 
     def has_room(self, rows: int, waiting: int = 0) -> bool:
         """Return True if a push of so many rows would not wait for room in the hand-off.

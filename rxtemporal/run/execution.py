@@ -14,7 +14,7 @@ from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.log import get_logger
 from rxtemporal.engine.driver import Entry
 from rxtemporal.errors import BindingError
-from rxtemporal.ingress.packer import make_packer
+from rxtemporal.ingress.packers import make_packer
 from rxtemporal.ingress.side_source import LateSource, RejectSource, SideSource
 from rxtemporal.ingress.source import StreamSource, Subscription
 from rxtemporal.ingress.stream_time import StreamTime

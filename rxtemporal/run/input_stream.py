@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EdgeEvent, Event
+from rxtemporal.core.spans import SECOND
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import annotate
 from rxtemporal.ingress.batch_verdicts import EventRun, classify_rows
@@ -20,6 +21,9 @@ from rxtemporal.run.hand_off import BoundedQueue
 from rxtemporal.run.hand_off.bounded_queue import BatchObserver
 from rxtemporal.run.late import LateEvents
 from rxtemporal.storage.event_log.log import Tape
+
+# how far a row may be ahead of the wall clock and move other devices, without ``ahead=``
+TRUSTED = 60 * SECOND
 
 
 class StreamState(Enum):
@@ -101,6 +105,8 @@ class InputStream:
         if source.replays:
             return
         ahead = None if source.settings is None else source.settings.ahead_ticks
+        if ahead is None and source.clock is not None and source.clock.by_wall:
+            ahead = TRUSTED  # what is further ahead advances no other device
         if ahead is not None:
             self.guard = ClockGuard(ahead, clock.now)
         elif not source.bounded and (source.settings is not None or not source.judged):
@@ -167,7 +173,7 @@ class InputStream:
             if kind is EventBatch or kind is SentRows:
                 batch: EventBatch | None = self._judge_batch(item)
             elif kind is OutsideCti:
-                batch = self._advance(item.cti)
+                batch = self._advance(item)
             else:
                 batch = self._judge_event(item)
             if self.front is not None and kind in (Sent, SentRows):
@@ -310,19 +316,19 @@ class InputStream:
         """Take a CTI of another stream; return True if it advances this one."""
         return not self.ended and self.door.import_cti(cti) and self._give_due()
 
-    def advance_to(self, cti: int) -> bool:
-        """Advance this stream from outside; return True if it moves.
+    def advance_to(self, cti: int, device: Any = None) -> bool:
+        """Advance this stream, or one of its devices, from outside; return True if it moves.
 
         For CTIs from neither the source nor the settings: those of a heartbeat, and those that an
         idle stream follows. The caller advances the streams that follow this one.
         """
-        if self.ended or not self.door.import_cti(cti):
+        if self.ended or not self.door.advance(cti, device):
             return False
         # an imported CTI is not noted: a replay of the other stream generates it again
         try:
             for tape in (self.tape, self._log):
                 if tape is not None:
-                    tape.advance(cti)
+                    tape.advance(cti, device)
         except BaseException as error:
             self.fail(error)
             return False
@@ -337,10 +343,10 @@ class InputStream:
         self.give(batch)
         return True
 
-    def _advance(self, cti: int) -> EventBatch | None:
+    def _advance(self, item: OutsideCti) -> EventBatch | None:
         """Advance to a CTI that came from outside when the stream was recorded."""
-        if self.door.import_cti(cti) and self.tape is not None:
-            self.tape.advance(cti)
+        if self.door.advance(item.cti, item.device) and self.tape is not None:
+            self.tape.advance(item.cti, item.device)
         return self.door.due()
 
 

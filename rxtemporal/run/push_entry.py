@@ -118,7 +118,7 @@ class HeldRows:
         self._is_judging = False
         packer = self._packer
         packer.set_bounds(self._least)
-        if packer.cti > packer.sent and (batch := packer.due()) is not None:
+        if packer.has_news and (batch := packer.due()) is not None:
             self._batches.append((self._tape.noted, batch))
 
     def release(self) -> None:
@@ -434,7 +434,7 @@ class PushEntry(Reader):
             of.ahead += 1
         elif of.reached < time < MAX_TIME:  # no input has reached the end of time
             of.reached = time
-        behind = 0 if ahead else self.door.high - time
+        behind = 0 if ahead or kind is Cti else door.measure_behind(event, time)  # type: ignore[arg-type]
         # a log tells the input and the number of an item; an edge is closed by its own input alone
         asked = self.guard is not None or self.tape is not None or self._log is not None
         if asked or ahead or kind is EdgeEvent:
@@ -464,7 +464,7 @@ class PushEntry(Reader):
         if self.tape is not None:
             self.tape.batch(noted)
         batch = sent.batch
-        verdicts = door.judge_columns(batch.start, batch.end, ahead=sent.ahead)
+        verdicts = door.judge_columns(batch, ahead=sent.ahead)
         accepted = door.take_verdicts(batch, verdicts)
         if self._log is not None:
             self._log.batch(noted)
@@ -483,6 +483,18 @@ class PushEntry(Reader):
         of.rejected += 1
         most = describe_span(self.guard.ahead)
         return Rejected(place, f"it starts more than {most} ahead of the wall clock", event)
+
+    def advance(self, cti: int, device: Any) -> None:
+        """Advance the stream, or a device, to a time in ticks; see ``PushSource.advance``."""
+        with self.lock:
+            self._begin(0)
+            try:
+                if self.advance_to(cti, device):
+                    self.let_others_follow()
+            except BaseException as error:
+                raise self._fail(error) from error
+            self._check_taken()
+        self._check_failed()
 
     # The run --------------------------------------------------------------------------------------
 

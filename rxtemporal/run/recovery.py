@@ -68,6 +68,7 @@ def match_log(
                 reader.source.in_columns,
                 reader.source.settings,
                 reader.source.schema,
+                reader.source.clock,
             )
             for reader in readers
         ],

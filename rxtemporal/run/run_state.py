@@ -136,6 +136,11 @@ class RunState:
         """
         if "plan" not in saved:
             refuse_unknown_plan("the saved run")
+        if any(node.clock is not None for node in (*self._wiring.stages, *self._outlets)):
+            raise CheckpointError(
+                "a query in which each device has its own time (clock=) continues its state only "
+                "as it is. Hint: resume without evolve=True, or begin with a new folder."
+            )
         refuse_other_fields(saved, self._schemas)
         ctis = {name: each["meter"][1] for name, each in saved["readers"].items()}
         outputs = (*outlets, outlets[0] if sinks is None else sinks)
@@ -198,7 +203,8 @@ def _meters(stage: Stage) -> list[tuple[int, int]]:
 def _description(reader: Reader) -> str:
     """Return a description of a source that is the same in another process."""
     source = reader.source
-    return f"{_describe_fields(source.schema)}; {source.settings}"
+    clock = "" if source.clock is None else f"; {source.clock}"
+    return f"{_describe_fields(source.schema)}; {source.settings}{clock}"
 
 
 def _describe_fields(fields: Mapping[str, Any] | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.errors import ArgumentError
-from rxtemporal.ingress.packer import read_batches
+from rxtemporal.ingress.packers import read_batches
 from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.run.stepper import Stepwise

@@ -18,6 +18,7 @@ from split_runs import examples, some_split, split_compositions
 
 import rxtemporal as rxt
 from rxtemporal import agg
+from rxtemporal.core.clocks import Clocks
 
 MINUTE, HOUR = 60, 3600
 
@@ -34,7 +35,8 @@ def test_a_device_does_not_wait_for_one_that_is_an_hour_behind() -> None:
         payload = pl.DataFrame({"k": [*times], "x": 1, "y": 0.5}, schema=source.schema)
         start = np.array([*times.values()])
         batch = rxt.EventBatch.of_rows(start, start + 1, payload, rxt.MIN_TIME)
-        run.run.push(source, batch, [batch.columns["k"]], start)
+        batch.clocks = Clocks(batch.columns.select(pl.Schema({"k": pl.String})), start)
+        run.run.push(source, batch)
         for device, time in times.items():
             rows = [row for each in run.out for row in each.to_dicts() if row["k"] == device]
             known[device] = len(rows)

@@ -15,6 +15,7 @@ from split_runs import find_names
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch
+from rxtemporal.core.clocks import Clocks
 from rxtemporal.core.columns import Columns
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.operators.lanes import LaneRun
@@ -34,7 +35,8 @@ class LaggedRun:
         _, self.sources = split(query)
         (dtype, *_) = [node.schema[self.by[name]] for name, node in self.sources.items()]
         self.out: list[EventBatch] = []
-        self.ctis: dict[int, int] = {}
+        # the CTI that has been given for each device
+        self.ctis: dict[Any, int] = {}
         self.run = LaneRun(
             lambda: _begin(query),
             {node: (self.by[name],) for name, node in self.sources.items()},
@@ -45,17 +47,20 @@ class LaggedRun:
             most=most,
         )
 
-    def _receive(self, batch: EventBatch, lane: int) -> None:
-        batch.check(self.ctis.get(lane, rxt.MIN_TIME))
-        self.ctis[lane] = batch.cti
+    def _receive(self, batch: EventBatch) -> None:
+        devices = batch.devices
+        assert devices is not None
+        batch.check(min((self.ctis.get(each, rxt.MIN_TIME) for each in devices), default=0))
+        for each in devices:
+            self.ctis[each] = max(self.ctis.get(each, rxt.MIN_TIME), batch.cti)
         self.out.append(batch)
 
     def push(self, side: int, arrivals: list[tuple[EventBatch, Columns]]) -> None:
         """Take batches of several devices of one source at once."""
-        batch = EventBatch.concat([each for each, _ in arrivals])
+        batch = EventBatch.concat([each for each, _ in arrivals]).replace(cti=rxt.MIN_TIME)
         ctis = np.array([each.cti for each, _ in arrivals])
-        devices = Columns.concat([device for _, device in arrivals])
-        self.run.push(self.sources[SIDES[side]], batch, devices.columns, ctis)
+        batch.clocks = Clocks(Columns.concat([device for _, device in arrivals]), ctis)
+        self.run.push(self.sources[SIDES[side]], batch)
         self._check_times()
 
     def _check_times(self) -> None:
@@ -69,7 +74,7 @@ class LaggedRun:
 
 
 def _begin(query: rxt.Streamable) -> Wiring:
-    wiring = Wiring([query._node])
+    wiring = Wiring([query._node], in_lane=True)
     wiring.begin()
     return wiring
 

@@ -24,12 +24,14 @@ from rxtemporal.engine.door_rules import (
     END_EDGE,
     END_MOVED,
     KEEP_AHEAD,
+    NEVER,
     NO_OPEN_ROW,
     NOWHERE,
     ROW,
     START_EDGE,
     admit_end,
     admit_start,
+    find_lifted_cti,
     is_due,
     make_cti,
     make_sent_cti,
@@ -39,9 +41,11 @@ from rxtemporal.engine.kernels.compiled import jit
 # the same rules as for events, compiled
 _admit_start, _admit_end = jit(admit_start), jit(admit_end)
 _is_due, _make_cti, _make_sent_cti = jit(is_due), jit(make_cti), jit(make_sent_cti)
+_find_lifted_cti = jit(find_lifted_cti)
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.int8]
+Bools = npt.NDArray[np.bool_]
 State: TypeAlias = tuple[int, int, int, int, int, int, int]
 
 
@@ -146,6 +150,161 @@ def admit(
         if not ahead:
             state = _make_due_cti(start[i], every, span, delay, state)
     return starts, ends, reason, before, state
+
+
+# the columns of the state of devices: the state of a door, and of those that follow the time of the
+# fleet when the device last sent something, the highest time that counts for others, and the reason
+# for which the others have lifted it
+WIDTH = 10
+SEEN, COUNTED, WHY = 7, 8, 9
+# the state of the fleet: the CTI that holds for all, the highest time of a device that counts, the
+# number of that device, the second-highest such time of another one, and the time of the fleet
+FLOOR, HIGHEST, LEADER, SECOND, FLEET = range(5)
+
+
+@jit
+def note_time(device: int, time: int, trusts_all: bool, own: Ints, fleet: Ints) -> None:
+    """Note a time of a device that counts for others, in its state ``own`` and the fleet's.
+
+    ``trusts_all``: the time of the fleet is the highest one; otherwise it is the second-highest of
+    different devices, so that no device moves the others alone.
+    """
+    if time <= own[COUNTED]:
+        return
+    own[COUNTED] = time
+    if device == fleet[LEADER]:
+        fleet[HIGHEST] = time
+    elif time > fleet[HIGHEST]:
+        fleet[SECOND], fleet[HIGHEST], fleet[LEADER] = fleet[HIGHEST], time, device
+    elif time > fleet[SECOND]:
+        fleet[SECOND] = time
+    fleet[FLEET] = max(fleet[FLEET], fleet[HIGHEST] if trusts_all else fleet[SECOND])
+
+
+@jit
+def lift_device(own: Ints, fleet: Ints, behind: int, silent: int) -> None:
+    """Lift a device to the CTI that the others allow at least, in its state ``own``."""
+    cti, why = _find_lifted_cti(max(own[0], fleet[FLOOR]), fleet[FLEET], own[SEEN], behind, silent)
+    own[0] = cti
+    if why:
+        own[WHY] = why
+
+
+@jit
+def _advance_device(
+    device: int, time: int, cti_delay: int, trusts_all: bool, own: Ints, fleet: Ints
+) -> None:
+    """Note a CTI that has been sent for one device, in its state ``own``."""
+    made = _make_sent_cti(time, cti_delay)
+    own[0], own[1] = max(own[0], made), max(own[1], made)
+    if time < MAX_TIME:
+        own[5] = max(own[5], time)
+        note_time(device, time, trusts_all, own, fleet)
+
+
+@jit
+def admit_by_device(
+    device: Ints,
+    start: Ints,
+    end: Ints,
+    kind: Bytes,
+    row: Ints,
+    moved: Ints,
+    every: int,
+    span: int,
+    delay: int,
+    adjust: bool,
+    cti_delay: int,
+    behind: int,
+    silent: int,
+    trusts_all: bool,
+    counts_ahead: bool,
+    states: Ints,
+    fleet: Ints,
+) -> tuple[Ints, Ints, Bytes, Ints, int, int]:
+    """Judge the items of a stream in which each device has its own time.
+
+    Returns what ``admit`` returns, but in place of the state the number of items that are late only
+    by a CTI that is not the device's own, and the largest distance of an item behind its device.
+
+    ``device`` ``int64[n]``: the number of each item's device, -1 for a CTI that holds for all;
+    ``start``, ``end``, ``kind``, ``row``, ``moved`` and the rules as for ``admit``; ``behind`` and
+    ``silent`` as for ``find_lifted_cti``. ``counts_ahead``: an item that is ahead of the wall clock
+    advances its device, and no other one; otherwise none. ``states`` ``int64[devices, WIDTH]`` and
+    ``fleet`` ``int64[5]`` are updated in place. O(n), one pass.
+    """
+    n = len(start)
+    starts, ends = start.copy(), end.copy()
+    reason = np.zeros(n, np.int8)
+    before = np.empty(n, np.int64)
+    by_import = furthest = 0
+    for i in range(n):
+        what = kind[i] if len(kind) else ROW
+        if what >= DROP_AHEAD:
+            reason[i], before[i] = AHEAD, max(states[device[i], 0], fleet[FLOOR])
+            continue
+        ahead = what >= KEEP_AHEAD
+        if ahead:
+            what -= KEEP_AHEAD
+        if device[i] < 0:
+            before[i] = fleet[FLOOR]
+            if not ahead:
+                fleet[FLOOR] = max(fleet[FLOOR], _make_sent_cti(start[i], cti_delay))
+            continue
+        own = states[device[i]]
+        lift_device(own, fleet, behind, silent)
+        before[i] = own[0]
+        if what == CTI:
+            if not ahead:
+                _advance_device(device[i], start[i], cti_delay, trusts_all, own, fleet)
+            own[SEEN] = fleet[FLEET] if fleet[FLEET] > NEVER else start[i]
+            continue
+        state = (own[0], own[1], own[2], own[3], 0, own[5], 0)
+        if what == END_EDGE:
+            opened = moved[row[i]] if row[i] >= 0 else NOWHERE
+            starts[i], ends[i], reason[i], state = _take_end(start[i], end[i], opened, state)
+        else:
+            starts[i], reason[i], state = _take_row(start[i], end[i], adjust, state)
+            if reason[i] == DROPPED and start[i] >= own[1] and own[WHY]:
+                reason[i] = own[WHY]
+            if what == START_EDGE:
+                moved[row[i]] = starts[i]
+            if not ahead or counts_ahead:
+                if not ahead and _is_due(start[i], state[2] + 1, every, span, state[3]):
+                    note_time(device[i], start[i], trusts_all, own, fleet)
+                state = _make_due_cti(start[i], every, span, delay, state)
+        own[0], own[1], own[2], own[3], own[5] = state[0], state[1], state[2], state[3], state[5]
+        by_import += state[4]
+        furthest = max(furthest, state[6])
+        own[SEEN] = fleet[FLEET] if fleet[FLEET] > NEVER else start[i]
+    return starts, ends, reason, before, by_import, furthest
+
+
+@jit
+def find_ctis(states: Ints, fleet: Ints, behind: int, silent: int) -> Ints:
+    """Return the CTI of each device as the others allow it now; ``int64[devices]``. O(devices)."""
+    ctis = np.empty(len(states), np.int64)
+    for i in range(len(states)):
+        floor = max(states[i, 0], fleet[FLOOR])
+        ctis[i] = _find_lifted_cti(floor, fleet[FLEET], states[i, SEEN], behind, silent)[0]
+    return ctis
+
+
+@jit
+def mark_moved(device: Ints, states: Ints, told: Ints, is_moved: Bools) -> Ints:
+    """Return the devices among these whose CTI is above ``told``, and mark them.
+
+    Each that is not marked yet is returned once. ``told`` ``int64[devices]``. O(n).
+    """
+    found = np.empty(len(device), np.int64)
+    count = 0
+    for i in range(len(device)):
+        d = device[i]
+        if d >= 0 and not is_moved[d] and states[d, 0] > told[d]:
+            is_moved[d] = True
+            found[count] = d
+            count += 1
+    return found[:count].copy()
 
 
 @jit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
 from itertools import compress, count, groupby, pairwise
@@ -192,7 +192,7 @@ class PlainRecords:
             kind = type(item)
         if kind is Rows:
             raise TypeError
-        if kind is Cti or kind is Mark:
+        if kind is Cti or (kind is Mark and item.payload is None):
             return [find_code(item), item.start, None, None, *sender]
         payload = item.payload
         fields = payload if type(payload) is dict else to_fields(payload)
@@ -202,6 +202,8 @@ class PlainRecords:
             value if type(value := fields[name]) is exact else encode(value)
             for name, exact, encode in self._fields
         ]
+        if kind is Mark:
+            return [find_code(item), item.start, None, values, *sender]
         code = _POINT if kind is PointEvent else find_code(item)
         return [code, item.start, item.end, values, *sender]
 
@@ -304,10 +306,15 @@ def _make_column(field: str, name: str, values: Sequence[Any]) -> pl.Series:
 
 
 class Mark(NamedTuple):
-    """Record without an event: time from ``outside`` with its CTI, ``completed``, ``failed``."""
+    """Record without a row: time from ``outside`` with its CTI, ``completed``, ``failed``.
+
+    Also a ``cti`` that holds for one device; then, and of such a time from outside, ``payload`` has
+    the fields that name the device, and null for the others.
+    """
 
     kind: str
     start: int | None = None
+    payload: Mapping[str, Any] | None = None
 
 
 class Rows(NamedTuple):
@@ -394,19 +401,23 @@ def _of_each(items: Sequence[Any], reader: PayloadReader) -> pl.DataFrame:
     starts = [item.start for item in items]
     if set(map(type, items)).isdisjoint((Mark, Cti)):
         return make_frame(kinds, starts, [item.end for item in items], _payloads(items, reader))
-    rows = [isinstance(item, RowEvent) for item in items]
-    ends = [item.end if row else None for item, row in zip(items, rows, strict=True)]
-    payload = _payloads(list(compress(items, rows)), reader)
+    have = [isinstance(item, RowEvent) or _names_device(item) for item in items]
+    ends = [item.end if isinstance(item, RowEvent) else None for item in items]
+    payload = _payloads(list(compress(items, have)), reader)
     # the index of each record's payload, if it has one
     numbers = count()
-    places = pl.Series([next(numbers) if row else None for row in rows], dtype=pl.UInt32)
+    places = pl.Series([next(numbers) if one else None for one in have], dtype=pl.UInt32)
     payload = payload.select(pl.all().gather(places))
     return make_frame(
-        kinds, starts, ends, payload if payload.width else pl.DataFrame(height=len(rows))
+        kinds, starts, ends, payload if payload.width else pl.DataFrame(height=len(have))
     )
 
 
-def _payloads(events: Sequence[RowEvent], reader: PayloadReader) -> pl.DataFrame:
+def _names_device(item: Any) -> bool:
+    return type(item) is Mark and item.payload is not None
+
+
+def _payloads(events: Sequence[Any], reader: PayloadReader) -> pl.DataFrame:
     payloads = [event.payload for event in events]
     reader.learn(payloads[:SHOWING_ROWS])
     return reader.frame(payloads)

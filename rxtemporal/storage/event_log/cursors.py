@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
 from rxtemporal.core.payload_rows import list_payloads
-from rxtemporal.core.schema import conform
+from rxtemporal.core.schema import conform, to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.engine.added_fields import add_fields
 from rxtemporal.errors import SourceError
@@ -42,14 +42,18 @@ _MAKES: list[Callable[[Time, int, Any, Callable[[int], Time]], Event]] = [
     lambda start, end, payload, form: IntervalEvent(start, form(end), payload),
     lambda start, end, payload, form: EdgeEvent.create_start(start, payload),
     lambda start, end, payload, form: EdgeEvent.create_end(start, form(end), payload),
-    lambda start, end, payload, form: Cti(start),
+    lambda start, end, payload, form: Cti(start, payload),
 ]
+_CTI = len(_MAKES) - 1
 
 
 class _Chunk:
     """The records of one segment as columns."""
 
-    def __init__(self, frame: pl.DataFrame, reached: int, schema: pl.Schema) -> None:
+    def __init__(
+        self, frame: pl.DataFrame, reached: int, schema: pl.Schema, fields: Sequence[str]
+    ) -> None:
+        self._fields = fields
         self.kinds = frame.get_column("kind").to_physical().to_numpy()
         self.height = frame.height
         # the index of the record that ends the stream, or the number of records
@@ -95,10 +99,6 @@ class _Chunk:
         upto = min(upto, self.last, int(np.searchsorted(self.places, far)))
         return max(1, upto - begin)
 
-    def latest(self, begin: int, end: int) -> int:
-        """Return the latest time of a stretch of CTIs."""
-        return int(self.start[begin:end].max())
-
     def stretches(self, begin: int, end: int, codes: Codes) -> Iterator[tuple[str, int, int]]:
         """Yield the bounds of each stretch of one kind, mapped by ``codes``, with that kind."""
         kinds = codes[self.kinds[begin:end]]
@@ -118,7 +118,28 @@ class _Chunk:
             list_payloads(Columns.from_frame(self.payload.slice(begin, end - begin))), strict=True,
         )  # fmt: skip
         for kind, start, stop, payload in rows:
+            if kind == _CTI:
+                payload = self._find_device(payload)
             yield _MAKES[kind](form(start), stop, payload, form)
+
+    def _find_device(self, payload: Any) -> Any:
+        """Return the device for which a CTI holds; None for all."""
+        if not self._fields:
+            return None
+        fields = to_fields(payload)
+        values = tuple(fields.get(name) for name in self._fields)
+        if None in values:
+            return None
+        return values[0] if len(values) == 1 else values
+
+    def list_outside(self, begin: int, end: int) -> Iterator[OutsideCti]:
+        """Yield the times from outside in a stretch, those of all devices as one at the end."""
+        if self._fields:
+            payloads = list_payloads(Columns.from_frame(self.payload.slice(begin, end - begin)))
+            for start, payload in zip(self.start[begin:end].tolist(), payloads, strict=True):
+                yield OutsideCti(start, self._find_device(payload))
+        else:
+            yield OutsideCti(int(self.start[begin:end].max()))
 
 
 class RecordedCursor(Cursor):
@@ -186,7 +207,9 @@ class RecordedCursor(Cursor):
             self._chunk, self._at = None, 0
             frame = next((each for each in self._frames if each.height), None)
             if frame is not None:
-                self._chunk = _Chunk(frame, self._reached, self._schema)
+                clock = self._records.facts.clock
+                fields = () if clock is None else clock.fields
+                self._chunk = _Chunk(frame, self._reached, self._schema, fields)
         return self._chunk
 
     def _items_of(self, chunk: _Chunk, begin: int, end: int) -> list[Item] | None:
@@ -197,7 +220,7 @@ class RecordedCursor(Cursor):
             elif kind == "point":
                 items += chunk.events(first, last, self._form)
             elif kind == "outside":
-                items.append(OutsideCti(chunk.latest(first, last)))
+                items += chunk.list_outside(first, last)
             elif kind == "completed":
                 self.completes = True
                 return None
@@ -233,6 +256,7 @@ class RecordedSource(StreamSource):
         facts = self.records.facts
         self.name = facts.name
         self.settings = facts.settings
+        self.clock = facts.clock
         self.delays_ctis = facts.delays_ctis
         self.schema = self.records.schema
         self.time = facts.time

@@ -7,12 +7,14 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from rxtemporal.engine.added_fields import only_adds
 from rxtemporal.engine.codec import Chunk
 from rxtemporal.errors import BindingError, CheckpointError, SchemaError, SpoolError
+from rxtemporal.ingress.clock_settings import ClockSettings
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.storage.event_log.columns import Item
 from rxtemporal.storage.event_log.layout import HEADER, StreamFacts, load_header
@@ -33,6 +35,11 @@ class LoggedStream:
     columns: bool
     settings: AdvanceTimeSettings | None
     schema: pl.Schema | None
+    clock: ClockSettings | None = None
+
+    def make_facts(self, since: int = 0) -> StreamFacts:
+        """Return the facts of the stream, in a log that has had so many records before it."""
+        return StreamFacts(self.name, self.columns, self.settings, clock=self.clock, since=since)
 
 
 class EventLog(Log):
@@ -65,7 +72,7 @@ class EventLog(Log):
         """
         store = self.store
         numbers: Sequence[int] = range(len(streams))
-        facts = [StreamFacts(each.name, each.columns, each.settings) for each in streams]
+        facts = [each.make_facts() for each in streams]
         if store.streams and known is not None:
             numbers, facts = _merge(store, streams, known)
         elif store.streams:
@@ -181,15 +188,24 @@ def _match(store: RunStore, streams: Sequence[LoggedStream]) -> list[int]:
         )
     numbers = [have.index(each) for each in want]
     for number, each in zip(numbers, streams, strict=True):
-        logged = store.streams[number].to_dict()
-        given = StreamFacts(each.name, each.columns, each.settings).to_dict()
-        for key, what in ("columns", "rows in frames"), ("settings", "settings"):
-            if logged[key] != given[key]:
+        logged, given = store.streams[number], each.make_facts()
+        for key, what in _COMPARED.items():
+            if _get_fact(logged, key) != _get_fact(given, key):
                 raise CheckpointError(
                     f"stream {each.name!r} of the event log {store.path} has {what}: "
-                    f"{logged[key]}, but in this run {given[key]}. Hint: {_OTHER}."
+                    f"{_get_fact(logged, key)}, but in this run {_get_fact(given, key)}. "
+                    f"Hint: {_OTHER}."
                 )
     return numbers
+
+
+# what a log says of a stream that another run may have otherwise
+_COMPARED = {"columns": "rows in frames", "settings": "settings", "clock": "clocks of devices"}
+
+
+def _get_fact(facts: StreamFacts, key: str) -> Any:
+    """Return a fact of a stream; settings as plain values, in which spans are ticks."""
+    return facts.clock if key == "clock" else facts.to_dict()[key]
 
 
 def _merge(
@@ -206,7 +222,7 @@ def _merge(
     for each in streams:
         if each.name not in have or each.name not in names:
             have[each.name] = len(known)
-            facts = StreamFacts(each.name, each.columns, each.settings, since=store.records)
+            facts = each.make_facts(since=store.records)
             known.append(facts)
         number = have[each.name]
         if known[number].columns != each.columns:
@@ -215,9 +231,9 @@ def _merge(
                 f"{known[number].columns}, but in this run {each.columns}. Hint: give the new "
                 "source another name; it begins then."
             )
-        given = StreamFacts(each.name, each.columns, each.settings)
-        if known[number].to_dict()["settings"] != given.to_dict()["settings"]:
-            known[number].settings = each.settings
+        given, had = each.make_facts(), known[number]
+        if any(_get_fact(had, key) != _get_fact(given, key) for key in ("settings", "clock")):
+            known[number].settings, known[number].clock = each.settings, each.clock
             known[number].version += 1
         numbers.append(number)
     return numbers, known

@@ -15,6 +15,7 @@ import polars as pl
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.ticks import ticks
 from rxtemporal.errors import SpoolError
+from rxtemporal.ingress.clock_settings import ClockSettings
 from rxtemporal.ingress.settings import (
     AdvanceTimeGenerationSettings,
     AdvanceTimeImportSettings,
@@ -54,7 +55,8 @@ class StreamFacts:
     ``columns``: its rows came in frames. ``time`` is the form of its times, None before the first
     event. ``failed`` is the error of its source, as text. ``kinds`` are the kinds of its records.
     In a recording its records are in ``folder``, and ``delays_ctis`` says if the delay of the
-    settings also holds for the CTIs that its source sent. ``since`` is the number of the first
+    settings also holds for the CTIs that its source sent. ``clock``: each of its devices has its
+    own time. ``since`` is the number of the first
     record that it may have, if it was added to a log. ``version`` grows with each change.
     """
 
@@ -66,6 +68,7 @@ class StreamFacts:
     kinds: list[str] = dataclasses.field(default_factory=list)
     folder: str = ""
     delays_ctis: bool = False
+    clock: ClockSettings | None = None
     since: int = dataclasses.field(default=0, compare=False)
     version: int = dataclasses.field(default=0, compare=False)
 
@@ -92,13 +95,20 @@ class StreamFacts:
         del facts["version"]
         if not self.since:
             del facts["since"]
+        if self.clock is None:  # as in the files of an earlier version
+            del facts["clock"]
+        else:
+            facts["clock"] = dataclasses.asdict(self.clock)
         # a copy of ``kinds``, since the result is compared later
         return {**facts, "kinds": [*self.kinds], "settings": _settings_dict(self.settings)}
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> StreamFacts:
         """Return the facts from the result of ``to_dict``."""
-        return cls(**{**facts, "settings": _settings_of(facts["settings"])})
+        clock = facts.get("clock")
+        if clock is not None:
+            clock = ClockSettings(**{**clock, "fields": tuple(clock["fields"])})
+        return cls(**{**facts, "settings": _settings_of(facts["settings"]), "clock": clock})
 
 
 def dump_header(header: dict[str, Any]) -> bytes:

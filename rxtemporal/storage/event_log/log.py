@@ -179,7 +179,26 @@ class Tape:
             return
         if self.facts.time is None:
             self.facts.note_time(find_time_form(first.start_time))
-        self._note(events, len(events), accepted=len(events))
+        items: Sequence[Item] = events
+        if self.facts.clock is not None:
+            items = [self._name_device(each) for each in events]
+        self._note(items, len(items), accepted=len(items))
+
+    def _name_device(self, event: Event | Sent) -> Item:
+        """Return an event as it is noted: a CTI of one device as a record with its fields."""
+        cti = get_event(event)
+        if type(cti) is not Cti or cti.device is None:
+            return event
+        mark: Any = Mark("cti", cti.start, self._list_fields(cti.device))
+        return event._replace(event=mark) if isinstance(event, Sent) else mark
+
+    def _list_fields(self, device: Any) -> dict[str, Any]:
+        """Return a payload that names a device."""
+        clock, known = self.facts.clock, self._given
+        assert clock is not None
+        assert known is not None
+        values = (device,) if len(clock.fields) == 1 else device
+        return {**dict.fromkeys(known), **dict(zip(clock.fields, values, strict=True))}
 
     def batch(self, batch: EventBatch | SentRows) -> None:
         """Note rows with their sender if given, and the CTI after them if the batch has one."""
@@ -197,13 +216,14 @@ class Tape:
         """Note that the source has ended."""
         self._note([Mark("completed")], 1, accepted=1, brought=0)
 
-    def advance(self, cti: int) -> None:
-        """Note that the stream's time was advanced from outside, to a CTI in ticks.
+    def advance(self, cti: int, device: Any = None) -> None:
+        """Note that the time of the stream, or of a device, was advanced to a CTI in ticks.
 
-        A heartbeat and an idle time-out do so. An imported CTI is not noted, since it follows from
-        the records of the other stream.
+        A heartbeat and an idle time-out do so, and ``advance`` of a source. An imported CTI is not
+        noted, since it follows from the records of the other stream.
         """
-        self._log.note(self, [Mark("outside", cti)], 1)
+        fields = None if device is None else self._list_fields(device)
+        self._log.note(self, [Mark("outside", cti, fields)], 1)
 
     def fail(self, error: BaseException) -> None:
         """Note that the stream has ended with an error."""

@@ -155,6 +155,7 @@ class RunRecorder(Log):
             source.time,
             folder=folder,
             delays_ctis=source.delays_ctis,
+            clock=source.clock,
         )
         self.tapes.append(Tape(self, number, facts, source.schema))
         self._given.append(source.schema)

@@ -15,7 +15,7 @@ from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, PointEvent, 
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.stage import RowHolder
-from rxtemporal.ingress.batch_verdicts import EventRun, Verdicts, classify_rows
+from rxtemporal.ingress.batch_verdicts import EventRun, Verdicts, classify_rows, judge_rows
 from rxtemporal.ingress.lateness import LateEvent, LateReason
 from rxtemporal.ingress.source import Sent, SentRows
 from rxtemporal.operators.causes.history import (
@@ -164,7 +164,8 @@ class ArrivalTape(Tape):
             self._note_event(each)
         run = EventRun.from_items(events)
         if run is not None:
-            verdicts = self._reader.door.judge_columns(run.start, run.end, run.kind)
+            door = self._reader.door
+            verdicts = judge_rows(run.start, run.end, door.rules, door.state, run.kind)
             self._mark_all(verdicts, first)
 
     def batch(self, batch: EventBatch | SentRows) -> None:
@@ -177,7 +178,7 @@ class ArrivalTape(Tape):
         if len(kinds):
             self._open = list(range(first, first + len(rows)))
         elif self._reader.door.settings is not None:
-            verdicts = self._reader.door.judge_columns(rows.start, rows.end, ahead=sent.ahead)
+            verdicts = self._reader.door.judge_columns(rows, ahead=sent.ahead)
             self._mark_all(verdicts, first)
         if rows.cti > self._cti:
             self._cti = rows.cti
@@ -187,7 +188,7 @@ class ArrivalTape(Tape):
         """Note that the source has ended: it may let rows go that waited."""
         self._begin(1)
 
-    def advance(self, cti: int) -> None:
+    def advance(self, cti: int, device: Any = None) -> None:
         """Note a CTI from outside."""
         self._begin(1)
         self._note_time(cti, None)

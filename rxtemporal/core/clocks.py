@@ -1,0 +1,55 @@
+"""Times of devices that a batch brings, in a stream in which each device has its own time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.core.columns import Columns
+
+Int64s: TypeAlias = npt.NDArray[np.int64]
+
+
+class Clocks:
+    """Devices, and the CTI of each: nothing of a device before its CTI changes any more.
+
+    ``devices`` are the values of the fields that name a device, n different rows; or a function
+    that returns them, which is called when they are first read. ``ctis`` is ``int64[n]``, or one
+    time for all.
+    """
+
+    __slots__ = ("_ctis", "_devices")
+
+    def __init__(self, devices: Columns | Callable[[], Columns], ctis: Int64s | int) -> None:
+        self._devices = devices
+        self._ctis = ctis
+
+    @property
+    def devices(self) -> Columns:
+        """The values of the fields that name a device, a row for each."""
+        if not isinstance(self._devices, Columns):
+            self._devices = self._devices()
+        return self._devices
+
+    @property
+    def ctis(self) -> Int64s:
+        """The CTI of each device."""
+        if isinstance(self._ctis, int):
+            self._ctis = np.full(self.devices.height, self._ctis)
+        return self._ctis
+
+    def list_devices(self) -> tuple[Any, ...]:
+        """Return the devices: of one field its values, of several fields tuples."""
+        lists = [each.to_list() for each in self.devices.list_series()]
+        return tuple(lists[0]) if len(lists) == 1 else tuple(zip(*lists, strict=True))
+
+    @staticmethod
+    def concat(clocks: Sequence[Clocks]) -> Clocks:
+        """Return what several batches have brought, in order; a device may be there twice."""
+        if len(clocks) == 1:
+            return clocks[0]
+        devices = Columns.concat([each.devices for each in clocks])
+        return Clocks(devices, np.concatenate([each.ctis for each in clocks]))

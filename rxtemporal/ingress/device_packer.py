@@ -1,0 +1,418 @@
+"""Packer of a stream in which each device has its own time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
+from rxtemporal.core.clocks import Clocks
+from rxtemporal.core.columns import Columns, has_nulls
+from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, RowEvent
+from rxtemporal.core.payloads import BadPayloadError, PayloadReader
+from rxtemporal.core.safe_text import brief
+from rxtemporal.core.schema import to_fields
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.door_rules import (
+    CTI,
+    DROPPED,
+    END_EDGE,
+    NEVER,
+    NO_LIMIT,
+    is_due,
+    make_sent_cti,
+)
+from rxtemporal.engine.keys import KeyCoder
+from rxtemporal.engine.rows import grow
+from rxtemporal.errors import EventError
+from rxtemporal.ingress.batch_verdicts import (
+    NO_KINDS,
+    NO_ROWS,
+    Bytes,
+    EventRun,
+    JudgedRun,
+    LateRows,
+    State,
+    Verdicts,
+    mark_ahead,
+)
+from rxtemporal.ingress.clock_guard import ClockGuard
+from rxtemporal.ingress.clock_settings import ClockSettings
+from rxtemporal.ingress.door import IN_TIME, Accepted, Verdict
+from rxtemporal.ingress.lateness import REASONS, Lateness, LateReason, make_no_event_error
+from rxtemporal.ingress.packer import Packer, ends_row
+
+# a device is told to be silent after at most a further such part of the span
+_PARTS = 16
+
+
+class DevicePacker(Packer):
+    """Packer of a stream in which each device has its own time.
+
+    An event is judged by the CTI of its device, which the device's own events make, as those of a
+    stream make that of a door with one time. ``cti`` is the CTI that holds for all devices: one
+    that the source has sent for all, or that comes from outside. Batches carry the CTIs of the
+    devices that have advanced since the last one, as ``clocks``.
+
+    The others lift a device that is too far behind, or silent, by the rule in
+    ``find_lifted_cti``: when its next event comes, before that is judged. So the verdicts follow
+    from the events alone, in the order in which they came. The query is told earlier: of ``behind``
+    with the CTI of all, and of silence after at most a sixteenth of the span more.
+    """
+
+    def __init__(
+        self, clock: ClockSettings, schema: pl.Schema, *args: Any, **settings: Any
+    ) -> None:
+        from rxtemporal.engine.kernels import door
+
+        # the devices that have advanced beyond what the query was told
+        self._moved: list[Int64s] = []
+        super().__init__(*args, **settings)
+        assert self.settings is not None
+        self._kernel: ModuleType = door
+        self._clock = clock
+        fields = pl.Schema({name: schema[name] for name in clock.fields})
+        self._coder = KeyCoder(fields)
+        self._reader = PayloadReader(fields)
+        self._single = clock.fields[0] if len(fields) == 1 else None
+        # the numbers of devices that single events have named by plain values
+        self._plain: dict[tuple[type, Any], int] = {}
+        self._states = np.full((0, door.WIDTH), NEVER)
+        # the CTI of each device that the query was told last; of a new one below all
+        self._told = np.full(0, NEVER)
+        # the mask of those that have advanced beyond that
+        self._is_moved = np.zeros(0, np.bool_)
+        self._fleet = np.full(5, NEVER)
+        self._limits = (
+            NO_LIMIT if clock.behind is None else clock.behind,
+            NO_LIMIT if clock.quiet is None else clock.quiet,
+        )
+        # the time of the fleet at which silent devices have last been looked for
+        self._looked = NEVER
+        self._counts_ahead = self.settings.ahead is None
+        # why the others have lifted the device that is being judged
+        self._why = 0
+
+    # Devices --------------------------------------------------------------------------------------
+
+    def _grow(self) -> None:
+        """Make room for the state of new devices."""
+        count, have = len(self._coder), len(self._states)
+        if count <= have:
+            return
+        room = max(count, 2 * have, 64)
+        states = np.full((room, self._kernel.WIDTH), NEVER)
+        states[:, 2] = states[:, self._kernel.WHY] = 0
+        states[:have] = self._states
+        self._states, self._told = states, grow(self._told, room, NEVER - 1)
+        self._is_moved = grow(self._is_moved, room)
+
+    def _encode(self, columns: Columns) -> Int64s:
+        """Return the numbers of the devices of rows; raise if one has none."""
+        names = self._clock.fields
+        for name in names:
+            if has_nulls(columns[name]):
+                raise EventError(
+                    f"a row of stream {self.source!r} has null for {name!r}, which names the "
+                    "device whose clock it follows"
+                )
+        codes = self._coder.encode_columns([columns[name] for name in names])
+        self._grow()
+        return codes
+
+    def _find_device(self, payload: Any) -> int:
+        """Return the number of the device of one event."""
+        fields = payload if type(payload) is dict else to_fields(payload)
+        value = fields.get(self._single) if self._single is not None else None
+        key = type(value), value
+        if value is not None and type(value) in (str, int) and (known := self._plain.get(key)):
+            return known - 1
+        try:
+            given = self._reader.columns([{name: fields[name] for name in self._clock.fields}])
+        except (BadPayloadError, KeyError) as error:
+            raise EventError(
+                f"the payload {brief(payload)} does not name a device of stream {self.source!r}: "
+                f"{error}"
+            ) from None
+        device = int(self._encode(given)[0])
+        if type(value) in (str, int):
+            self._plain[key] = device + 1
+        return device
+
+    def find_device(self, device: Any) -> int:
+        """Return the number of a device that is given by its value, of several fields by a tuple.
+
+        ``EventError``: it is not of the fields' types.
+        """
+        names = self._clock.fields
+        values = (device,) if len(names) == 1 else device
+        if not isinstance(values, (list, tuple)) or len(values) != len(names):
+            raise EventError(
+                f"a device of stream {self.source!r} is a tuple of {', '.join(names)}, got "
+                f"{brief(device)}"
+            )
+        return self._find_device(dict(zip(names, values, strict=True)))
+
+    def list_ctis(self) -> tuple[Columns, Int64s, Int64s]:
+        """Return the devices, their CTIs as they are now, and the highest times that they sent."""
+        count = len(self._coder)
+        self._fleet[self._kernel.FLOOR] = self.cti
+        ctis = self._kernel.find_ctis(self._states[:count], self._fleet, *self._limits)
+        return self._coder.decode(np.arange(count)), ctis, self._states[:count, 5].copy()
+
+    @property
+    def fleet_time(self) -> int:
+        """The time of the fleet; below all times while it has none."""
+        return int(self._fleet[self._kernel.FLEET])
+
+    # Events one by one ----------------------------------------------------------------------------
+
+    def keep(self, event: Event) -> bool:
+        """Return False: each event is judged by its device's time."""
+        return False
+
+    def accept(self, event: Event, ahead: bool = False) -> Verdict:
+        """Judge one event by its device's time, which the event advances."""
+        if isinstance(event, Cti):
+            if not ahead:
+                self._take_cti(event)
+            return IN_TIME
+        if not isinstance(event, RowEvent):
+            raise make_no_event_error(event)
+        device = self._find_device(event.payload)
+        own = self._enter(device)
+        flagged = ahead and not (self._counts_ahead and not self._drops_ahead)
+        counts = not ahead and self.generates and not ends_row(event) and self._is_due(event.start)
+        try:
+            verdict = super().accept(event, flagged)
+            if counts:
+                self._note_time(device, event.start, own)
+        finally:
+            self._leave(device, own, event.start)
+        return verdict
+
+    def _is_due(self, start: int) -> bool:
+        every, span, _, _, _ = self.rules
+        return is_due(start, self._count + 1, every, span, self._last)
+
+    def _note_time(self, device: int, time: int, own: Int64s) -> None:
+        self._kernel.note_time(device, time, self._clock.by_wall, own, self._fleet)
+
+    def _enter(self, device: int) -> Int64s:
+        """Be the door of a device, until ``_leave``; return its state."""
+        own: Int64s = self._states[device]
+        self._fleet[self._kernel.FLOOR] = self._floor = self.cti
+        self._kernel.lift_device(own, self._fleet, *self._limits)
+        self.cti, self.own, self._count, self._last, _, self.high = own[:6].tolist()
+        self._why = int(own[self._kernel.WHY])
+        return own
+
+    def _leave(self, device: int, own: Int64s, time: int) -> None:
+        """Be the door of all devices again; note what the device has reached."""
+        own[:6] = self.cti, self.own, self._count, self._last, 0, self.high
+        fleet = self.fleet_time
+        own[self._kernel.SEEN] = fleet if fleet > NEVER else time
+        if self.cti > self._told[device] and not self._is_moved[device]:
+            self._is_moved[device] = True
+            self._moved.append(np.array([device]))
+        self.cti, self._why = self._floor, 0
+
+    def _count_late(self, event: RowEvent, reason: LateReason) -> Lateness:
+        ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
+        if reason is REASONS[DROPPED] and self._why and not ends and event.start >= self.own:
+            reason = REASONS[self._why] or reason
+        return super()._count_late(event, reason)
+
+    def measure_behind(self, event: RowEvent, time: int) -> int:
+        """Return how far an event is behind the highest time of its device."""
+        device = self._find_device(event.payload)  # which may replace the array
+        return int(self._states[device, 5]) - time
+
+    def _take_cti(self, event: Cti) -> None:
+        if event.device is None:
+            self._reach_sent(event.start)
+        else:
+            self.advance_device(event.device, event.start, self.rules.cti_delay)
+
+    def advance(self, cti: int, device: Any = None) -> bool:
+        """Take a CTI from outside, of one device or for all; return True if it advances."""
+        return self.import_cti(cti) if device is None else self.advance_device(device, cti)
+
+    def advance_device(self, device: Any, time: int, delay: int = 0) -> bool:
+        """Advance a device to a time less a delay; return True if its CTI has advanced."""
+        number = self.find_device(device)
+        own = self._enter(number)
+        before, made = self.cti, make_sent_cti(time, delay)
+        self.cti, self.own = max(self.cti, made), max(self.own, made)
+        if time < MAX_TIME:
+            self.high = max(self.high, time)
+            self._note_time(number, time, own)
+        moves = self.cti > before
+        self._leave(number, own, time)
+        return moves
+
+    # Columns --------------------------------------------------------------------------------------
+
+    def accept_batch(self, batch: EventBatch, ahead: Bools | None = None) -> Accepted:
+        """Judge a batch, each row by its device's time; return its accepted rows, and the late."""
+        if batch.has_edges:
+            return self._accept_edges(batch, ahead)
+        return self.accept_judged(batch, self.judge_columns(batch, ahead=ahead))
+
+    def judge_columns(
+        self,
+        batch: EventBatch,
+        kind: Bytes = NO_KINDS,
+        row: Int64s = NO_ROWS,
+        moved: Int64s = NO_ROWS,
+        ahead: Bools | None = None,
+    ) -> Verdicts:
+        """Return the verdicts on a batch, which advances its devices."""
+        devices = self._encode(batch.columns)
+        kind = mark_ahead(kind, len(batch), ahead, drops_ahead=self._drops_ahead)
+        return self._judge_items(devices, batch.start, batch.end, kind, row, moved)
+
+    def _judge_items(
+        self, devices: Int64s, start: Int64s, end: Int64s, kind: Bytes, row: Int64s, moved: Int64s
+    ) -> Verdicts:
+        self._fleet[self._kernel.FLOOR] = self.cti
+        starts, ends, reason, before, by_import, behind = self._kernel.admit_by_device(
+            devices, start, end, kind, row, moved, *self.rules, *self._limits,
+            self._clock.by_wall, self._counts_ahead, self._states, self._fleet,
+        )  # fmt: skip
+        times, backwards = start, False
+        if len(kind):
+            times = np.where(kind == END_EDGE, end, start)
+            backwards = bool(((kind == CTI) & (start < before)).any())
+        self._add_moved(self._kernel.mark_moved(devices, self._states, self._told, self._is_moved))
+        state: State = (self.cti, self.own, 0, 0, by_import, self.high, behind)
+        return Verdicts.from_kernel(times, starts, ends, reason, before, state, backwards=backwards)
+
+    def _add_moved(self, devices: Int64s) -> None:
+        if len(devices):
+            self._moved.append(devices)
+
+    def _continue(self, state: State, rows: int) -> None:
+        by_import, behind = state[4], state[6]
+        self.events += rows
+        self.late_by_import += by_import
+        self.largest_lateness = max(self.largest_lateness, behind)
+        self.cti = max(self.cti, int(self._fleet[self._kernel.FLOOR]))
+
+    def judge_run(self, run: EventRun, guard: ClockGuard | None = None) -> JudgedRun | None:
+        """Return a run of events with their verdicts; it advances their devices.
+
+        None if they have to be taken one by one: one is invalid, or ``guard`` finds one ahead of
+        the wall clock.
+        """
+        if guard is not None and guard.rows_ahead(run.start, run.kind) is not None:
+            return None
+        if not self._see_run(run.items):
+            return None
+        rows = run.row_mask.nonzero()[0]
+        payload = self._convert_if_typed([run.items[row].payload for row in rows.tolist()])
+        if payload is None:
+            return None
+        devices = np.full(len(run.items), -1)
+        devices[rows] = self._encode(payload)
+        verdicts = self._judge_items(devices, run.start, run.end, run.kind, NO_ROWS, NO_ROWS)
+        kept = verdicts.kept & run.row_mask if len(verdicts.late) else run.row_mask
+        if not kept.all():
+            payload = payload.take(np.flatnonzero(kept[rows]))
+        return JudgedRun(run, verdicts, kept, payload)
+
+    # Batches --------------------------------------------------------------------------------------
+
+    @property
+    def has_news(self) -> bool:
+        """True if the CTI of all, or that of a device, has advanced since the last batch."""
+        return bool(self._moved) or super().has_news
+
+    def _note_cti(self) -> None:
+        super()._note_cti()
+        self._set_limit()  # a device may have advanced
+
+    def pack(self) -> EventBatch | None:
+        """Return the waiting rows as a batch, with the devices that have advanced."""
+        self._look_for_silent()
+        return self._add_clocks(super().pack())
+
+    def take_run(self, judged: JudgedRun) -> EventBatch | None:
+        """Take a run with its verdicts; return its accepted rows, and what has advanced."""
+        return self._add_clocks(super().take_run(judged))
+
+    def _put_batch(self, batch: EventBatch, late: LateRows | None) -> EventBatch:
+        self._look_for_silent()
+        batch = batch.replace(cti=max(batch.cti, self._find_floor()))
+        made = self._add_clocks(super()._put_batch(batch, late))
+        assert made is not None
+        return made
+
+    def _find_floor(self) -> int:
+        """Return the CTI that holds for all devices, also for those that have not come yet."""
+        fleet, (behind, _) = self.fleet_time, self._limits
+        if behind < 0 or fleet <= NEVER:
+            return self.cti
+        return max(self.cti, fleet - behind)
+
+    def _look_for_silent(self) -> None:
+        """Note the devices that have become silent."""
+        fleet, (_, silent) = self.fleet_time, self._limits
+        if silent < 0 or fleet < self._looked + max(silent // _PARTS, 1):
+            return
+        self._looked = fleet
+        count = len(self._coder)
+        self._fleet[self._kernel.FLOOR] = self.cti
+        ctis = self._kernel.find_ctis(self._states[:count], self._fleet, *self._limits)
+        found = np.flatnonzero((ctis > self._told[:count]) & ~self._is_moved[:count])
+        self._is_moved[found] = True
+        self._add_moved(found)
+
+    def _add_clocks(self, batch: EventBatch | None) -> EventBatch | None:
+        """Add the CTIs of the devices that have advanced to a batch."""
+        if batch is None:
+            return None
+        moved = self._take_moved()
+        self._fleet[self._kernel.FLOOR] = self.cti
+        ctis = self._kernel.find_ctis(self._states[moved], self._fleet, *self._limits)
+        ctis = np.maximum(ctis, MIN_TIME)
+        self._told[moved] = ctis
+        batch.clocks = Clocks(self._coder.decode(moved), ctis)
+        return batch
+
+    def _take_moved(self) -> Int64s:
+        """Return the devices that have advanced, which the query is told now."""
+        moved = np.concatenate([NO_ROWS, *self._moved])
+        self._moved.clear()
+        self._is_moved[moved] = False
+        return moved
+
+    def _forget_from(self, row: int) -> None:
+        super()._forget_from(row)
+        self._take_moved()  # later rows of theirs are gone, so nothing more of them is final
+
+    # State ----------------------------------------------------------------------------------------
+
+    def save(self) -> list[Any]:
+        """Return the state of the packer, and that of each device."""
+        count = len(self._coder)
+        devices = [
+            self._coder, self._states[:count].copy(), self._told[:count].copy(),
+            self._fleet.copy(), np.flatnonzero(self._is_moved), self._looked,
+        ]  # fmt: skip
+        return [*super().save(), devices]
+
+    def load(self, state: Sequence[Any]) -> None:
+        """Resume from the result of ``save`` of a packer of the same stream."""
+        *packer, devices = state
+        super().load(packer)
+        self._coder, states, told, fleet, moved, self._looked = devices
+        self._grow()
+        self._states[: len(states)], self._told[: len(told)] = states, told
+        self._fleet[:] = fleet
+        self._is_moved[moved] = True
+        self._add_moved(moved)

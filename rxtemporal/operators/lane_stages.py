@@ -1,0 +1,151 @@
+"""Stages of a run that read the results of lanes, and the places of operators in lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.engine.codec import Captured, loads
+from rxtemporal.engine.driver import Leaf
+from rxtemporal.engine.stage import Meter, Run, Stage
+from rxtemporal.engine.step import find_earliest_due
+from rxtemporal.errors import blame
+from rxtemporal.operators.lanes import LaneRun
+from rxtemporal.operators.plan import Node
+
+
+class LanePart(Stage):
+    """The place of one operator in the lanes of a run: its counters over all lanes.
+
+    Its state is that of the lanes, which the stage that reads their results saves.
+    """
+
+    __slots__ = ("_node", "_runs")
+
+    def __init__(self, node: Node, inputs: Sequence[Meter]) -> None:
+        self._node = node
+        self._runs: list[LaneRun] = []
+        assert node.operator is not None
+        super().__init__(_make_nothing, node.operator.place, inputs)
+
+    def add_run(self, run: LaneRun) -> None:
+        """Count what a run of lanes does, in which the operator is."""
+        self._runs.append(run)
+
+    def _list_stages(self) -> list[Stage]:
+        # of several runs that compute the operator each for one output, the first one counts
+        return [
+            lane.wiring.stages[self._node] for run in self._runs[:1] for lane in run.list_lanes()
+        ]
+
+    @property
+    def rows_out(self) -> int:
+        """The number of rows that have left the operator, in all lanes."""
+        return sum(each.rows_out for each in self._list_stages())
+
+    @rows_out.setter
+    def rows_out(self, rows: int) -> None:
+        """Ignore the number: each lane has its own."""
+
+    @property
+    def cti(self) -> int:
+        """The CTI of the lane that is furthest ahead."""
+        return max((each.cti for each in self._list_stages()), default=MIN_TIME)
+
+    @cti.setter
+    def cti(self, cti: int) -> None:
+        """Ignore the CTI: each lane has its own."""
+
+    @property
+    def rows(self) -> int:
+        """The number of rows held, in all lanes."""
+        return sum(each.rows for each in self._list_stages())
+
+    @property
+    def next_due(self) -> int | None:
+        """The earliest time that a CTI has to pass for a row to leave; None for none."""
+        return find_earliest_due(self._list_stages())
+
+    @property
+    def missing(self) -> int | None:
+        """None: the fields of all inputs are known."""
+        return None
+
+    def capture(self) -> Captured:
+        """Return nothing."""
+        return Captured("operator", [])
+
+    def load(self, data: bytes) -> None:
+        """Do nothing."""
+
+
+def _make_nothing(*first: EventBatch) -> Any:
+    raise AssertionError("an operator in lanes has no step of its own")
+
+
+class _FedByLanes(Stage):
+    """Stage that reads the results of lanes, which read the sources."""
+
+    lanes: LaneRun
+    _sources: Sequence[Node]
+    _run: Run | None
+    _failed: bool
+
+    def feed(
+        self, first: EventBatch, make: Callable[[Callable[[EventBatch], None]], LaneRun]
+    ) -> None:
+        """Make the lanes, whose results this stage takes: they have the fields of ``first``."""
+        self._run = None
+        self._seen = [None]
+        self.begin(first)
+        self.lanes = make(self._take_result)
+        self._sources = self.lanes.sources
+        self._open = set(range(len(self._sources)))
+
+    def _take_result(self, batch: EventBatch) -> None:
+        assert self._run is not None
+        if not self._run.ended:
+            super().take(0, batch, self._run)
+
+    def take(self, side: int, batch: EventBatch | None, run: Run) -> None:
+        """Take a batch of a source, or its end, through the lanes."""
+        self._run = run
+        if batch is None:
+            self._open.discard(side)
+            if not self._open:
+                self._give(None, run)
+            return
+        try:
+            self.lanes.push(self._sources[side], batch)
+        except Exception as error:
+            run.fail(blame(error, self.place))
+
+    def capture(self) -> Captured:
+        """Return the state of all lanes, and of the own step."""
+        return Captured("fed by lanes", [self.lanes.capture(), super().capture()])
+
+    def load(self, data: bytes) -> None:
+        """Resume from the bytes of what ``capture`` of a stage of the same query returned."""
+        lanes, own = loads("fed by lanes", data)
+        self.lanes.load(loads("lanes", lanes))
+        super().load(own)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that the shape of the results holds, in all lanes."""
+        return super().rows + sum(lane.leaf.rows for lane in self.lanes.list_lanes())
+
+    @property
+    def next_due(self) -> int | None:
+        """The earliest time that a CTI has to pass for one of these to leave; None for none."""
+        return find_earliest_due([*(lane.leaf for lane in self.lanes.list_lanes())])
+
+
+class LaneLeaf(_FedByLanes, Leaf):
+    """Output of a run whose devices each have their own time."""
+
+
+class LaneStage(_FedByLanes):
+    """Operator that makes one time of the times of devices."""

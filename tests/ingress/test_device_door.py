@@ -1,0 +1,207 @@
+"""Door of a stream in which each device has its own time: its verdicts are the model's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import device_door_model as model
+import numpy as np
+import polars as pl
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import rxtemporal as rxt
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.payloads import PayloadReader
+from rxtemporal.ingress.batch_verdicts import EventRun, LateRows
+from rxtemporal.ingress.clock_settings import ClockSettings
+from rxtemporal.ingress.device_packer import DevicePacker
+
+SCHEMA = pl.Schema({"device": pl.String, "n": pl.Int64})
+SPANS = st.sampled_from([None, 3, 8, 15])
+TIMES = st.integers(0, 24)
+DEVICES = st.sampled_from(["a", "b", "c"])
+ROWS = st.builds(
+    lambda device, start, length, ahead: model.Row(device, start, start + length, ahead),
+    DEVICES, TIMES, st.sampled_from([1, 1, 7]), st.sampled_from([False, False, False, True]),
+)  # fmt: skip
+CTIS = st.one_of(
+    st.builds(model.Sent, TIMES, st.none() | DEVICES),
+    st.builds(model.Advance, TIMES, st.none() | DEVICES),
+)
+SETTINGS = st.builds(
+    lambda delays, **given: model.ModelSettings(delay=delays[0], cti_delay=delays[1], **given),
+    # of CTIs that are sent the delay of rows holds, or none
+    st.sampled_from([(0, 0), (3, 0), (3, 3), (-1, 0)]),
+    every=st.sampled_from([1, 1, 2, 0]), span=st.just(4), adjusts=st.booleans(),
+    behind=SPANS, silent=SPANS, by_wall=st.booleans(), own_ahead=st.booleans(),
+)  # fmt: skip
+
+
+def make_door(settings: model.ModelSettings) -> DevicePacker:
+    """Return the door with these settings."""
+    frequency: Any = settings.every or settings.span
+    if not settings.every:
+        from datetime import timedelta
+
+        frequency = timedelta(microseconds=settings.span)
+    generation = rxt.AdvanceTimeGenerationSettings(frequency, settings.delay)
+    policy = rxt.AdvanceTimePolicy.ADJUST if settings.adjusts else rxt.AdvanceTimePolicy.DROP
+    given = rxt.AdvanceTimeSettings(
+        generation, policy=policy, ahead=10 if settings.own_ahead else None
+    )
+    clock = ClockSettings(
+        ("device",), settings.behind, settings.silent, None, by_wall=settings.by_wall
+    )
+    payloads = PayloadReader(SCHEMA)
+    return DevicePacker(clock, SCHEMA, given, "s", payloads, delays_ctis=bool(settings.cti_delay))
+
+
+def to_event(item: Any, number: int) -> Any:
+    """Return a row or a CTI as an event."""
+    if isinstance(item, model.Sent):
+        return rxt.Cti(item.time, item.device)
+    return rxt.IntervalEvent(item.start, item.end, {"device": item.device, "n": number})
+
+
+class Watched:
+    """A door, and what it has said so far."""
+
+    def __init__(self, settings: model.ModelSettings) -> None:
+        self.door = make_door(settings)
+        self.kept: dict[int, int] = {}
+        self.late: dict[int, tuple[str, int]] = {}
+        self.told: dict[str, int] = {}
+
+    def note(self, batch: EventBatch | None) -> None:
+        """Note what has come out."""
+        for late in self.door.unreported:
+            if isinstance(late, LateRows):
+                numbers = late.rows.payload["n"].to_list()
+                columns = zip(numbers, late.reasons, late.cti.tolist(), strict=True)
+                self.late.update({n: (reason.value, cti) for n, reason, cti in columns})
+            else:
+                event, fate = late
+                self.late[event.payload["n"]] = fate.reason.value, fate.cti
+        self.door.unreported.clear()
+        if batch is None:
+            return
+        numbers = batch.payload["n"].to_list()
+        for n, start, device in zip(
+            numbers, batch.start.tolist(), batch.payload["device"].to_list(), strict=True
+        ):
+            self.kept[n] = start
+            assert start >= self.told.get(device, rxt.MIN_TIME)
+            assert start >= self.told.get("", rxt.MIN_TIME)
+        assert batch.clocks is not None
+        for device, cti in zip(
+            batch.clocks.list_devices(), batch.clocks.ctis.tolist(), strict=True
+        ):
+            assert cti >= self.told.get(device, rxt.MIN_TIME)
+            self.told[device] = cti
+        assert batch.cti >= self.told.get("", rxt.MIN_TIME)
+        self.told[""] = batch.cti
+
+    def take_one(self, item: Any, number: int) -> None:
+        """Take an item as an event."""
+        if isinstance(item, model.Advance):
+            self.door.advance(item.time, item.device)
+            self.note(self.door.due())
+            return
+        event = to_event(item, number)
+        ahead = isinstance(item, model.Row) and item.ahead
+        self.note(self.door.take_ahead(event) if ahead else self.door.take(event))
+
+    def take_rows(self, items: list[tuple[int, Any]]) -> None:
+        """Take rows as a batch."""
+        payload = pl.DataFrame(
+            {"device": [item.device for _, item in items], "n": [n for n, _ in items]}, SCHEMA
+        )
+        start, end = (
+            np.array([getattr(item, name) for _, item in items], np.int64)
+            for name in ("start", "end")
+        )
+        ahead = np.array([item.ahead for _, item in items])
+        self.note(self.door.pack())
+        batch = EventBatch.of_rows(start, end, payload, rxt.MIN_TIME)
+        self.note(self.door.take_batch(batch, ahead if ahead.any() else None))
+
+    def take_run(self, items: list[tuple[int, Any]]) -> None:
+        """Take events at once."""
+        run = EventRun.from_items([to_event(item, number) for number, item in items])
+        assert run is not None
+        self.note(self.door.pack())
+        judged = self.door.judge_run(run)
+        assert judged is not None
+        self.note(self.door.take_run(judged))
+
+
+def is_row(item: Any) -> bool:
+    """Return True for a row."""
+    return isinstance(item, model.Row)
+
+
+@example(
+    settings=model.ModelSettings(silent=8, by_wall=True),
+    items=[model.Row(*row) for row in [("b", 20, 21), ("a", 5, 6), ("b", 28, 29), ("a", 9, 10)]],
+    cuts=[],
+)
+@given(
+    settings=SETTINGS,
+    items=st.lists(ROWS | ROWS | ROWS | CTIS, max_size=30),
+    cuts=st.lists(st.tuples(st.integers(1, 8), st.sampled_from(["one", "rows", "run", "save"]))),
+)
+def test_the_verdicts_are_those_of_the_model(
+    settings: model.ModelSettings, items: list[Any], cuts: list[tuple[int, str]]
+) -> None:
+    """By event, by batch, as a run and over saves: the same verdicts, and CTIs that are kept."""
+    watched, numbered = Watched(settings), [*enumerate(items)]
+    for count, way in [*cuts, (len(items), "one")]:
+        part, numbered = numbered[:count], numbered[count:]
+        if way == "save":
+            saved, watched.door = watched.door.save(), make_door(settings)
+            watched.door.load(saved)
+        rows = [is_row(item) for _, item in part]
+        if way == "rows" and part and all(rows):
+            watched.take_rows(part)
+        elif (
+            way == "run"
+            and part
+            and any(rows)
+            and all(
+                (is_row(item) and not item.ahead)
+                or (isinstance(item, model.Sent) and item.device is None)
+                for _, item in part
+            )
+        ):
+            watched.take_run(part)
+        else:
+            for number, item in part:
+                watched.take_one(item, number)
+    watched.note(watched.door.pack())
+    expected = model.judge(settings, items)
+    late, kept = {}, {}
+    for number, (item, verdict) in enumerate(zip(items, expected.verdicts, strict=True)):
+        if not is_row(item):
+            continue
+        if verdict is not None:
+            late[number] = verdict.reason, verdict.cti
+        start = item.start if verdict is None else verdict.start
+        if start is not None:
+            kept[number] = start
+    assert watched.late == late
+    assert watched.kept == kept
+    devices, ctis, _ = watched.door.list_ctis()
+    found = dict(zip(devices.frame["device"].to_list(), ctis.tolist(), strict=True))
+    for device, cti in expected.ctis.items():
+        # the door lifts a device as the others go on, the model when it sends something
+        assert found[device] >= (rxt.MIN_TIME - 1 if cti is None else cti)
+    if settings.silent is None:  # of silence it is told in steps
+        for device, cti in found.items():
+            assert max(watched.told[device], watched.told[""]) >= cti
+    # what the query is told of a device is never beyond the time by which its next row is judged
+    for device, told in watched.told.items():
+        if device and told > rxt.MIN_TIME:
+            late_row = model.Row(device, told - 1, told, ahead=True)
+            said = model.judge(settings, [*items, late_row]).verdicts[-1]
+            assert said is not None, (device, told)

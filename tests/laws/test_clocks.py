@@ -1,0 +1,229 @@
+"""A time for each device: the results of a device are those of its rows alone."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rxtemporal as rxt
+from rxtemporal import agg
+
+Query = Callable[[rxt.Streamable], rxt.Streamable]
+FIELDS = {"k": str, "x": int}
+ADJUST = rxt.AdvanceTimePolicy.ADJUST
+
+
+def count_and_sum(windows: Any) -> rxt.Streamable:
+    """Return the count and the sum over windows."""
+    return windows.aggregate(n=agg.count(), x=agg.sum("x"))
+
+
+QUERIES: dict[str, Query] = {
+    "rows": lambda s: s,
+    "where": lambda s: s.where(pl.col("x") > 1),
+    "tumbling": lambda s: count_and_sum(s.group_by("k").tumbling_window(7)),
+    "hopping": lambda s: count_and_sum(s.group_by("k").hopping_window(9, 3)),
+    "snapshot": lambda s: count_and_sum(s.extend_lifetime(4).group_by("k").snapshot_window()),
+    "session": lambda s: count_and_sum(s.group_by("k").session_window(6)),
+    "count": lambda s: count_and_sum(s.group_by("k").count_window(3)),
+    "top": lambda s: s.group_by("k").tumbling_window(7).top_k(1, by="x"),
+    "signal": lambda s: s.group_by("k").to_signal(),
+    "stitch": lambda s: s.chop(2).stitch(),
+    "distinct": lambda s: s.extend_lifetime(5).distinct(),
+    "sum of pairs": lambda s: s.extend_lifetime(3).join(s.shift_event_time(2), on="k", suffix="_r"),
+    "anti": lambda s: s.left_anti_join(s.where(pl.col("x") > 2).extend_lifetime(5), on="k"),
+    "outer": lambda s: s.left_outer_join(
+        s.group_by("k").tumbling_window(7).aggregate(n=agg.count()), on="k"
+    ),
+    "union": lambda s: count_and_sum(
+        s.union(s.shift_event_time(3)).group_by("k").tumbling_window(5)
+    ),
+}
+some_queries = pytest.mark.parametrize("name", QUERIES)
+
+
+class Arrival(NamedTuple):
+    """A row of a device."""
+
+    device: str
+    start: int
+    end: int
+    x: int
+
+    def to_event(self) -> rxt.IntervalEvent:
+        """Return the row as an event."""
+        return rxt.IntervalEvent(self.start, self.end, {"k": self.device, "x": self.x})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as it is pushed."""
+        return {"at": self.start, "until": self.end, "k": self.device, "x": self.x}
+
+
+@st.composite
+def arrivals(draw: st.DrawFn) -> list[Arrival]:
+    """Draw rows of devices, each a little out of order, with any lags between devices."""
+    rows: list[Arrival] = []
+    for device in draw(st.sampled_from(["a", "ab", "abc"])):
+        time = draw(st.integers(0, 60))
+        for step, length, x in draw(
+            st.lists(
+                st.tuples(st.integers(-4, 9), st.sampled_from([1, 1, 4]), st.integers(0, 4)),
+                max_size=12,
+            )
+        ):
+            time = max(0, time + step)
+            rows.append(Arrival(device, time, time + length, x))
+    number = draw(st.integers(0, 2**20))
+    return interleave(rows, Random(number))
+
+
+def interleave(rows: list[Arrival], random: Random) -> list[Arrival]:
+    """Return the rows in any order that keeps that of each device."""
+    queues = {device: [row for row in rows if row.device == device] for device, *_ in rows}
+    found: list[Arrival] = []
+    while queues:
+        device = random.choice(sorted(queues))
+        for _ in range(min(len(queues[device]), random.choice((1, 1, 2, 6)))):
+            found.append(queues[device].pop(0))
+        queues = {device: left for device, left in queues.items() if left}
+    return found
+
+
+def make_settings(delay: int, *, adjusts: bool) -> rxt.AdvanceTimeSettings:
+    """Return the settings of a stream in which each row makes a CTI."""
+    generation = rxt.AdvanceTimeGenerationSettings(1, delay)
+    policy = ADJUST if adjusts else rxt.AdvanceTimePolicy.DROP
+    return rxt.AdvanceTimeSettings(generation, policy=policy)
+
+
+def list_rows(stream: rxt.Streamable) -> list[tuple[Any, ...]]:
+    """Return the results of a stream, in an order of their own."""
+    return sorted(map(tuple, stream.to_polars(time="ticks").rows()), key=repr)
+
+
+def compute_alone(query: Query, rows: list[Arrival], given: Any) -> list[tuple[Any, ...]]:
+    """Return the results of each device's rows, computed without the others."""
+    results: list[tuple[Any, ...]] = []
+    for device in {row.device for row in rows}:
+        events = [row.to_event() for row in rows if row.device == device]
+        alone = rxt.from_events(events, schema=FIELDS, advance_time=given)
+        results += list_rows(query(alone))
+    return sorted(results, key=repr)
+
+
+def read_list(query: Query, rows: list[Arrival], given: Any, random: Random) -> Any:
+    """Read the rows as a list of events."""
+    events = [row.to_event() for row in rows]
+    return list_rows(query(_from_events(events, given, random)))
+
+
+def read_iterator(query: Query, rows: list[Arrival], given: Any, random: Random) -> Any:
+    """Read the rows one by one."""
+    events = (row.to_event() for row in rows)
+    return list_rows(query(_from_events(events, given, random)))
+
+
+def _from_events(events: Any, given: Any, random: Random) -> rxt.Streamable:
+    return rxt.from_events(
+        events, schema=FIELDS, advance_time=given, clock="k", spread=random.choice((None, 0, 9))
+    )
+
+
+def read_frame(query: Query, rows: list[Arrival], given: Any, random: Random) -> Any:
+    """Read the rows as a frame, in batches of a few rows."""
+    columns = {"at": int, "until": int, **FIELDS}
+    frame = pl.DataFrame([row.to_dict() for row in rows], columns)
+    stream = rxt.from_polars(
+        frame, start="at", end="until", advance_time=given, clock="k",
+        batch_rows=random.choice((1, 3, 100)), spread=random.choice((None, 0, 9)),
+    )  # fmt: skip
+    return list_rows(query(stream))
+
+
+def push_rows(query: Query, rows: list[Arrival], given: Any, random: Random) -> Any:
+    """Push the rows, one by one and several at once."""
+    sink = rxt.Collect()
+    source = make_source(given, random)
+    with query(source.stream).run(sink):
+        push_some(source, rows, random)
+        source.close()
+    return read_sink(sink)
+
+
+def make_source(given: rxt.AdvanceTimeSettings, random: Random) -> rxt.PushSource:
+    """Return a source of such rows."""
+    assert given.generation is not None
+    return rxt.PushSource(
+        "rows", schema=FIELDS, start="at", end="until", delay=given.generation.delay,
+        policy=given.policy, clock="k", spread=random.choice((None, 0, 9)),
+        batch_rows=random.choice((1, 1, 5)),
+    )  # fmt: skip
+
+
+def push_some(source: rxt.PushSource, rows: list[Arrival], random: Random) -> None:
+    """Push rows, one by one and several at once."""
+    left = [row.to_dict() for row in rows]
+    while left:
+        count = random.choice((1, 1, 2, 7))
+        part, left = left[:count], left[count:]
+        if random.random() < 0.3:
+            source.push(pl.DataFrame(part, {"at": int, "until": int, **FIELDS}))
+        else:
+            source.push(part[0] if len(part) == 1 else part)
+
+
+def read_sink(sink: rxt.Collect) -> list[tuple[Any, ...]]:
+    """Return the rows that a sink has, in an order of their own."""
+    return sorted(map(tuple, sink.to_polars(time="ticks").rows()), key=repr)
+
+
+def resume_twice(query: Query, rows: list[Arrival], given: Any, random: Random) -> Any:
+    """Push the rows into runs that are stopped and resumed."""
+    results: list[tuple[Any, ...]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        cuts = sorted(random.choices(range(len(rows) + 1), k=2))
+        for number, (begin, end) in enumerate(pairwise([0, *cuts, len(rows)])):
+            sink, source = rxt.Collect(), make_source(given, random)
+            process = query(source.stream).run(sink, resume=Path(folder, "state"))
+            push_some(source, rows[begin:end], random)
+            if number == len(cuts):
+                source.close()
+            process.stop()
+            results += read_sink(sink)
+    return sorted(results, key=repr)
+
+
+def replay(query: Query, rows: list[Arrival], given: Any, random: Random) -> Any:
+    """Record a run, and replay the recording."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, path = make_source(given, random), Path(folder, "recording")
+        with query(source.stream).run(rxt.Collect(), record=path):
+            push_some(source, rows, random)
+            source.close()
+        return list_rows(query(rxt.replay(path)["rows"]))
+
+
+WAYS = [read_list, read_iterator, read_frame, push_rows, resume_twice, replay]
+
+
+@some_queries
+@settings(max_examples=max(10, settings().max_examples // 8))
+@given(rows=arrivals(), number=st.integers(0, 2**20))
+def test_results_of_a_device_are_those_of_its_rows_alone(
+    name: str, rows: list[Arrival], number: int
+) -> None:
+    """By every way in, with any lags between the devices, over stops, and replayed."""
+    random = Random(number)
+    given = make_settings(random.choice((0, 2, 6)), adjusts=random.random() < 0.5)
+    expected = compute_alone(QUERIES[name], rows, given)
+    way = WAYS[number % len(WAYS)]
+    assert way(QUERIES[name], rows, given, random) == expected, way.__name__
