@@ -115,11 +115,15 @@ class Driver:
         self.ended = False
         # inputs first
         self._stages: list[Stage] = []
+        # the ids of those that read one stream
+        self._of_one: set[int] = set()
 
     def add(self, reader: Stage, *given: Entry | Stage) -> None:
         """Add a stage behind the entries and stages that it reads."""
         for side, each in enumerate(given):
             each.readers.append((reader, side))
+        if len(given) == 1:
+            self._of_one.add(id(reader))
         self._stages.append(reader)
 
     def connect(self, entries: Sequence[Entry]) -> None:
@@ -127,7 +131,7 @@ class Driver:
         direct: set[int] = set()
         givers: list[Entry | Stage] = [*entries, *self._stages]
         for each in givers:
-            if len(each.readers) == 1 and len((reader := each.readers[0][0]).inputs) == 1:
+            if len(each.readers) == 1 and id(reader := each.readers[0][0]) in self._of_one:
                 each.then = reader.take
                 direct.add(id(reader))
         for entry in entries:

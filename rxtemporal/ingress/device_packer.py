@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -42,6 +43,7 @@ from rxtemporal.ingress.batch_verdicts import (
 )
 from rxtemporal.ingress.clock_guard import ClockGuard
 from rxtemporal.ingress.clock_settings import ClockSettings
+from rxtemporal.ingress.clock_stats import MOST_FURTHEST, QUANTILES, ClockStats, DeviceClock
 from rxtemporal.ingress.door import IN_TIME, Accepted, Verdict
 from rxtemporal.ingress.lateness import REASONS, Lateness, LateReason, make_no_event_error
 from rxtemporal.ingress.packer import Packer, ends_row
@@ -168,6 +170,38 @@ class DevicePacker(Packer):
     def fleet_time(self) -> int:
         """The time of the fleet; below all times while it has none."""
         return int(self._fleet[self._kernel.FLEET])
+
+    @property
+    def reached(self) -> int:
+        """The highest CTI of a device."""
+        count = len(self._coder)
+        return max(self.cti, int(self._states[:count, 0].max(initial=NEVER)))
+
+    def get_clock_stats(self) -> ClockStats:
+        """Return counters of the devices' clocks. O(devices). Any thread may call it."""
+        count = min(len(self._coder), len(self._states))
+        states, fleet, (_, silent) = self._states[:count], self.fleet_time, self._limits
+        high = np.maximum(states[:, 5], MIN_TIME)
+        behind = np.maximum(fleet - high, 0)
+        is_silent = np.zeros(count, np.bool_)
+        if silent >= 0:
+            is_silent = (fleet - states[:, self._kernel.SEEN] >= silent) & (fleet > NEVER)
+        live = np.flatnonzero(~is_silent)
+        order = live[np.argsort(-behind[live], kind="stable")][:MOST_FURTHEST]
+        names = Clocks(self._coder.decode(order), MIN_TIME).list_devices()
+        ctis = np.maximum(states[order, 0], MIN_TIME).tolist()
+        furthest = map(DeviceClock, names, ctis, behind[order].tolist())
+        of_live = np.sort(behind[live])
+        at = [max(0, math.ceil(part * len(live)) - 1) for part in QUANTILES if len(live)]
+        return ClockStats(
+            devices=count,
+            live=len(live),
+            behind=int((behind[live] > max(self.rules.delay, 0)).sum()),
+            silent=count - len(live),
+            fleet=max(fleet, MIN_TIME),
+            furthest=tuple(furthest),
+            distances=tuple(of_live[at].tolist()),
+        )
 
     # Events one by one ----------------------------------------------------------------------------
 

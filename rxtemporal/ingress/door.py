@@ -64,6 +64,7 @@ from rxtemporal.ingress.settings import (
 
 if TYPE_CHECKING:
     from rxtemporal.engine.kernels.hash_table import IntTable
+    from rxtemporal.ingress.clock_stats import ClockStats
 
 
 # the accepted event or None, the id of its row if it is an edge, and its lateness if it is late
@@ -238,6 +239,15 @@ class Door:
         if generation is None or generation.advance_to_infinity_on_shutdown:
             self.cti = MAX_TIME
         return max(self.cti, MIN_TIME)
+
+    @property
+    def reached(self) -> int:
+        """The CTI that has been reached: of some devices at least, if each has its own."""
+        return self.cti
+
+    def get_clock_stats(self) -> ClockStats | None:
+        """Return counters of the clocks of devices; None if all have one time."""
+        return None
 
     @property
     def importable_cti(self) -> int:

@@ -55,7 +55,8 @@ def make_unpacker(
 class Unpacker:
     """Unpacker of the batches of one stream, whose rows leave as events of one shape.
 
-    With ``ctis`` each CTI that is higher than the one before follows the rows of its batch.
+    With ``ctis`` each CTI that is higher than the one before follows the rows of its batch; where
+    each device has its own time, one for each device that has advanced.
     """
 
     def __init__(self, shape: EventShape, ctis: bool, time: Callable[[], TimeForm]) -> None:
@@ -63,6 +64,8 @@ class Unpacker:
         self._ctis = ctis
         self._time = time
         self._cti = MIN_TIME
+        # the CTI of each device, where each has its own time
+        self._devices: dict[Any, int] = {}
         self._payloads: PayloadLister | None = None
 
     def list_events(self, batch: EventBatch) -> list[Event]:
@@ -80,9 +83,19 @@ class Unpacker:
                     self._add_rows(batch, range(begin, min(begin + _PAUSE, rows)), form, events)
         elif rows:
             events += self._list_rows(batch, form)
-        if self._ctis and batch.cti > self._cti:
+        if self._ctis and batch.clocks is not None:
+            self._add_device_ctis(batch, form, events)
+        elif self._ctis and batch.cti > self._cti:
             self._cti = batch.cti
             events.append(Cti(to_datetime(batch.cti) if form == "datetime" else batch.cti))
+
+    def _add_device_ctis(self, batch: EventBatch, form: TimeForm, events: list[Event]) -> None:
+        """Append a CTI for each device that has advanced."""
+        time = to_datetime(batch.cti) if form == "datetime" else batch.cti
+        for device in batch.devices or ():
+            if batch.cti > self._devices.get(device, MIN_TIME):
+                self._devices[device] = batch.cti
+                events.append(Cti(time, device))
 
     def _add_rows(
         self, batch: EventBatch, rows: range, form: TimeForm, events: list[Event]

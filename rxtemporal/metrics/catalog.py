@@ -81,8 +81,9 @@ _RUN = [
 _STREAMS = [
     Metric("events", _COUNTER, "{event}", _STREAM, "Events received, including late ones"),
     Metric("late.events", _COUNTER, "{event}", (*_STREAM, "reason"),
-           "Late events by reason: dropped, adjusted, end moved, no open row; or ahead: dropped "
-           "because they were ahead of the wall clock"),
+           "Late events by reason: dropped, adjusted, end moved, no open row; ahead: dropped "
+           "because they were ahead of the wall clock; behind or silent: dropped because their "
+           "device was further behind the others than behind= allows, or had been silent"),
     Metric("lateness", _HISTOGRAM, "s", _STREAM,
            "Distance of late events behind the CTI, except events that a subject judged",
            needs_datetimes=True),
@@ -103,6 +104,9 @@ _STREAMS = [
     Metric("cti.age", _GAUGE, "s", _STREAM, "Time since the CTI last advanced"),
     Metric("waiting.events", _GAUGE, "{event}", _STREAM, "Accepted events that wait for a CTI"),
     Metric("open.events", _GAUGE, "{event}", _STREAM, "Start edges without an end edge"),
+    Metric("devices", _GAUGE, "{device}", (*_STREAM, "state"),
+           "Devices of a stream in which each has its own time: live and not behind, behind the "
+           "others by more than the delay, or silent"),
     Metric("idle", _GAUGE, "1", _STREAM, "1 while the stream is idle and follows the others"),
     Metric("hand_off.events", _GAUGE, "{event}", _STREAM, "Events that wait in the hand-off"),
     Metric("hand_off.spilled", _COUNTER, "{event}", _STREAM,
@@ -115,6 +119,8 @@ _STREAMS = [
 _QUERIES = [
     Metric("operator.rows", _GAUGE, "{row}", ("process", "operator", "line"),
            "Rows held by an operator; line is its line in the program"),
+    Metric("operator.late", _COUNTER, "{row}", ("process", "operator", "line"),
+           "Rows that came too late for synchronize"),
     Metric("results", _COUNTER, "{row}", _QUERY, "Rows given to the sink of a query"),
     _make_time("query.cti.timestamp", "s", _QUERY,
                "The CTI of a query's results in seconds since 1970: they are complete up to it"),

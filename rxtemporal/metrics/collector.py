@@ -89,6 +89,10 @@ def _read_stream(of: StreamDiagnostics, now: float) -> _Read:
     yield "waiting.events", labels, of.rows
     yield "open.events", labels, of.open_rows
     yield "idle", labels, float(of.idle)
+    if (clocks := of.clocks) is not None:
+        states = {"live": clocks.live - clocks.behind, "behind": clocks.behind}
+        for state, count in (states | {"silent": clocks.silent}).items():
+            yield "devices", (of.name, state), count
 
 
 def _read_inputs(of: StreamDiagnostics) -> _Read:
@@ -124,11 +128,17 @@ def _read_hand_off(of: StreamDiagnostics) -> _Read:
 
 def _read_operators(operators: tuple[OperatorDiagnostics, ...]) -> _Read:
     rows: Counter[tuple[str, str]] = Counter()
+    late: Counter[tuple[str, str]] = Counter()
     for each in operators:
         # one line may have several operators of the same name
-        rows[each.name, each.line.rsplit("/", 1)[-1]] += each.rows
+        labels = each.name, each.line.rsplit("/", 1)[-1]
+        rows[labels] += each.rows
+        if each.late:
+            late[labels] += sum(each.late.values())
     for labels, held in rows.items():
         yield "operator.rows", labels, held
+    for labels, count in late.items():
+        yield "operator.late", labels, count
 
 
 def _read_query(of: QueryDiagnostics, now: float) -> _Read:

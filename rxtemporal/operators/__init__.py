@@ -34,6 +34,7 @@ from rxtemporal.operators.sessions.plan import session_lifetimes, session_window
 from rxtemporal.operators.snap.plan import snap_to_window_intervals
 from rxtemporal.operators.snapshot_window.plan import snapshot_window
 from rxtemporal.operators.stitch.plan import stitch
+from rxtemporal.operators.synchronize.plan import synchronize
 from rxtemporal.operators.union import union
 from rxtemporal.operators.where import drop, select, where, with_columns
 
@@ -67,6 +68,7 @@ __all__ = [
     "snap_to_window_intervals",
     "snapshot_window",
     "stitch",
+    "synchronize",
     "to_point_events",
     "to_signal",
     "tumbling_window",

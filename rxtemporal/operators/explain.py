@@ -95,6 +95,8 @@ def explain_time(source: AnySource) -> str:
     words = [] if generation is None else [_describe_generation(generation)]
     words += [] if imports is None else [f"the CTIs of {imports.stream_name!r}"]
     words.append(LATE[settings.policy])
+    if source.clock is not None:
+        words.append(str(source.clock))
     if settings.ahead is not None:
         words.append(_describe_guard(settings))
     if generation is not None and not generation.advance_to_infinity_on_shutdown:

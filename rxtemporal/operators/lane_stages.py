@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,10 +10,12 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.engine.driver import Leaf
-from rxtemporal.engine.stage import Meter, Run, Stage
+from rxtemporal.engine.stage import Meter, Run, Stage, Tap
 from rxtemporal.engine.step import find_earliest_due
 from rxtemporal.errors import blame
-from rxtemporal.operators.lanes import LaneRun
+from rxtemporal.ingress.batch_verdicts import LateRows
+from rxtemporal.ingress.lateness import LateReason
+from rxtemporal.operators.lanes import DeviceLane, LaneRun
 from rxtemporal.operators.plan import Node
 
 
@@ -33,6 +36,17 @@ class LanePart(Stage):
     def add_run(self, run: LaneRun) -> None:
         """Count what a run of lanes does, in which the operator is."""
         self._runs.append(run)
+        run.listeners.append(self._watch_lane)
+
+    def watch(self, tap: Tap | None) -> None:
+        """Call ``tap`` with each batch that leaves the operator, in any lane."""
+        super().watch(tap)
+        for each in self._list_stages():
+            each.watch(tap)
+
+    def _watch_lane(self, lane: DeviceLane) -> None:
+        if self._tap is not None:
+            lane.wiring.stages[self._node].watch(self._tap)
 
     def _list_stages(self) -> list[Stage]:
         # of several runs that compute the operator each for one output, the first one counts
@@ -121,6 +135,11 @@ class _FedByLanes(Stage):
             self.lanes.push(self._sources[side], batch)
         except Exception as error:
             run.fail(blame(error, self.place))
+            return
+        self._note_push(run)
+
+    def _note_push(self, run: Run) -> None:
+        """Do what is to be done after each batch of a source."""
 
     def capture(self) -> Captured:
         """Return the state of all lanes, and of the own step."""
@@ -148,4 +167,32 @@ class LaneLeaf(_FedByLanes, Leaf):
 
 
 class LaneStage(_FedByLanes):
-    """Operator that makes one time of the times of devices."""
+    """Stage of the operator that makes one time of the times of devices.
+
+    ``late`` counts the rows that came too late for it, and ``report_late`` gets them.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.late: Counter[LateReason] = Counter()
+        self.report_late: Callable[[LateRows], object] = lambda late: None
+
+    def _take_result(self, batch: EventBatch) -> None:
+        super()._take_result(batch)
+        self._report()
+
+    def _note_push(self, run: Run) -> None:
+        """Pass on the CTI that holds for all devices, also for those that have not come yet."""
+        low = self.lanes.find_floor()
+        first = self._seen[0]
+        if first is not None and low > self.cti:
+            time = first.none(low)
+            time.clocks = None
+            Stage.take(self, 0, time, run)
+
+    def _report(self) -> None:
+        step: Any = self.step
+        late, step.unreported = step.unreported, []
+        for rows in late:
+            self.late.update(rows.reasons)
+            self.report_late(rows)

@@ -159,6 +159,8 @@ class LaneRun:
         self.devices = DeviceTimes(coder, len(fields))
         # by their numbers
         self.lanes: dict[int, DeviceLane] = {}
+        # called with each lane that is made
+        self.listeners: list[Callable[[DeviceLane], object]] = []
         self._add_lane(np.full(len(fields), MIN_TIME))
         # the lane that has given out the last edge ids
         self._last = self.lanes[0]
@@ -240,6 +242,8 @@ class LaneRun:
         ((_, leaf),) = wiring.leaves
         leaf.receive = partial(self._give, lane)
         wiring.driver.on_error = _fail
+        for listener in self.listeners:
+            listener(lane)
         return lane
 
     def _give(self, lane: DeviceLane, batch: EventBatch) -> None:
@@ -437,6 +441,12 @@ class LaneRun:
     def list_lanes(self) -> list[DeviceLane]:
         """Return the lanes, for any thread."""
         return [*self.lanes.values()]
+
+    def find_floor(self) -> int:
+        """Return the CTI of the results that holds for all devices, also for those to come."""
+        if self.devices.floors.min() <= MIN_TIME:
+            return MIN_TIME
+        return min(lane.leaf.cti for lane in self.lanes.values())
 
     # State ----------------------------------------------------------------------------------------
 

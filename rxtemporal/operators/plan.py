@@ -116,7 +116,15 @@ def _find_clock(node: Node) -> DeviceFields | None:
         return None if settings is None else tuple(frozenset([each]) for each in settings.fields)
     assert node.operator is not None
     clocks = [each.clock for each in node.inputs]
-    if node.operator.makes_one_time or not any(clocks):
+    if not any(clocks):
+        if node.operator.makes_one_time:
+            raise ArgumentError(
+                f"{node.operator.name} makes one time of the times of devices, and this stream has "
+                'one time already. Hint: clock="device" where the stream is made gives each '
+                "device its own; or leave the operator out."
+            )
+        return None
+    if node.operator.makes_one_time:
         return None
     _refuse_one_time(node)
     rule, places = node.get_rule(), list(zip(*(each or () for each in clocks), strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
@@ -13,11 +14,12 @@ from rxtemporal.engine.stage import AnyStep, Meter, Stage
 from rxtemporal.engine.step import Step
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.clock_settings import ClockSettings
-from rxtemporal.operators.lane_stages import LaneLeaf, LanePart, LaneStage
-from rxtemporal.operators.lanes import LaneRun
 from rxtemporal.operators.operator import Operator
 from rxtemporal.operators.partition import trace_fields
 from rxtemporal.operators.plan import AnySource, Node, list_nodes
+
+if TYPE_CHECKING:
+    from rxtemporal.operators.lane_stages import LaneLeaf, LaneStage
 
 # makes the step that gives results their shape, from the first batch of them
 Shape = Callable[[EventBatch], Step]
@@ -54,6 +56,9 @@ class Wiring:
             if node.source is not None:
                 self.sources[node] = Entry(self.driver, clock)
             elif self._goes_by_device(node):
+                # imported here and below: only such a query loads lanes, and compiled code
+                from rxtemporal.operators.lane_stages import LanePart
+
                 self.stages[node] = LanePart(node, [self._find(each) for each in node.inputs])
             else:
                 self._add_stage(node, clock)
@@ -78,6 +83,8 @@ class Wiring:
         operator = node.operator
         assert operator is not None
         if operator.makes_one_time and not self._in_lane:
+            from rxtemporal.operators.lane_stages import LaneStage
+
             assert isinstance(operator, Operator)
             (given,) = node.inputs
             made = LaneStage(partial(_make_step, operator), operator.place, [], clock=clock)
@@ -91,6 +98,8 @@ class Wiring:
 
     def _add_leaf(self, node: Node, shape: Shape | None, clock: Callable[[], float]) -> None:
         if self._goes_by_device(node):
+            from rxtemporal.operators.lane_stages import LaneLeaf
+
             fed = LaneLeaf(Meter(clock), clock=clock)
             self._feed(fed, node, shape, clock)
             self.leaves.append((node, fed))
@@ -108,6 +117,9 @@ class Wiring:
         clock: Callable[[], float],
     ) -> None:
         """Feed a stage with the results of lanes for a stream."""
+        from rxtemporal.operators.lane_stages import LanePart
+        from rxtemporal.operators.lanes import LaneRun
+
         inner = output.list_nodes()
         given = [node for node in inner if node.source is not None]
         settings = [_get_clock(node) for node in given]
@@ -134,7 +146,7 @@ class Wiring:
                 assert isinstance(part, LanePart)
                 part.add_run(stage.lanes)
         entries = [self.sources[node] for node in given]
-        stage.inputs = tuple(entries)
+        stage.inputs = (self._find(output),)
         self.driver.add(stage, *entries)
 
     def _find(self, node: Node) -> Entry | Stage:

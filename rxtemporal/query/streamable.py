@@ -83,6 +83,8 @@ class Streamable(RunnableStream):
     alter_event_duration = method(ops.alter_event_duration)
     alter_event_start_time = method(ops.alter_event_start_time)
     alter_event_lifetime = method(ops.alter_event_lifetime)
+    # From a time for each device to one for all.
+    synchronize = method(ops.synchronize)
     # Consecutive rows of a key.
     scan = method(ops.scan)
     stitch = method(ops.stitch)

@@ -15,6 +15,7 @@ from rxtemporal.core.safe_text import show
 from rxtemporal.core.spans import format_age
 from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND, to_datetime
 from rxtemporal.engine.stage import Stage
+from rxtemporal.ingress.clock_stats import ClockStats
 from rxtemporal.ingress.input_state import SourceStats
 from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.ingress.settings import HandOffDiagnostics
@@ -28,8 +29,10 @@ from rxtemporal.text.html import escape, section, table
 from rxtemporal.text.plain_text import align
 
 # the fields that are ticks: instants, and spans
-TIMES = frozenset({"cti", "next_due"})
-SPANS = frozenset({"largest_lateness", "total_lateness", "lag", "clock_offset"})
+TIMES = frozenset({"cti", "next_due", "fleet"})
+SPANS = frozenset(
+    {"largest_lateness", "total_lateness", "lag", "clock_offset", "distance", "distances"}
+)
 
 
 def to_plain(value: Any, form: TimeForm, field: str = "") -> Any:
@@ -45,7 +48,7 @@ def to_plain(value: Any, form: TimeForm, field: str = "") -> Any:
     if isinstance(value, Mapping):
         return {_key(key): to_plain(part, form) for key, part in value.items()}
     if isinstance(value, tuple | list):
-        return [to_plain(part, form) for part in value]
+        return [to_plain(part, form, field) for part in value]
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, Enum):
@@ -86,7 +89,9 @@ class OperatorDiagnostics:
     """Diagnostics of one operator of a running query: its line of source code, and its counters.
 
     ``rows`` is the number of rows it holds. ``next_due`` is the earliest start or end (of a window,
-    its end) that the CTI has to pass before any held row can leave; None if no row waits.
+    its end) that the CTI has to pass before any held row can leave; None if no row waits. ``late``
+    counts the rows that came too late for ``synchronize``. Where each device has its own time,
+    ``cti`` is that of the devices furthest ahead.
     """
 
     name: str
@@ -97,6 +102,7 @@ class OperatorDiagnostics:
     cti_age: float = 0.0
     next_due: int | None = None
     inputs: tuple[InputDiagnostics, ...] = ()
+    late: dict[LateReason, int] = dataclasses.field(default_factory=dict)
 
     @property
     def rows_in(self) -> int:
@@ -127,6 +133,7 @@ class StreamDiagnostics:
     ``hand_off`` has the counters of the stream's hand-off, if it has one. ``lateness`` has the
     numbers of the late events in this life of the run by how late they were, in the buckets of the
     metric of that name; ``total_lateness`` is the sum of their distances from the CTI, in ticks.
+    ``clocks`` tells of the clocks of devices, if each has its own; ``cti`` is then the highest one.
     """
 
     name: str
@@ -147,6 +154,7 @@ class StreamDiagnostics:
     ahead: int = 0
     lateness: tuple[int, ...] = ()
     total_lateness: int = 0
+    clocks: ClockStats | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -186,10 +194,11 @@ def list_tables(
     queries: Sequence[QueryDiagnostics],
     time: TimeForm,
 ) -> list[list[Line]]:
-    """Return the tables that have rows, with headers: streams, inputs, operators, queries."""
+    """Return the tables that have rows: streams, inputs, clocks, operators, queries."""
     kinds = (
         _stream_lines(streams, time),
         _input_lines(streams, time),
+        _clock_lines(streams, time),
         _operator_lines(operators, time),
         _query_lines(queries, time),
     )
@@ -218,6 +227,20 @@ def _input_lines(streams: Sequence[StreamDiagnostics], time: TimeForm) -> Iterat
             yield (f"{stream.name}: {len(worst) - MOST_INPUTS:,} more", "", "", "", "")
 
 
+def _clock_lines(streams: Sequence[StreamDiagnostics], time: TimeForm) -> Iterator[Line]:
+    """Yield how many devices there are, and those that are furthest behind."""
+    yield ("clocks", "devices", "behind", "silent", "CTI", "behind by")
+    for stream in streams:
+        if (of := stream.clocks) is None:
+            continue
+        yield (stream.name, *_counts(of.devices, of.behind, of.silent),
+               format_time(of.fleet, time), "-")  # fmt: skip
+        for each in of.furthest:
+            if each.distance:
+                standing = format_time(each.cti, time), _span(time, each.distance)
+                yield (f"{stream.name}: {each.device}", "", "", "", *standing)
+
+
 def _span(time: TimeForm, length: int | None) -> str:
     if length is None:
         return "-"
@@ -225,10 +248,12 @@ def _span(time: TimeForm, length: int | None) -> str:
 
 
 def _operator_lines(operators: Sequence[OperatorDiagnostics], time: TimeForm) -> Iterator[Line]:
-    yield ("operator", "in", "", "out", "held", "oldest", "CTI", "for")
+    is_late = any(each.late for each in operators)
+    yield ("operator", "in", "late" if is_late else "", "out", "held", "oldest", "CTI", "for")
     for each in operators:
         line = each.line.rsplit("/", 1)[-1]
-        yield (f"{each.name} ({line})", f"{each.rows_in:,}", "",
+        late = f"{sum(each.late.values()):,}" if is_late else ""
+        yield (f"{each.name} ({line})", f"{each.rows_in:,}", late,
                *_counts(each.rows_out, each.rows), *_times(each, time))  # fmt: skip
         for side in each.inputs if len(each.inputs) > 1 else ():
             name = f"  {side.name}{' (behind)' if side is each.held_back_by else ''}"
@@ -367,6 +392,9 @@ def diagnose(
         late.update(stream.late)
     leaves = [leaf for _, leaf in execution.wiring.leaves]
     stages = execution.wiring.stages.items()
+    operators = tuple(_describe_operator(node, stage, now) for node, stage in stages)
+    for each in operators:
+        late.update(each.late)
     return Diagnostics(
         name=name,
         running=running,
@@ -376,7 +404,7 @@ def diagnose(
         rows_out=sum(outlet.rows for outlet in outlets),
         batches_out=sum(outlet.batches for outlet in outlets),
         cti=min(outlet.cti for outlet in outlets),
-        operators=tuple(_describe_operator(node, stage, now) for node, stage in stages),
+        operators=operators,
         streams=streams,
         queries=tuple(_describe_query(*each, now) for each in zip(outlets, leaves, strict=True)),
         stalls=find_stalls(
@@ -398,7 +426,7 @@ def _describe_stream(reader: Reader, now: float) -> StreamDiagnostics:
         largest_lateness=max(
             door.largest_lateness, *(each.largest_lateness for each in inputs.values()), 0
         ),
-        cti=max(door.cti, MIN_TIME),
+        cti=max(door.reached, MIN_TIME),
         late_by_import=door.late_by_import,
         rows_out=reader.meter.rows_out,
         rows=door.rows,
@@ -412,6 +440,7 @@ def _describe_stream(reader: Reader, now: float) -> StreamDiagnostics:
         ahead=sum(each.ahead for each in inputs.values()) if inputs else reader.ahead,
         lateness=tuple(door.lateness.counts),
         total_lateness=door.lateness.total,
+        clocks=door.get_clock_stats(),
     )
 
 
@@ -431,6 +460,7 @@ def _describe_operator(node: Node, stage: Stage, now: float) -> OperatorDiagnost
         cti_age=max(now - stage.moved, 0.0),
         next_due=stage.next_due,
         inputs=inputs,
+        late=dict(getattr(stage, "late", {})),
     )
 
 

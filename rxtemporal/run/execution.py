@@ -14,6 +14,7 @@ from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.log import get_logger
 from rxtemporal.engine.driver import Entry
 from rxtemporal.errors import BindingError
+from rxtemporal.ingress.batch_verdicts import LateRows
 from rxtemporal.ingress.packers import make_packer
 from rxtemporal.ingress.side_source import LateSource, RejectSource, SideSource
 from rxtemporal.ingress.source import StreamSource, Subscription
@@ -154,6 +155,10 @@ class Execution:
         streams, shapes = zip(*outputs, strict=True)
         self.wiring = Wiring(streams, shapes, others, elapsed)
         self._unfinished = len(outputs)
+        for node, stage in self.wiring.stages.items():
+            if node.operator is not None and node.operator.makes_one_time:
+                made: Any = stage
+                made.report_late = partial(self._report_late, node)
         entries = list_entries(self.wiring, elapsed)
         handed = any(each.source.hand_off for each in entries)
         self.run_end = RunEnd()
@@ -255,6 +260,14 @@ class Execution:
     def may_block(self) -> bool:
         """True if reading a source may block for ever."""
         return any(reader.pulls and not reader.source.bounded for reader in self.readers)
+
+    def _report_late(self, node: Node, late: LateRows) -> None:
+        """Publish the rows that came too late for an operator."""
+        if self.late.has_listeners:
+            assert node.operator is not None
+            time = self._times.of(node).shown or "ticks"
+            for each in late.list_events(f"{node.operator.name} ({node.operator.line})", time):
+                self.late.push(each)
 
     def record(self, recorder: RunRecorder) -> None:
         """Record the events of all streams; call before ``start``."""

@@ -268,7 +268,7 @@ class _Search:
             operator=None if behind is None else behind.place,
             side=None if behind is None else SIDES[behind.side],
             direct=behind is None or behind.is_source,
-            cti=meter.cti,
+            cti=meter.cti if reader is None or reader.source.clock is None else reader.door.reached,
             cti_age=max(self._now - meter.moved, 0.0),
             rows=self._rows,
             next_due=self._due if due is None else due,

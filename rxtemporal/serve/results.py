@@ -308,6 +308,8 @@ class ResultFeed(Sink):
     b'[{"start_time":4,"end_time":5,"x":1}]'
     """
 
+    by_cti = True
+
     def __init__(self, rows: int = 100_000, bytes: int = 1 << 28) -> None:
         if not isinstance(rows, int) or rows < 1:
             raise ArgumentError(f"rows is the number of results to keep, got {rows!r}")

@@ -94,6 +94,8 @@ class Http(Sink):
     Http('https://example.org/results')
     """
 
+    by_cti = True
+
     def __init__(
         self,
         url: str,

@@ -29,6 +29,8 @@ class PositionedSink(ReadySink):
     none is there twice. A run is known by an id, which is saved in its checkpoints.
     """
 
+    by_cti = True
+
     def __init__(self, form: TimeForm | None, patience: float) -> None:
         super().__init__(form)
         if isinstance(patience, bool) or not patience >= 0:

@@ -153,6 +153,7 @@ OPERATORS = [
     "snap_to_window_intervals",
     "snapshot_window",
     "stitch",
+    "synchronize",
     "to_point_events",
     "to_signal",
     "tumbling_window",

@@ -41,15 +41,20 @@ def test_each_metric_of_a_process_comes_out(tmp_path: Path) -> None:
     )
     process = left.stream.cross_join(right.stream).run(rxt.Collect(), resume=tmp_path / "run")
     behind_hand_off = other.stream.run(rxt.Collect())
+    devices = rxt.PushSource("devices", schema={"device": str}, clock="device")
+    together = devices.stream.synchronize("1h").run(rxt.Collect())
+    for device, hour in (("a", 6), ("b", 12), ("a", 7)):
+        devices.push({"time": NOON.replace(hour=hour), "device": device})
     right.push({"time": NOON, "right": 1})
     left.push([{"time": NOON, "left": 1}, {"time": NOON.replace(minute=1), "left": 1}])
     samples = [
         sample
-        for each in (process, behind_hand_off)
+        for each in (process, behind_hand_off, together)
         for sample in list_samples(each.diagnostics(), NOON.timestamp())
     ]
     process.stop()
     behind_hand_off.stop()
+    together.stop()
     there = {name for name, each in METRICS.items() if not each.is_served}
     assert {each.metric.name for each in samples} == there
 

@@ -67,6 +67,7 @@ TABLES: dict[str, list[str]] = {
         "to_signal", "session_lifetimes", "snap_to_window_intervals", "alter_event_duration",
         "alter_event_start_time", "alter_event_lifetime",
     ],
+    "times of devices": ["synchronize"],
     "windows": [
         "snapshot_window", "hopping_window", "tumbling_window", "hopping_window2",
         "session_window", "count_window",

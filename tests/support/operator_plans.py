@@ -15,6 +15,12 @@ Stream = rxt.Streamable
 Compose = Callable[[Stream], Stream]
 
 
+def with_clocks() -> Stream:
+    """Return a stream in which each device has its own time."""
+    fields = {"k": str, "x": int}
+    return rxt.from_events([], schema=fields, advance_time=0, clock="k", name="readings")
+
+
 PLANS: dict[str, Compose] = {
     "alter_event_duration": lambda s: s.alter_event_duration(1),
     "alter_event_lifetime": lambda s: s.alter_event_lifetime(start=lambda t: t, duration=1),
@@ -43,6 +49,7 @@ PLANS: dict[str, Compose] = {
     "snap_to_window_intervals": lambda s: s.snap_to_window_intervals(5, 1),
     "snapshot_window": lambda s: s.snapshot_window().aggregate(n=agg.first("x")),
     "stitch": lambda s: s.stitch(),
+    "synchronize": lambda s: with_clocks().synchronize(5),
     "to_point_events": lambda s: s.to_point_events(),
     "to_signal": lambda s: s.to_signal("k"),
     "tumbling_window": lambda s: s.tumbling_window(5).aggregate(n=agg.max("x")),

@@ -159,6 +159,8 @@ class SparkSink(Sink):
     0
     """
 
+    by_cti = True
+
     def __init__(
         self,
         target: Target | Callable[[DataFrame, int], Any],

@@ -162,9 +162,10 @@ class ArrivalTape(Tape):
         first = len(self)
         for each in events:
             self._note_event(each)
-        run = EventRun.from_items(events)
-        if run is not None:
-            door = self._reader.door
+        run, door = EventRun.from_items(events), self._reader.door
+        if self._reader.source.clock is not None:
+            self._open = list(range(first, len(self)))
+        elif run is not None:
             verdicts = judge_rows(run.start, run.end, door.rules, door.state, run.kind)
             self._mark_all(verdicts, first)
 
@@ -175,7 +176,7 @@ class ArrivalTape(Tape):
         rows, first = sent.batch, len(self)
         kinds = classify_rows(rows)
         self._note_rows(rows, sent.input, edges=bool(len(kinds)))
-        if len(kinds):
+        if len(kinds) or self._reader.source.clock is not None:
             self._open = list(range(first, first + len(rows)))
         elif self._reader.door.settings is not None:
             verdicts = self._reader.door.judge_columns(rows, ahead=sent.ahead)

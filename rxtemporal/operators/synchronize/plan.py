@@ -1,0 +1,123 @@
+"""synchronize: one time for the devices of a stream in which each has its own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.core.safe_text import brief
+from rxtemporal.core.spans import Span, describe_span, span
+from rxtemporal.core.time_forms import find_span_form
+from rxtemporal.errors import ArgumentError
+from rxtemporal.ingress.settings import AdvanceTimePolicy
+from rxtemporal.operators.causes.carried_rows import carry, get_cti, match_output
+from rxtemporal.operators.causes.causes import Causes
+from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.operator import Keys, Operator
+from rxtemporal.operators.partition_keys import PartitionRule
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.step import Step
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Synchronize(Operator):
+    """One time for all devices: that of the most advanced one, less a span."""
+
+    name = "synchronize"
+    within: int
+    idle_after: int | None
+    devices: int | tuple[Any, ...] | None
+    policy: AdvanceTimePolicy
+    keeps_lifetimes = True
+    holds = "the ids of open edges"
+
+    @property
+    def cti_rule(self) -> str:
+        """The output CTI, as text for users."""
+        rule = f"{describe_span(self.within)} behind the highest t of a device"
+        if self.devices is None:
+            return rule
+        return f"the lowest t of a device once all have come, at least {rule}"
+
+    @property
+    def makes_one_time(self) -> bool:
+        """True: the times of devices become one time for all."""
+        return True
+
+    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
+        """Return the rule: the rows of all devices are judged by one time."""
+        return PartitionRule((), ())
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.operators.synchronize.step import SynchronizeStep
+
+        return SynchronizeStep(self.within, self.idle_after, self.devices, self.policy)
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the direct causes of rows of the output."""
+        made = carry(self, inputs, get_cti(output))
+        of, at = match_output(output, made, rows)
+        return Causes.of_pairs(of, made.numbers[0][at])
+
+
+def synchronize(
+    within: Span,
+    idle_after: Span | None = None,
+    *,
+    devices: int | Collection[Any] | None = None,
+    policy: AdvanceTimePolicy = AdvanceTimePolicy.DROP,
+) -> Synchronize:
+    """Make one time of the times of devices, for operators that compute over several of them.
+
+    The CTI is that of the most advanced device less ``within``, so that a device which has not come
+    yet has that long to appear. With ``devices``, their names or their number, the CTI is, once all
+    of them have come, the lowest one of a device if that is higher; a device that is ``idle_after``
+    or more behind the most advanced one is not waited for. A CTI that holds for all devices holds
+    here, too.
+
+    Rows and lifetimes stay. A row that starts before the CTI is a late event of this operator, in
+    ``Process.late`` and in the diagnostics, and is judged as at the door of a stream: ``policy``
+    drops it or moves its start to the CTI; a late end edge is moved to the CTI, and the end edge of
+    a dropped start is dropped. A row that is nearly ``within`` behind may be judged by a CTI that
+    is up to the ``spread`` of the source lower. Held: the ids of open edges, and with ``devices``
+    the CTI of each.
+
+    Errors: ``ArgumentError`` on a stream that has one time already.
+
+    >>> import rxtemporal as rxt
+    >>> from rxtemporal import agg
+    >>> rows = [("a", 0), ("a", 70), ("b", 5), ("b", 80), ("a", 140)]
+    >>> events = [rxt.PointEvent(time, {"device": name}) for name, time in rows]
+    >>> readings = rxt.from_events(events, advance_time=0, clock="device")
+    >>> counts = readings.synchronize(90).tumbling_window(60).aggregate(n=agg.count())
+    >>> counts.to_polars(time="ticks").rows()
+    [(0, 60, 2), (60, 120, 2), (120, 180, 1)]
+    """
+    if not isinstance(policy, AdvanceTimePolicy):
+        raise ArgumentError(f"policy is AdvanceTimePolicy.DROP or ADJUST, got {policy!r}")
+    return Synchronize(
+        within=span(within, "within", least=0),
+        idle_after=None if idle_after is None else span(idle_after, "idle_after", least=1),
+        devices=_read_devices(devices),
+        policy=policy,
+        time=find_span_form(within, *([] if idle_after is None else [idle_after])),
+    )
+
+
+def _read_devices(devices: Any) -> int | tuple[Any, ...] | None:
+    if devices is None:
+        return None
+    if isinstance(devices, int) and not isinstance(devices, bool) and devices > 0:
+        return devices
+    if isinstance(devices, (list, tuple, set, frozenset)) and devices:
+        return tuple(sorted(devices, key=repr))
+    raise ArgumentError(
+        f"devices is a list of the devices, or how many there are, got {brief(devices)}. "
+        "Hint: devices=3, or devices=['a', 'b']."
+    )

@@ -1,0 +1,423 @@
+"""A clock for each device: the public names, what devices do to each other, and bad input."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import polars as pl
+import pytest
+from reactivex.subject import Subject
+
+import rxtemporal as rxt
+from rxtemporal import LateReason, agg
+
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+FIELDS = {"device": str, "x": int}
+
+
+def make_source(**options: Any) -> rxt.PushSource:
+    """Return a source of rows of devices, in ticks."""
+    return rxt.PushSource("readings", schema=FIELDS, **{"clock": "device", **options})
+
+
+def count(stream: rxt.Streamable, length: int = 10 * MINUTE) -> rxt.Streamable:
+    """Return the rows of each device and window, counted."""
+    return stream.group_by("device").tumbling_window(length).aggregate(n=agg.count())
+
+
+def row(device: str, time: int, x: int = 0) -> dict[str, Any]:
+    """Return a row as it is pushed."""
+    return {"time": time, "device": device, "x": x}
+
+
+def to_events(rows: list[dict[str, Any]]) -> list[rxt.PointEvent]:
+    """Return rows as events."""
+    return [rxt.PointEvent(r["time"], {"device": r["device"], "x": r["x"]}) for r in rows]
+
+
+def rows_of(stream: rxt.Streamable) -> list[tuple[Any, ...]]:
+    """Return the results, in an order of their own."""
+    return sorted(stream.to_polars(time="ticks").rows(), key=repr)
+
+
+class TestDevices:
+    """What a device does, and what it does to others."""
+
+    def test_one_that_is_an_hour_behind_holds_nobody_back(self) -> None:
+        """A window of a device is there as soon as that device has passed it."""
+        source, sink = make_source(), rxt.Collect()
+        with count(source.stream).run(sink):
+            for now in range(0, 3 * HOUR, MINUTE):
+                verdicts = [source.push(row("ahead", now))]
+                if now >= HOUR:
+                    verdicts.append(source.push(row("behind", now - HOUR)))
+                assert not any(each.late for each in verdicts)
+                found = [each["device"] for each in sink.to_dicts()]
+                assert found.count("ahead") == now // (10 * MINUTE)
+                assert found.count("behind") == max(0, now - HOUR) // (10 * MINUTE)
+            source.close()
+        found = [each["device"] for each in sink.to_dicts()]
+        assert (found.count("ahead"), found.count("behind")) == (18, 12)
+
+    def test_random_delays_lose_nothing(self) -> None:
+        """Half of a thousand devices are behind by up to half an hour; with one time they lose."""
+        random, minutes = Random(1), 20
+        late_by = {f"d{n}": random.randrange(30) * MINUTE if n % 2 else 0 for n in range(1_000)}
+        rows = [
+            (time + lag, row(device, time))
+            for device, lag in late_by.items()
+            for time in range(0, minutes * MINUTE, 5 * MINUTE)
+        ]
+        arrived = to_events([each for _, each in sorted(rows, key=lambda r: r[0])])
+        in_order = to_events(sorted((each for _, each in rows), key=lambda r: r["time"]))
+        by_device = rxt.from_events(arrived, advance_time=MINUTE, clock="device")
+        assert rows_of(count(by_device)) == rows_of(
+            count(rxt.from_events(in_order, advance_time=0))
+        )
+        assert by_device.late_events().to_polars().is_empty()
+        one_time = rxt.from_events(arrived, advance_time=MINUTE)
+        assert one_time.late_events().to_polars().height > len(rows) / 4
+        together = by_device.synchronize(HOUR).tumbling_window(HOUR).aggregate(n=agg.count())
+        assert together.to_polars()["n"].to_list() == [len(rows)]
+
+    def test_a_history_sorted_by_device_is_as_good_as_one_sorted_by_time(self) -> None:
+        """Each device is judged by its own time."""
+        rows = [row(f"d{n:02}", time, n) for n in range(100) for time in range(0, HOUR, 7 * MINUTE)]
+        frame = pl.DataFrame(rows)
+        by_time = frame.sort("time", maintain_order=True)
+        found = [
+            rows_of(count(rxt.from_polars(each, start="time", advance_time=0, clock="device")))
+            for each in (frame, by_time)
+        ]
+        assert found[0] == found[1]
+        assert len(found[0]) == 600
+
+    def test_one_that_comes_back_has_all_its_rows_counted(self) -> None:
+        """Six hours at once of one device, while 99 others go on."""
+        source, sink = make_source(), rxt.Collect()
+        with count(source.stream, HOUR).run(sink):
+            for now in range(0, 6 * HOUR, 10 * MINUTE):
+                source.push([row(f"d{n}", now) for n in range(99)])
+            before = len(sink.to_dicts())
+            assert before == 99 * 5
+            verdict = source.push([row("back", time) for time in range(6 * HOUR)])
+            assert (verdict.accepted, verdict.late) == (6 * HOUR, ())
+            source.close()
+        back = [each["n"] for each in sink.to_dicts() if each["device"] == "back"]
+        assert back == [HOUR] * 6
+
+    @pytest.mark.parametrize("ahead", [None, "5s"])
+    def test_a_row_a_day_ahead_moves_its_own_clock_alone(self, ahead: str | None) -> None:
+        """The fleet's time, from which ``behind`` counts, is that of the others."""
+        from datetime import UTC, datetime, timedelta
+
+        now = datetime.now(UTC)
+        source = make_source(behind="1h", ahead=ahead)
+        with source.stream.run(rxt.Collect()):
+            assert source.push({**row("a", 0), "time": now}).accepted
+            assert source.push({**row("wrong", 0), "time": now + timedelta(days=1)}).accepted
+            assert source.push({**row("b", 0), "time": now - timedelta(minutes=50)}).accepted
+            late = source.push({**row("b", 0), "time": now - timedelta(minutes=70)}).late
+            # by its own time, if that is the delay of 0
+            assert [each.reason for each in late] == [LateReason.DROPPED]
+            late = source.push({**row("c", 0), "time": now - timedelta(minutes=70)}).late
+            assert [each.reason for each in late] == [LateReason.BEHIND]
+            source.close()
+
+    def test_in_a_history_one_device_moves_no_other(self) -> None:
+        """Without a clock the second-highest device time counts."""
+        rows = [row("a", 100), row("wrong", DAY), row("b", 50), row("c", 60)]
+        stream = rxt.from_events(to_events(rows), advance_time=0, clock="device", behind=60)
+        assert stream.late_events().to_polars().is_empty()
+        rows.append(row("d", 30))
+        stream = rxt.from_events(to_events(rows), advance_time=0, clock="device", behind=60)
+        assert stream.late_events().to_polars()["reason"].to_list() == ["behind"]
+
+
+class TestSilence:
+    """Devices that send nothing."""
+
+    def test_an_alert_of_silence_comes_while_the_device_is_silent(self) -> None:
+        """Its session becomes final when the others have moved on far enough."""
+        source, sink = make_source(silent_after=2 * MINUTE), rxt.Collect()
+        sessions = source.stream.group_by("device").session_window(MINUTE)
+        with sessions.aggregate(n=agg.count()).run(sink):
+            source.push(row("quiet", 0))
+            for now in range(0, 10 * MINUTE, 10):
+                source.push(row("steady", now))
+            found = [each["device"] for each in sink.to_dicts()]
+            assert found == ["quiet"]
+            late = source.push(row("quiet", MINUTE)).late
+            assert [each.reason for each in late] == [LateReason.SILENT]
+            assert source.push(row("quiet", 9 * MINUTE)).accepted
+            source.close()
+
+    def test_a_forgotten_device_begins_like_a_new_one(self) -> None:
+        """No lower than the time of the fleet less the span."""
+        source = make_source(forget_after=HOUR)
+        with source.stream.run(rxt.Collect()):
+            source.push([row("a", 0), row("b", 0), row("b", 2 * HOUR)])
+            late = source.push([row("a", HOUR - 1), row("new", HOUR - 1)]).late
+            assert [each.reason for each in late] == [LateReason.SILENT] * 2
+            assert source.push([row("a", HOUR), row("newer", HOUR)]).accepted == 2
+            source.close()
+
+
+class TestTime:
+    """Time from elsewhere."""
+
+    def test_advance_moves_one_clock(self) -> None:
+        """It is not reduced by the delay; a CTI that is pushed is, and moves all below."""
+        source, sink = make_source(delay=100), rxt.Collect()
+        with count(source.stream, 10).run(sink):
+            source.push([row("a", 5), row("b", 5)])
+            source.advance(10, device="a")
+            assert [each["device"] for each in sink.to_dicts()] == ["a"]
+            source.push(rxt.Cti(109))
+            assert len(sink.to_dicts()) == 1
+            source.push(rxt.Cti(110, device="b"))
+            assert [each["device"] for each in sink.to_dicts()] == ["a", "b"]
+            assert len(source.push([row("a", 9), row("new", 8), row("new", 9)]).late) == 2
+            source.advance(20)
+            assert len(source.push([row("c", 19)]).late) == 1
+            source.close()
+
+    def test_several_fields_name_a_device(self) -> None:
+        """Then it is a tuple."""
+        source = rxt.PushSource("r", schema={"site": str, "n": int}, clock=["site", "n"])
+        seen: list[rxt.EventBatch] = []
+        with source.stream.run(seen.append):
+            source.push([{"time": 5, "site": "x", "n": 1}, {"time": 1, "site": "x", "n": 2}])
+            source.advance(9, device=("x", 1))
+            with pytest.raises(rxt.EventError, match="a tuple of site, n, got 'x'"):
+                source.advance(9, device="x")
+            source.close()
+        assert ("x", 1) in (seen[0].devices or ())
+
+    def test_ctis_of_results_name_their_device(self) -> None:
+        """Each advances its own device, and never goes back."""
+        rows = [row("a", 5), row("b", 1), row("a", 20), row("b", 9)]
+        events = (each for each in to_events(rows))
+        stream = rxt.from_events(events, schema=FIELDS, advance_time=0, clock="device", spread=0)
+        found = stream.to_events(ctis=True)
+        ctis: dict[str, list[int]] = {"a": [], "b": []}
+        for each in found:
+            if isinstance(each, rxt.Cti) and each.device is not None:
+                ctis[each.device].append(each.start)
+        assert ctis == {"a": [5, 20, rxt.MAX_TIME], "b": [1, 9, rxt.MAX_TIME]}
+
+    def test_imported_time_is_a_floor_for_all(self) -> None:
+        """A stream with one time advances all devices of another one."""
+        rows, clock = Subject[Any](), Subject[Any]()
+        settings = rxt.AdvanceTimeSettings(
+            rxt.AdvanceTimeGenerationSettings(1, 0),
+            rxt.AdvanceTimeImportSettings("clock"),
+            policy=rxt.AdvanceTimePolicy.DROP,
+        )
+        stream = rxt.from_observable(
+            rows, schema=FIELDS, advance_time=settings, clock="device", name="rows"
+        )
+        ticks = rxt.from_observable(clock, schema=FIELDS, name="clock")
+        seen: list[Any] = []
+        # both streams are in one run, and only the rows of the one are counted
+        counted = count(stream, 10).synchronize(0)
+        counted.left_anti_join(ticks, on="device").subscribe(seen.append)
+        rows.on_next(to_events([row("a", 5)])[0])
+        clock.on_next(rxt.Cti(50))
+        assert [each.payload for each in seen] == [{"device": "a", "n": 1}]
+
+
+class TestSynchronize:
+    """One time out of many."""
+
+    def test_rows_that_are_too_far_behind_are_late_events(self) -> None:
+        """With reason and operator, in ``late`` and in the diagnostics."""
+        source, sink = make_source(), rxt.Collect()
+        late: list[rxt.LateEvent] = []
+        process = source.stream.synchronize(100).run(sink)
+        process.late.subscribe(late.append)
+        source.push([row("a", 500)])
+        source.push([row("b", 399), row("b", 400)])
+        diagnostics = process.diagnostics()
+        source.close()
+        process.wait()
+        (each,) = late
+        assert (each.reason, each.cti, each.by) == (LateReason.DROPPED, 400, 1)
+        assert each.source.startswith("synchronize")
+        assert diagnostics.operators[-1].late == {LateReason.DROPPED: 1}
+        assert "synchronize" in str(diagnostics)
+        assert sorted(each["start_time"] for each in sink.to_dicts()) == [400, 500]
+
+    @pytest.mark.parametrize("devices", [2, ["a", "b"]])
+    def test_known_devices_are_waited_for_no_longer_than_needed(self, devices: Any) -> None:
+        """Once all have come the CTI is the lowest one; of those that are not idle."""
+        source, sink = make_source(), rxt.Collect()
+        stream = source.stream.synchronize(1_000, 300, devices=devices)
+        with count(stream, 10).run(sink):
+            source.push([row("a", 5), row("a", 30)])
+            assert sink.to_dicts() == []
+            source.push(row("b", 12))
+            assert [each["device"] for each in sink.to_dicts()] == ["a"]
+            source.push(row("a", 400))
+            assert len(sink.to_dicts()) == 3  # b is idle
+            source.close()
+
+    def test_late_rows_can_be_adjusted(self) -> None:
+        """As at the door of a stream."""
+        events = [
+            rxt.IntervalEvent(50, 60, {"device": "a"}),
+            rxt.IntervalEvent(5, 80, {"device": "b"}),
+        ]
+        stream = rxt.from_events(
+            (each for each in events), schema={"device": str}, advance_time=0, clock="device"
+        )
+        adjusted = stream.synchronize(10, policy=rxt.AdvanceTimePolicy.ADJUST)
+        assert rows_of(adjusted) == [(40, 80, "b"), (50, 60, "a")]
+
+    def test_it_goes_on_after_a_restart(self, tmp_path: Path) -> None:
+        """The CTI and the devices that have come are kept."""
+        found: list[Any] = []
+        for part in ([row("a", 500)], [row("b", 399), row("b", 450), row("a", 700)]):
+            source, sink = make_source(), rxt.Collect()
+            process = source.stream.synchronize(100).run(sink, resume=tmp_path / "state")
+            source.push(part)
+            process.stop()
+            found += [(each["device"], each["start_time"]) for each in sink.to_dicts()]
+        assert sorted(found) == [("a", 500), ("b", 450)]
+
+
+class TestBadInput:
+    """What is refused, and what it says."""
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"clock": "name"}, "there is no field 'name'; the fields are device, x"),
+            ({"clock": []}, r"clock is the name of a field, .* got \[\]. Hint: clock=\"device\""),
+            ({"clock": None, "behind": 5}, 'Hint: clock="device" names the field'),
+            ({"behind": 3, "delay": 10}, "behind is shorter than the delay"),
+            ({"silent_after": 20, "forget_after": 15}, "forget_after is at least silent_after"),
+            ({"behind": "5m", "delay": 5}, "all numbers of ticks, or all have units"),
+        ],
+    )
+    def test_a_clock_that_cannot_be(self, options: dict[str, Any], message: str) -> None:
+        """The error says which argument is wrong, and what helps."""
+        with pytest.raises((rxt.ArgumentError, rxt.SchemaError), match=message):
+            make_source(**options)
+
+    def test_a_clock_needs_settings_and_fields(self) -> None:
+        """How late rows may be, and which fields there are."""
+        with pytest.raises(rxt.AdvanceTimeError, match="advance_time='5m'"):
+            rxt.from_events([], schema=FIELDS, clock="device")
+        with pytest.raises(rxt.ArgumentError, match="schema= says which there are"):
+            rxt.from_events(iter([]), advance_time=0, clock="device")
+
+    @pytest.mark.parametrize(
+        ("compose", "message"),
+        [
+            (lambda s: s.tumbling_window(5).aggregate(n=agg.count()), "differ in device"),
+            (lambda s: s.group_by("x").snapshot_window().aggregate(n=agg.count()), "differ in"),
+            (lambda s: s.select("x").distinct(), "no longer have device: distinct"),
+            (lambda s: s.distinct("x"), "needs rows together that differ in device: distinct"),
+            (lambda s: s.join(s, on="x", suffix="_2"), "needs rows together that differ in"),
+        ],
+    )
+    def test_what_crosses_devices_is_refused(
+        self, compose: Callable[[rxt.Streamable], Any], message: str
+    ) -> None:
+        """When it is composed, with the operator, its line and the remedy."""
+        with pytest.raises(rxt.ArgumentError, match=message) as caught:
+            compose(make_source().stream)
+        assert "test_clocks.py:" in str(caught.value)
+        assert "Hint: .synchronize('1h')" in str(caught.value)
+
+    def test_streams_of_two_kinds_do_not_meet(self) -> None:
+        """One of them is synchronized first."""
+        one = rxt.from_events([], schema=FIELDS)
+        with pytest.raises(rxt.ArgumentError, match=r"Hint: .synchronize\('1h'\) before it"):
+            make_source().stream.union(one)
+        assert make_source().stream.synchronize(5).union(one).schema == one.schema
+        with pytest.raises(rxt.ArgumentError, match="this stream has one time already"):
+            one.synchronize(5)
+
+    def test_a_renamed_field_is_followed(self) -> None:
+        """The clock goes by the value, whatever its name."""
+        stream = make_source().stream.select(name="device", x="x")
+        counts = stream.group_by("name").tumbling_window(5).aggregate(n=agg.count())
+        assert counts.schema == {"name": pl.String, "n": pl.Int64}
+
+    def test_rows_without_a_device(self) -> None:
+        """A row that names none is rejected; in an iterable it is an error."""
+        source = make_source()
+        with source.stream.run(rxt.Collect()):
+            verdict = source.push([row("a", 5), {"time": 6, "device": None, "x": 0}])
+            assert (verdict.accepted, verdict.rejected[0].index) == (1, 1)
+            assert "names the device" in verdict.rejected[0].reason
+            source.close()
+        events = to_events([{"time": 5, "device": None, "x": 1}])
+        stream = rxt.from_events(events, schema=FIELDS, advance_time=0, clock="device")
+        with pytest.raises(rxt.EventError, match="null for 'device'"):
+            stream.to_events()
+
+    def test_a_cti_of_a_device_in_a_stream_with_one_time(self) -> None:
+        """It would move all others."""
+        stream = rxt.from_events([rxt.Cti(5, device="a")], schema=FIELDS, advance_time=0)
+        with pytest.raises(rxt.EventError, match="one time for all"):
+            stream.to_events()
+        source = make_source(clock=None)
+        with source.stream.run(rxt.Collect()):
+            assert "one time for all" in source.push(rxt.Cti(5, "a")).rejected[0].reason
+            with pytest.raises(rxt.EventError, match="one time for all"):
+                source.advance(5, device="a")
+            source.advance(5)
+            assert source.cti == 5
+            source.close()
+
+    def test_a_sink_that_goes_by_time_needs_one(self, tmp_path: Path) -> None:
+        """It would skip rows of devices that are behind."""
+        table = rxt.SqliteTable(tmp_path / "db", "t")
+        with pytest.raises(rxt.ArgumentError, match=r"Hint: .synchronize\('1h'\) at the end"):
+            make_source().stream.run(table)
+
+
+def test_many_threads_push_for_their_devices() -> None:
+    """Nothing is lost and nothing late."""
+    source, sink = make_source(batch_rows=16), rxt.Collect()
+    process = count(source.stream, 10).run(sink)
+
+    def push(device: str) -> None:
+        for time in range(0, 200, 2):
+            assert source.push(row(device, time)).accepted == 1
+
+    threads = [threading.Thread(target=push, args=(f"d{n}",)) for n in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    source.close()
+    process.wait()
+    assert [each["n"] for each in sink.to_dicts()] == [5] * 80
+
+
+def test_the_diagnostics_show_the_clocks() -> None:
+    """How many devices there are, and who is furthest behind."""
+    source = make_source(delay=10, silent_after=500)
+    process = count(source.stream).run(rxt.Collect())
+    source.push([row("a", 1_000), row("b", 900), row("c", 995), row("d", 100), row("a", 1_100)])
+    clocks = process.diagnostics().streams[0].clocks
+    assert clocks is not None
+    assert (clocks.devices, clocks.live, clocks.behind, clocks.silent) == (4, 4, 3, 0)
+    assert [each.device for each in clocks.furthest] == ["d", "b", "c", "a"]
+    assert clocks.furthest[1].distance == 200
+    assert clocks.distances == (105, 1_000, 1_000, 1_000)
+    text = str(process.diagnostics())
+    assert "readings: b" in text
+    source.push(row("a", 1_700))
+    clocks = process.diagnostics().streams[0].clocks
+    assert clocks is not None
+    assert clocks.silent == 3
+    process.stop()
