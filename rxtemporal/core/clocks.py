@@ -18,14 +18,22 @@ class Clocks:
 
     ``devices`` are the values of the fields that name a device, n different rows; or a function
     that returns them, which is called when they are first read. ``ctis`` is ``int64[n]``, or one
-    time for all.
+    time for all. ``codes`` ``int64[n]`` are numbers of the devices that mean the same in all clocks
+    of the same ``owner``; without an owner there are none.
     """
 
-    __slots__ = ("_ctis", "_devices")
+    __slots__ = ("_ctis", "_devices", "codes", "owner")
 
-    def __init__(self, devices: Columns | Callable[[], Columns], ctis: Int64s | int) -> None:
+    def __init__(
+        self,
+        devices: Columns | Callable[[], Columns],
+        ctis: Int64s | int,
+        codes: Int64s | None = None,
+        owner: object = None,
+    ) -> None:
         self._devices = devices
         self._ctis = ctis
+        self.codes, self.owner = codes, owner
 
     @property
     def devices(self) -> Columns:
@@ -51,5 +59,13 @@ class Clocks:
         """Return what several batches have brought, in order; a device may be there twice."""
         if len(clocks) == 1:
             return clocks[0]
-        devices = Columns.concat([each.devices for each in clocks])
-        return Clocks(devices, np.concatenate([each.ctis for each in clocks]))
+        ctis = np.concatenate([each.ctis for each in clocks])
+        owner = clocks[0].owner
+        codes = [each.codes for each in clocks if each.codes is not None and each.owner is owner]
+
+        def make() -> Columns:
+            return Columns.concat([each.devices for each in clocks])
+
+        if len(codes) < len(clocks):
+            return Clocks(make, ctis)
+        return Clocks(make, ctis, np.concatenate(codes), owner)

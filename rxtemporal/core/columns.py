@@ -7,7 +7,7 @@ a query a payload is a set of columns, and a frame is made where one is asked fo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -200,19 +200,32 @@ def _series(column: Column) -> pl.Series:
 NO_FIELDS = pl.Schema()
 
 
+class Coded(NamedTuple):
+    """Numbers of the keys in the columns of these ``names``, ``int64[height]``, by their owner.
+
+    ``owner`` is a ``KeyCoder``, which has given each number to one key for good.
+    """
+
+    names: tuple[str, ...]
+    codes: Any
+    owner: Any
+
+
 class Columns:
     """Named columns of one length, and the frame of the same values, each made when asked for.
 
     ``schema`` has their names and types, in order. Columns and frame are never modified.
     """
 
-    __slots__ = ("_columns", "_frame", "_schema", "height")
+    __slots__ = ("_columns", "_frame", "_schema", "coded", "height")
 
     def __init__(self, schema: pl.Schema, columns: Sequence[Column], height: int) -> None:
         self._schema: pl.Schema | None = schema
         self._columns: Sequence[Column] | None = columns
         self._frame: pl.DataFrame | None = None
         self.height = height
+        # the numbers of the keys in some of the columns, if somebody has found them before
+        self.coded: Coded | None = None
 
     @classmethod
     def from_frame(cls, frame: pl.DataFrame) -> Columns:
@@ -222,6 +235,7 @@ class Columns:
         columns = cls.__new__(cls)
         columns._schema, columns._columns = None, None
         columns._frame, columns.height = frame, frame.height
+        columns.coded = None
         return columns
 
     @classmethod

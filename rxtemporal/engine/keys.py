@@ -9,7 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.columns import Column, Columns, Nullable, SeriesColumn, make_column
+from rxtemporal.core.columns import (
+    Coded,
+    Column,
+    Columns,
+    Nullable,
+    SeriesColumn,
+    make_column,
+)
 from rxtemporal.engine.key_store import (
     GrowingColumn,
     GrowingSeries,
@@ -189,8 +196,8 @@ class KeyCoder:
     """
 
     __slots__ = (
-        "_columns", "_count", "_few", "_few_codes", "_keys", "_limit", "_pairs", "_shared",
-        "names", "schema",
+        "_columns", "_count", "_few", "_few_codes", "_keys", "_limit", "_owner", "_pairs",
+        "_shared", "_translated", "names", "schema",
     )  # fmt: skip
 
     _columns: list[KeyColumn]
@@ -217,6 +224,9 @@ class KeyCoder:
         self._keys = KeyStore([self._shared] if self._shared is not None else list(fields))
         self._count = 0 if self.names else 1
         self._few_codes = {}
+        # the coder whose numbers have been translated, and the code for each of these
+        self._owner: KeyCoder | None = None
+        self._translated = np.full(0, -1)
 
     def __len__(self) -> int:
         return self._count
@@ -225,7 +235,31 @@ class KeyCoder:
         """Return the code of each row's key, numbering those that are new."""
         if not self.names:
             return np.zeros(rows.height, np.int64)
+        if rows.coded is not None and rows.coded.names == self.names:
+            return self.translate(rows.coded)
         return self.encode_columns(self.select(rows))
+
+    def translate(self, coded: Coded) -> Codes:
+        """Return the code of each row's key, given the numbers that another coder has found.
+
+        A row costs a look-up in an array.
+        """
+        owner: KeyCoder = coded.owner
+        if self._owner is not owner:
+            self._owner, self._translated = owner, np.full(0, -1)
+        known = self._translated
+        if len(known) < len(owner):
+            self._translated = np.full(max(len(owner), 2 * len(known)), -1)
+            self._translated[: len(known)] = known
+            known = self._translated
+        codes: Codes = known[coded.codes]
+        if codes.min(initial=0) < 0:
+            missing = coded.codes[codes < 0]
+            first = np.sort(np.unique(missing, return_index=True)[1])
+            new = missing[first]  # in order of first appearance, as without numbers
+            known[new] = self.encode_columns(owner.take(new))
+            codes = known[coded.codes]
+        return codes
 
     def select(self, rows: Columns) -> list[Column]:
         """Return the key's columns, in their order."""

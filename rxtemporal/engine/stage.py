@@ -301,6 +301,12 @@ class Stage(Meter):
         assert other.step is not None
         self.step.continue_ids(other.step)
 
+    @property
+    def gives_ids(self) -> bool:
+        """True if the step, which has been made, may give out edge ids."""
+        assert self.step is not None
+        return self.step.gives_ids()
+
     def load(self, data: bytes) -> None:
         """Resume from the bytes of what ``capture`` of a stage of the same operator returned."""
         self._seen, self._waiting, step = loads("operator", data)

@@ -62,6 +62,17 @@ class Stateful:
                 for mine, its in pair_parts(getattr(self, name), getattr(other, name)):
                     mine.continue_ids(its)
 
+    def gives_ids(self) -> bool:
+        """Return True if the object may give out edge ids, for which ``continue_ids`` is needed."""
+        return any(
+            isinstance(kind, NextEdge)
+            or (
+                kind is PART
+                and any(part.gives_ids() for part, _ in pair_parts(*2 * [getattr(self, name)]))
+            )
+            for name, kind in self.held.items()
+        )
+
     def load(self, data: bytes) -> None:
         """Continue from a saved state; a state that does not fit changes nothing."""
         saved = loads("step", data)

@@ -37,6 +37,9 @@ class StepState(Protocol):
     def continue_ids(self, other: Any) -> None:
         """Give out no edge id that an equal step has given out."""
 
+    def gives_ids(self) -> bool:
+        """Return True if the step may give out edge ids."""
+
 
 class Step(StepState, Protocol):
     """One operator's state in one subscription.

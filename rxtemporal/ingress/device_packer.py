@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -12,7 +13,7 @@ import polars as pl
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.clocks import Clocks
-from rxtemporal.core.columns import Columns, has_nulls
+from rxtemporal.core.columns import Coded, Columns, has_nulls
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, RowEvent
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.safe_text import brief
@@ -96,6 +97,10 @@ class DevicePacker(Packer):
         # the time of the fleet at which silent devices have last been looked for
         self._looked = NEVER
         self._counts_ahead = self.settings.ahead is None
+        # True if rows in time and in order advance their own devices alone
+        self._passes = self.follows_rows and self._limits == (NO_LIMIT, NO_LIMIT)
+        # a time that the CTI of no device is above
+        self._reached = NEVER
         # why the others have lifted the device that is being judged
         self._why = 0
 
@@ -108,7 +113,7 @@ class DevicePacker(Packer):
             return
         room = max(count, 2 * have, 64)
         states = np.full((room, self._kernel.WIDTH), NEVER)
-        states[:, 2] = states[:, self._kernel.WHY] = 0
+        states[:, self._kernel.COUNT] = states[:, self._kernel.WHY] = 0
         states[:have] = self._states
         self._states, self._told = states, grow(self._told, room, NEVER - 1)
         self._is_moved = grow(self._is_moved, room)
@@ -164,7 +169,11 @@ class DevicePacker(Packer):
         count = len(self._coder)
         self._fleet[self._kernel.FLOOR] = self.cti
         ctis = self._kernel.find_ctis(self._states[:count], self._fleet, *self._limits)
-        return self._coder.decode(np.arange(count)), ctis, self._states[:count, 5].copy()
+        return (
+            self._coder.decode(np.arange(count)),
+            ctis,
+            self._states[:count, self._kernel.HIGH].copy(),
+        )
 
     @property
     def fleet_time(self) -> int:
@@ -174,14 +183,13 @@ class DevicePacker(Packer):
     @property
     def reached(self) -> int:
         """The highest CTI of a device."""
-        count = len(self._coder)
-        return max(self.cti, int(self._states[:count, 0].max(initial=NEVER)))
+        return max(self.cti, self._reached)
 
     def get_clock_stats(self) -> ClockStats:
         """Return counters of the devices' clocks. O(devices). Any thread may call it."""
         count = min(len(self._coder), len(self._states))
         states, fleet, (_, silent) = self._states[:count], self.fleet_time, self._limits
-        high = np.maximum(states[:, 5], MIN_TIME)
+        high = np.maximum(states[:, self._kernel.HIGH], MIN_TIME)
         behind = np.maximum(fleet - high, 0)
         is_silent = np.zeros(count, np.bool_)
         if silent >= 0:
@@ -241,13 +249,14 @@ class DevicePacker(Packer):
         own: Int64s = self._states[device]
         self._fleet[self._kernel.FLOOR] = self._floor = self.cti
         self._kernel.lift_device(own, self._fleet, *self._limits)
-        self.cti, self.own, self._count, self._last, _, self.high = own[:6].tolist()
+        self.cti, self.own, self._count, self._last, self.high = own[:5].tolist()
         self._why = int(own[self._kernel.WHY])
         return own
 
     def _leave(self, device: int, own: Int64s, time: int) -> None:
         """Be the door of all devices again; note what the device has reached."""
-        own[:6] = self.cti, self.own, self._count, self._last, 0, self.high
+        self._reached = max(self._reached, self.cti)
+        own[:5] = self.cti, self.own, self._count, self._last, self.high
         fleet = self.fleet_time
         own[self._kernel.SEEN] = fleet if fleet > NEVER else time
         if self.cti > self._told[device] and not self._is_moved[device]:
@@ -264,7 +273,7 @@ class DevicePacker(Packer):
     def measure_behind(self, event: RowEvent, time: int) -> int:
         """Return how far an event is behind the highest time of its device."""
         device = self._find_device(event.payload)  # which may replace the array
-        return int(self._states[device, 5]) - time
+        return int(self._states[device, self._kernel.HIGH]) - time
 
     def _take_cti(self, event: Cti) -> None:
         if event.device is None:
@@ -307,6 +316,18 @@ class DevicePacker(Packer):
     ) -> Verdicts:
         """Return the verdicts on a batch, which advances its devices."""
         devices = self._encode(batch.columns)
+        batch.columns.coded = Coded(self._clock.fields, devices, self._coder)
+        if ahead is None and not len(kind) and len(batch) and self._passes:
+            behind = self._kernel.pass_by_device(
+                devices, batch.start, self.rules.delay, max(self._reached, self.cti),
+                self._clock.by_wall, self._states, self._fleet,
+            )  # fmt: skip
+            if behind >= 0:
+                self._note_devices(devices)
+                return Verdicts(
+                    batch.start, batch.end, (self.cti, self.own, 0, 0, 0, self.high, behind),
+                    NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, False,
+                )  # fmt: skip
         kind = mark_ahead(kind, len(batch), ahead, drops_ahead=self._drops_ahead)
         return self._judge_items(devices, batch.start, batch.end, kind, row, moved)
 
@@ -322,9 +343,14 @@ class DevicePacker(Packer):
         if len(kind):
             times = np.where(kind == END_EDGE, end, start)
             backwards = bool(((kind == CTI) & (start < before)).any())
-        self._add_moved(self._kernel.mark_moved(devices, self._states, self._told, self._is_moved))
+        self._note_devices(devices)
         state: State = (self.cti, self.own, 0, 0, by_import, self.high, behind)
         return Verdicts.from_kernel(times, starts, ends, reason, before, state, backwards=backwards)
+
+    def _note_devices(self, devices: Int64s) -> None:
+        """Note the devices that have advanced, and the highest CTI of one."""
+        self._reached = max(self._reached, self._kernel.find_highest(devices, self._states))
+        self._add_moved(self._kernel.mark_moved(devices, self._states, self._told, self._is_moved))
 
     def _add_moved(self, devices: Int64s) -> None:
         if len(devices):
@@ -415,7 +441,8 @@ class DevicePacker(Packer):
         ctis = self._kernel.find_ctis(self._states[moved], self._fleet, *self._limits)
         ctis = np.maximum(ctis, MIN_TIME)
         self._told[moved] = ctis
-        batch.clocks = Clocks(self._coder.decode(moved), ctis)
+        coder = self._coder
+        batch.clocks = Clocks(partial(coder.decode, moved), ctis, moved, coder)
         return batch
 
     def _take_moved(self) -> Int64s:
@@ -448,5 +475,6 @@ class DevicePacker(Packer):
         self._grow()
         self._states[: len(states)], self._told[: len(told)] = states, told
         self._fleet[:] = fleet
+        self._reached = int(states[:, 0].max(initial=NEVER))
         self._is_moved[moved] = True
         self._add_moved(moved)

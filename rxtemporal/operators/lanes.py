@@ -14,13 +14,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import count
+from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.clocks import Clocks
-from rxtemporal.core.columns import Column
+from rxtemporal.core.columns import Column, Columns
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.codec import Captured
 from rxtemporal.engine.driver import Driver, Entry, Leaf
@@ -28,10 +29,17 @@ from rxtemporal.engine.holdings import Moves, Selection
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.rows import grow
 from rxtemporal.engine.stage import Stage
+from rxtemporal.engine.step import find_earliest_due
 from rxtemporal.operators.operator import Keys
 from rxtemporal.operators.partition import TracedFields
 from rxtemporal.operators.plan import Node
 
+# a lane is split after so many seconds at the latest, and otherwise as long as that takes no more
+# than so many seconds, and such a share of the time
+_LONGEST, _AT_ONCE, _SHARE = 1.0, 0.05, 0.02
+# the lowest time of a lane is looked for when the highest one has advanced by such a part of the
+# spread
+_PARTS = 8
 # the lane of a device that holds nothing, since none of its rows has come
 NO_LANE = -1
 # takes a batch of results, with the devices of the lane that it comes from as its clocks
@@ -60,6 +68,8 @@ class DeviceLane:
         self.ctis = ctis
         self.low: Int64s | None = None
         self.high: Int64s | None = None
+        # the highest CTI when the lowest one was last looked for
+        self.looked_at = ctis.copy()
         # its devices; None if they are to be looked for
         self.members: Int64s | None = None
         # the lane that it waits for, to be merged with it
@@ -71,6 +81,11 @@ class DeviceLane:
         return self.wiring.leaves[0][1]
 
     @cached_property
+    def numbered(self) -> list[Stage]:
+        """The stages that may give out edge ids, which are different in all lanes."""
+        return [each for each in self.stages if each.gives_ids]
+
+    @cached_property
     def stages(self) -> list[Stage]:
         """The stages, those that shape results among them."""
         return [*self.wiring.stages.values(), *(leaf for _, leaf in self.wiring.leaves)]
@@ -79,12 +94,16 @@ class DeviceLane:
         """Look for its devices and their times again, since they have changed."""
         self.low = self.high = self.members = None
 
-    def note_advance(self, source: int, before: Int64s, after: Int64s) -> None:
-        """Note that devices have advanced in a source, from these times to those."""
+    def note_advance(self, source: int, before: Int64s, after: Int64s, spread: int) -> None:
+        """Note that devices have advanced in a source, from these times to those.
+
+        The lowest time is looked for again only when the highest one has advanced by a part of the
+        spread: until then the old one still holds.
+        """
         if self.low is None or self.high is None:
             return
-        self.high[source] = max(self.high[source], after.max())
-        if before.min() <= self.low[source]:
+        high = self.high[source] = max(self.high[source], after.max())
+        if before.min() <= self.low[source] and high >= self.looked_at[source] + spread // _PARTS:
             self.low = None
 
     def limit_stages(self) -> None:
@@ -112,10 +131,36 @@ class DeviceTimes:
         self.ctis = np.full((sources, 0), MIN_TIME)
         self.floors = np.full(sources, MIN_TIME)
         self.lanes = np.full(0, NO_LANE)
+        # for each source the number of a device, by that which the owner of its clocks has
+        self._owners: dict[int, object] = {}
+        self._numbers: dict[int, Int64s] = {}
 
-    def encode(self, columns: Sequence[Column]) -> Int64s:
+    def number(self, source: int, clocks: Clocks) -> Int64s:
+        """Return the numbers of the devices of a source's clocks; see ``encode_columns``."""
+        owner, codes = clocks.owner, clocks.codes
+        if owner is None or codes is None:
+            return self.encode_columns(clocks.devices.columns)
+        if self._owners.get(source) is not owner:
+            self._owners[source], self._numbers[source] = owner, np.full(0, NO_LANE)
+        highest = 1 + int(codes.max(initial=-1))
+        known = self._numbers[source] = grow(self._numbers[source], highest, NO_LANE)
+        found = known[codes]
+        if found.min(initial=0) < 0:
+            found = known[codes] = self.encode_columns(clocks.devices.columns)
+        return found
+
+    def encode(self, rows: Columns, names: Keys) -> Int64s:
+        """Return the numbers of the devices of rows, which these fields name."""
+        if rows.coded is not None and rows.coded.names == names:
+            return self._note_new(self.coder.translate(rows.coded))
+        return self.encode_columns([rows[name] for name in names])
+
+    def encode_columns(self, columns: Sequence[Column]) -> Int64s:
         """Return the numbers of these devices; those that are new have no lane."""
-        codes = self.coder.encode_columns(columns)
+        return self._note_new(self.coder.encode_columns(columns))
+
+    def _note_new(self, codes: Int64s) -> Int64s:
+        """Make room for devices that are new."""
         have = self.ctis.shape[1]
         self.ctis = grow(self.ctis, len(self.coder))
         self.ctis[:, have:] = self.floors[:, np.newaxis]
@@ -161,6 +206,9 @@ class LaneRun:
         self.lanes: dict[int, DeviceLane] = {}
         # called with each lane that is made
         self.listeners: list[Callable[[DeviceLane], object]] = []
+        # seconds: since when lanes are there, when one was last split, and for how long in all
+        self._begun = self._last_split = perf_counter()
+        self._spent = 0.0
         self._add_lane(np.full(len(fields), MIN_TIME))
         # the lane that has given out the last edge ids
         self._last = self.lanes[0]
@@ -172,32 +220,30 @@ class LaneRun:
         devices, also for those that have not come yet. As long as all devices are in one lane, a
         batch costs what its devices do, not the rows.
         """
+        at, known = self._sources[source], len(self.devices.coder)
         if batch.clocks is not None:
-            columns = batch.clocks.devices.columns
-            self._push_rows(source, batch, columns, batch.clocks.ctis)
-            if batch.cti > self.devices.floors[self._sources[source]]:
-                self.advance(source, batch.cti)
-            return
-        if len(batch):
-            columns = [batch.columns[name] for name in self._fields[source]]
-            self._push_rows(source, batch, columns, np.full(len(batch), MIN_TIME))
+            moved = self.devices.number(at, batch.clocks)
+            self._push_rows(source, batch, moved, batch.clocks.ctis, known)
+        elif len(batch):
+            moved = self._encode_rows(source, batch)
+            self._push_rows(source, batch, moved, np.full(len(batch), MIN_TIME), known)
         self.advance(source, batch.cti)
 
     def _push_rows(
-        self, source: Node, batch: EventBatch, advanced: Sequence[Column], ctis: Int64s
+        self, source: Node, batch: EventBatch, moved: Int64s, ctis: Int64s, known: int
     ) -> None:
+        """Take rows, then the CTIs of devices; before these, ``known`` devices were there."""
         devices, at = self.devices, self._sources[source]
-        known = len(devices.coder)
-        moved = devices.encode(advanced)
         if len(devices.coder) > known:
             self._place_new(at, self._encode_rows(source, batch), batch.start, moved, ctis)
         before = devices.ctis[at][moved]
-        np.maximum.at(devices.ctis[at], moved, ctis)
-        after = devices.ctis[at][moved]
+        # of a device that is there twice the last CTI is the highest
+        after = np.maximum(before, ctis)
+        devices.ctis[at][moved] = after
         touched, known_lanes = self._list_lanes(moved), {*self.lanes}
         for lane in touched if len(moved) else ():
             mine = devices.lanes[moved] == lane.number if len(touched) > 1 else slice(None)
-            lane.note_advance(at, before[mine], after[mine])
+            lane.note_advance(at, before[mine], after[mine], self._spread)
             self._expel_laggards(lane)
         if len(self.lanes) == 1:
             (lane,) = self.lanes.values()
@@ -215,7 +261,7 @@ class LaneRun:
 
     def _encode_rows(self, source: Node, batch: EventBatch) -> Int64s:
         """Return the number of each row's device."""
-        return self.devices.encode([batch.columns[name] for name in self._fields[source]])
+        return self.devices.encode(batch.columns, self._fields[source])
 
     def advance(self, source: Node, cti: int) -> None:
         """Advance all devices of a source, also those that are not known yet, to a time."""
@@ -293,6 +339,7 @@ class LaneRun:
         if lane.low is None or lane.high is None:
             ctis = self._get_ctis(lane)
             lane.low, lane.high = ctis.min(axis=1), ctis.max(axis=1)
+            lane.looked_at = lane.high.copy()
         return lane.low
 
     def _get_ctis(self, *lanes: DeviceLane) -> Int64s:
@@ -306,11 +353,35 @@ class LaneRun:
         """Split off the devices that are further behind the most advanced one than they may be."""
         low = self._find_low(lane)
         assert lane.high is not None
-        spread = np.stack([low, lane.high], axis=1)
-        if len(self.lanes) >= self._most or not self._find_laggards(spread).any():
+        if len(self.lanes) >= self._most or not (low < lane.high - self._spread).any():
             return
+        begun = perf_counter()
+        if not self._may_split(begun):
+            return
+        lane.low = None  # it may have been looked for some time ago
+        if (self._find_low(lane) < lane.high - self._spread).any() and self._holds_back(lane):
+            self._split(lane)
+            self._last_split = perf_counter()
+        self._spent += perf_counter() - begun
+
+    def _may_split(self, now: float) -> bool:
+        """Return True if lanes have not been split too often: it costs their whole state."""
+        if now - self._last_split >= _LONGEST:
+            return True
+        return self._spent < _AT_ONCE + _SHARE * (now - self._begun)
+
+    def _holds_back(self, lane: DeviceLane) -> bool:
+        """Return True if something could leave a lane if it were not for those behind."""
+        assert lane.high is not None
+        due = find_earliest_due(lane.stages)
+        return due is not None and due <= (lane.high - self._spread).max()
+
+    def _split(self, lane: DeviceLane) -> None:
+        """Split off the devices that are too far behind the most advanced one."""
         members = self._get_members(lane)
         behind = self._find_laggards(self.devices.ctis[:, members])
+        if not behind.any():
+            return
         other = self._add_lane(lane.ctis)
         for mine, its in zip(lane.stages, other.stages, strict=True):
             its.copy_from(mine)
@@ -334,7 +405,7 @@ class LaneRun:
         """Drop from the stages of a lane what belongs to the devices of others."""
 
         def contains(columns: Sequence[Column]) -> Bools:
-            mask: Bools = self.devices.lanes[self.devices.encode(columns)] == lane.number
+            mask: Bools = self.devices.lanes[self.devices.encode_columns(columns)] == lane.number
             return mask
 
         for node, stage in lane.wiring.stages.items():
@@ -402,7 +473,7 @@ class LaneRun:
         """
         lane.limit_stages()
         if self._last is not lane:
-            for mine, its in zip(lane.stages, self._last.stages, strict=True):
+            for mine, its in zip(lane.numbered, self._last.numbered, strict=True):
                 mine.continue_ids(its)
             self._last = lane
         for node, entry in lane.wiring.sources.items():
@@ -412,7 +483,9 @@ class LaneRun:
             given = batch if with_rows else EventBatch.empty(node.schema, MIN_TIME)
             if with_rows or ctis[at] > lane.ctis[at]:
                 assert given is not None
-                entry.on_next(given.replace(cti=int(ctis[at])))
+                given = given.replace(cti=int(ctis[at]))
+                given.clocks = None  # of a lane they say nothing
+                entry.on_next(given)
         for stage in lane.stages:
             if stage.is_limited or stage.pending:
                 stage.retry_time(lane.wiring.driver)

@@ -348,13 +348,14 @@ class PushSource:
 
         With ``device`` only the clock of this device is advanced, in a source with ``clock=``; of
         several fields that name a device, it is a tuple. Otherwise those of all devices that are
-        below. A time before the CTI changes nothing. Results that are final then have been
-        delivered, and the time is durable as rows are, when this returns.
+        below. A time before the CTI changes nothing. When this returns, the results that are final
+        then have been delivered, as with a push, and the time is durable.
 
         ``EventError``: ``device`` is none of this source. ``ProcessEndedError`` as from ``push``.
 
         >>> import rxtemporal as rxt
-        >>> source = PushSource("r", schema={"device": str}, clock="device", delay=60)
+        >>> fields = {"device": str}
+        >>> source = PushSource("r", schema=fields, clock="device", delay=60, spread=0)
         >>> with source.stream.run(rxt.Print()):
         ...     _ = source.push([{"time": 5, "device": "a"}, {"time": 7, "device": "b"}])
         ...     source.advance(10, device="a")

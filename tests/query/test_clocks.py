@@ -172,7 +172,7 @@ class TestTime:
 
     def test_advance_moves_one_clock(self) -> None:
         """It is not reduced by the delay; a CTI that is pushed is, and moves all below."""
-        source, sink = make_source(delay=100), rxt.Collect()
+        source, sink = make_source(delay=100, spread=0), rxt.Collect()
         with count(source.stream, 10).run(sink):
             source.push([row("a", 5), row("b", 5)])
             source.advance(10, device="a")

@@ -34,6 +34,7 @@ class LaggedRun:
         self.names, self.by = found
         _, self.sources = split(query)
         (dtype, *_) = [node.schema[self.by[name]] for name, node in self.sources.items()]
+        self.spread = spread
         self.out: list[EventBatch] = []
         # the CTI that has been given for each device
         self.ctis: dict[Any, int] = {}
@@ -70,7 +71,9 @@ class LaggedRun:
             members = devices.list_members(lane.number)
             if len(members) and lane.awaited is None:
                 low = devices.ctis[:, members].min(axis=1)
-                assert lane.ctis.tolist() == low.tolist(), (lane.number, members, low, lane.low)
+                assert (lane.ctis <= low).all(), (lane.number, members, low, lane.low)
+                if self.spread < 8:  # else the lowest one is looked for now and then
+                    assert lane.ctis.tolist() == low.tolist(), (lane.number, members, low)
 
 
 def _begin(query: rxt.Streamable) -> Wiring:

@@ -152,11 +152,12 @@ def admit(
     return starts, ends, reason, before, state
 
 
-# the columns of the state of devices: the state of a door, and of those that follow the time of the
-# fleet when the device last sent something, the highest time that counts for others, and the reason
-# for which the others have lifted it
-WIDTH = 10
-SEEN, COUNTED, WHY = 7, 8, 9
+# the columns of the state of a device: its CTI, what that would be by its own events alone, the
+# count of these, the start that last made a CTI due, the highest time that made one, the time of
+# the fleet when it last sent something, the highest time that counts for others, and the reason for
+# which the others have lifted it
+WIDTH = 8
+OWN, COUNT, LAST, HIGH, SEEN, COUNTED, WHY = range(1, WIDTH)
 # the state of the fleet: the CTI that holds for all, the highest time of a device that counts, the
 # number of that device, the second-highest such time of another one, and the time of the fleet
 FLOOR, HIGHEST, LEADER, SECOND, FLEET = range(5)
@@ -196,9 +197,9 @@ def _advance_device(
 ) -> None:
     """Note a CTI that has been sent for one device, in its state ``own``."""
     made = _make_sent_cti(time, cti_delay)
-    own[0], own[1] = max(own[0], made), max(own[1], made)
+    own[0], own[OWN] = max(own[0], made), max(own[OWN], made)
     if time < MAX_TIME:
-        own[5] = max(own[5], time)
+        own[HIGH] = max(own[HIGH], time)
         note_time(device, time, trusts_all, own, fleet)
 
 
@@ -259,13 +260,13 @@ def admit_by_device(
                 _advance_device(device[i], start[i], cti_delay, trusts_all, own, fleet)
             own[SEEN] = fleet[FLEET] if fleet[FLEET] > NEVER else start[i]
             continue
-        state = (own[0], own[1], own[2], own[3], 0, own[5], 0)
+        state = (own[0], own[OWN], own[COUNT], own[LAST], 0, own[HIGH], 0)
         if what == END_EDGE:
             opened = moved[row[i]] if row[i] >= 0 else NOWHERE
             starts[i], ends[i], reason[i], state = _take_end(start[i], end[i], opened, state)
         else:
             starts[i], reason[i], state = _take_row(start[i], end[i], adjust, state)
-            if reason[i] == DROPPED and start[i] >= own[1] and own[WHY]:
+            if reason[i] == DROPPED and start[i] >= own[OWN] and own[WHY]:
                 reason[i] = own[WHY]
             if what == START_EDGE:
                 moved[row[i]] = starts[i]
@@ -273,11 +274,42 @@ def admit_by_device(
                 if not ahead and _is_due(start[i], state[2] + 1, every, span, state[3]):
                     note_time(device[i], start[i], trusts_all, own, fleet)
                 state = _make_due_cti(start[i], every, span, delay, state)
-        own[0], own[1], own[2], own[3], own[5] = state[0], state[1], state[2], state[3], state[5]
+        own[0], own[OWN], own[COUNT], own[LAST] = state[0], state[1], state[2], state[3]
+        own[HIGH] = state[5]
         by_import += state[4]
         furthest = max(furthest, state[6])
         own[SEEN] = fleet[FLEET] if fleet[FLEET] > NEVER else start[i]
     return starts, ends, reason, before, by_import, furthest
+
+
+@jit
+def pass_by_device(
+    device: Ints, start: Ints, delay: int, cti: int, trusts_all: bool, states: Ints, fleet: Ints
+) -> int:
+    """Take complete rows of devices that are all in time; return -1, with nothing done, for others.
+
+    They are in order of start, none starts before ``cti``, the highest CTI of a device, each makes
+    a CTI, at its start less ``delay``, which is not negative, and no device lifts another. Returns
+    what ``admit_by_device`` does as its last value. O(n), one pass.
+    """
+    n = len(start)
+    if start[0] < cti:
+        return -1
+    for i in range(1, n):
+        if start[i] < start[i - 1]:
+            return -1
+    furthest = 0
+    for i in range(n):
+        own, time = states[device[i]], start[i]
+        if own[HIGH] - time > furthest:
+            furthest = own[HIGH] - time
+        made = _make_cti(time, delay)
+        own[0], own[OWN] = max(own[0], made), max(own[OWN], made)
+        own[COUNT] += 1
+        own[LAST], own[HIGH] = time, max(own[HIGH], time)
+        note_time(device[i], time, trusts_all, own, fleet)
+        own[SEEN] = fleet[FLEET] if fleet[FLEET] > NEVER else time
+    return furthest
 
 
 @jit
@@ -288,6 +320,16 @@ def find_ctis(states: Ints, fleet: Ints, behind: int, silent: int) -> Ints:
         floor = max(states[i, 0], fleet[FLOOR])
         ctis[i] = _find_lifted_cti(floor, fleet[FLEET], states[i, SEEN], behind, silent)[0]
     return ctis
+
+
+@jit
+def find_highest(device: Ints, states: Ints) -> int:
+    """Return the highest CTI of these devices. O(n)."""
+    highest = NEVER
+    for i in range(len(device)):
+        if device[i] >= 0 and states[device[i], 0] > highest:
+            highest = states[device[i], 0]
+    return highest
 
 
 @jit
