@@ -33,6 +33,13 @@ def make_sinks(
             f"it has {', '.join(map(repr, application.queries)) or 'none'}. "
             "Hint: application.query(name, stream) names one."
         )
+    for name, query in application.queries.items():
+        if query._node.clock is not None:
+            raise BindingError(
+                f"results over HTTP continue by their CTI, and in query {name!r} each device has "
+                "its own time. Hint: .synchronize('1h') at the end of the query makes one time of "
+                "those of the devices."
+            )
     feeds = {name: make_feed(settings) for name in application.queries}
     pairs = {name: SinkPair(feeds[name], as_sink(sink)) for name, sink in sinks.items()}
     return feeds, pairs
