@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import rxtemporal as rxt
@@ -36,6 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="share of the events that may be lost, for example 0.1%%",
     )  # fmt: skip
     parser.add_argument(
+        "--clock", metavar="FIELD",
+        help="compare one time with a clock for each device, which this field names",
+    )  # fmt: skip
+    parser.add_argument(
         "--out", type=Path, metavar="FILE.html", help="write the difference to a page, too"
     )
 
@@ -50,9 +54,25 @@ def run(options: argparse.Namespace) -> int:
     if options.old is not None:
         same = _compare(options)
         print()
-    for line in _list_lines(rxt.testing.find_delays(options.path), options.loss):
+    delays = rxt.testing.find_delays(options.path)
+    for line in _list_lines(delays, options.loss):
         print(line)
+    if options.clock is not None:
+        _compare_clocks(options, [*delays])
     return 0 if same else 1
+
+
+def _compare_clocks(options: argparse.Namespace, streams: Sequence[str]) -> None:
+    """Print for each stream what one time, and clocks of devices, would have lost."""
+    from rxtemporal.core.row_text import format_frame, get_width
+
+    for name in streams:
+        found = rxt.testing.find_clock_losses(
+            options.path, name if len(streams) > 1 else None, clock=options.clock
+        )
+        print(f"\n{name}, with a clock for each {options.clock}:")
+        table = found.select("setting", "lost", "share")
+        print(format_frame(table, MOST_LINES, get_width(), whole=True))
 
 
 def _compare(options: argparse.Namespace) -> bool:

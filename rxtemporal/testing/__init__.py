@@ -12,6 +12,7 @@ from rxtemporal.testing.laws import check_laws
 from rxtemporal.testing.rehearsal import Rehearsal, rehearse
 from rxtemporal.testing.stepper import Stepper
 from rxtemporal.testing.tables import show_events, table
+from rxtemporal.view.lineage.clock_losses import find_clock_losses
 from rxtemporal.view.lineage.delays import Delays, find_delays
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Stepper",
     "assert_same_history",
     "check_laws",
+    "find_clock_losses",
     "find_delays",
     "history",
     "hot",

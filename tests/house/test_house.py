@@ -187,6 +187,7 @@ TESTING = [
     "Stepper",
     "assert_same_history",
     "check_laws",
+    "find_clock_losses",
     "find_delays",
     "history",
     "hot",

@@ -421,3 +421,39 @@ def test_the_diagnostics_show_the_clocks() -> None:
     assert clocks is not None
     assert clocks.silent == 3
     process.stop()
+
+
+def test_a_recording_tells_what_clocks_would_have_lost(tmp_path: Path) -> None:
+    """Side by side: one time, clocks, ``behind`` and ``synchronize``; each as a replay loses."""
+    random = Random(3)
+    rows = [
+        row(device, max(0, 10 * n + lag + random.randrange(-15, 15)))
+        for n in range(60)
+        for device, lag in (("a", 0), ("b", -100), ("c", -300))
+    ]
+    stream = rxt.from_events(to_events(rows), advance_time=5, name="readings")
+    with stream.run(rxt.Collect(), record=tmp_path / "one"):
+        pass
+    losses = rxt.testing.find_clock_losses(tmp_path / "one", clock="device", spans=[50, 200])
+    found = dict(losses.select("setting", "lost").rows())
+    assert found["one time"] == stream.late_events().to_polars().height
+
+    def count_late(**options: Any) -> int:
+        source = make_source(delay=5, **options)
+        with source.stream.run(rxt.Collect()):
+            verdicts = [source.push(each) for each in rows]
+            source.close()
+        return sum(len(each.late) for each in verdicts)
+
+    assert found["clock"] == count_late()
+    assert found["behind 50 ticks"] == count_late(behind=50)
+    assert found["behind 200 ticks"] == count_late(behind=200)
+    assert found["one time"] > found["behind 50 ticks"] > found["clock"]
+    with pytest.raises(rxt.SchemaError, match="has no field 'name'"):
+        rxt.testing.find_clock_losses(tmp_path / "one", clock="name")
+    source = make_source(delay=5)
+    with source.stream.run(rxt.Collect(), record=tmp_path / "each"):
+        source.push(rows)
+        source.close()
+    delays = rxt.testing.find_delays(tmp_path / "each")["readings"]
+    assert delays.count_lost(5) == found["clock"]

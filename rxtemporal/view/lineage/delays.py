@@ -31,7 +31,7 @@ Flags = npt.NDArray[np.bool_]
 ALWAYS = MAX_TIME - MIN_TIME
 _SCHEMA = {
     "kind": pl.String, "start": pl.Int64, "end": pl.Int64, "ahead": pl.Boolean,
-    "input": pl.String, "key": pl.UInt64,
+    "input": pl.String, "key": pl.UInt64, "device": pl.String,
 }  # fmt: skip
 _KIND = pl.col("kind").cast(pl.String)
 
@@ -39,7 +39,8 @@ _KIND = pl.col("kind").cast(pl.String)
 def read_records(stream: StreamRecords) -> pl.DataFrame:
     """Return the records of a stream: ``kind``, ``start``, ``end``, ``ahead``, ``input``, ``key``.
 
-    ``kind`` is "row", "start", "end", "cti", or "outside" for a CTI that the source has not sent.
+    And ``device``, a text for each device if each has its own time, else null. ``kind`` is "row",
+    "start", "end", "cti", or "outside" for a CTI that the source has not sent.
     An end edge has the same number ``key`` as the start edge of its row.
     """
     return pl.concat([pl.DataFrame(schema=_SCHEMA), *_read(stream)])
@@ -61,7 +62,16 @@ def _read(stream: StreamRecords) -> Iterator[pl.DataFrame]:
         yield frame.with_columns(keys).filter(~_KIND.is_in(["completed", "failed"])).select(
             named.alias("kind"), pl.col("start_time").alias("start"), ends.alias("end"),
             ahead.alias("ahead"), _get(frame, "input", pl.String).alias("input"), "key",
+            _name_device(stream, frame).alias("device"),
         )  # fmt: skip
+
+
+def _name_device(stream: StreamRecords, frame: pl.DataFrame) -> pl.Expr:
+    clock = stream.facts.clock
+    if clock is None or "payload" not in frame.columns:
+        return pl.lit(None, pl.String)
+    fields = [pl.col("payload").struct.field(name).cast(pl.String) for name in clock.fields]
+    return pl.concat_str(fields, separator="\0")
 
 
 def _get(frame: pl.DataFrame, name: str, of: type[pl.DataType]) -> pl.Expr:
@@ -271,7 +281,15 @@ def find_delays(recording: str | os.PathLike[str]) -> dict[str, Delays]:
 def _measure(name: str, stream: StreamRecords) -> Delays:
     records = read_records(stream)
     settings = stream.facts.settings
-    distances = measure_rows(records, settings, delays_ctis=stream.facts.delays_ctis)
+    # of a device its own records count, and those that hold for all
+    parts = [records]
+    if stream.facts.clock is not None:
+        names = records.get_column("device").drop_nulls().unique(maintain_order=True)
+        of = pl.col("device")
+        parts = [records.filter(of.is_null() | (of == name)) for name in names] or parts
+    distances = pl.concat(
+        [measure_rows(each, settings, delays_ctis=stream.facts.delays_ctis) for each in parts]
+    )
     late = distances.filter(pl.col("distance") == ALWAYS).height
     others = distances.filter(pl.col("distance") != ALWAYS)
     made = settings.generation if settings is not None else None
