@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import polars as pl
 
@@ -54,13 +55,17 @@ class Node:
     time: TimeForm | None = dataclasses.field(init=False, default=None)
     # None if it has one time for all its rows
     clock: DeviceFields | None = dataclasses.field(init=False, default=None)
+    # the fields of each source that name the device, if each device has its own time
+    device_sources: Mapping[Node, Keys] = dataclasses.field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Find the form of the times, and the fields that name the device whose time counts.
 
         ``ArgumentError``: streams of both forms meet here, or rows of devices with different times.
         """
-        object.__setattr__(self, "clock", _find_clock(self))
+        clock, sources = _find_clock(self)
+        object.__setattr__(self, "clock", clock)
+        object.__setattr__(self, "device_sources", sources)
         form, witness = self.own_time, self
         for each in self.inputs:
             if form is None:
@@ -106,14 +111,21 @@ class Node:
         return list_nodes((self,))
 
 
-def _find_clock(node: Node) -> DeviceFields | None:
+_Clock: TypeAlias = "tuple[DeviceFields | None, Mapping[Node, Keys]]"
+_NO_CLOCK: _Clock = (None, {})
+
+
+def _find_clock(node: Node) -> _Clock:
     """Return the device fields of a stream; raise if rows of several devices are needed together.
 
-    Source of the rule: rows that an operator needs together have to agree in a device field.
+    And the fields of its sources that name the device. Rows that an operator needs together have to
+    agree in a device field.
     """
     if node.source is not None:
         settings = getattr(node.source, "clock", None)
-        return None if settings is None else tuple(frozenset([each]) for each in settings.fields)
+        if settings is None:
+            return _NO_CLOCK
+        return tuple(frozenset([each]) for each in settings.fields), {node: settings.fields}
     assert node.operator is not None
     clocks = [each.clock for each in node.inputs]
     if not any(clocks):
@@ -123,28 +135,86 @@ def _find_clock(node: Node) -> DeviceFields | None:
                 'one time already. Hint: clock="device" where the stream is made gives each '
                 "device its own; or leave the operator out."
             )
-        return None
+        return _NO_CLOCK
     if node.operator.makes_one_time:
-        return None
-    _refuse_one_time(node)
+        return _NO_CLOCK
+    sources = {at: names for each in node.inputs for at, names in each.device_sources.items()}
+    if None in clocks:
+        side = clocks.index(None)
+        clocks[side], others = _follow_device(node, side)
+        sources |= others
+    elif len({len(each or ()) for each in clocks}) > 1:
+        _refuse_one_time(node)
     rule, places = node.get_rule(), list(zip(*(each or () for each in clocks), strict=True))
     if any(rule.choose_names(place) is None for place in places):
         first = next(each for each in node.list_nodes() if each.source and each.clock)
         names = " and ".join(name for field in first.clock or () for name in field)
         refuse_crossing(node, explain_crossing(node, names), names)
-    return tuple(map(rule.keep_names, places))
+    return tuple(map(rule.keep_names, places)), sources
 
 
-def _refuse_one_time(node: Node) -> None:
-    """Raise if one input has a time for each device, and the other one has another kind of time."""
-    fields = {None if each.clock is None else len(each.clock) for each in node.inputs}
-    if len(fields) > 1:
-        assert node.operator is not None
-        raise ArgumentError(
-            f"{node.operator.name}, composed at {node.operator.line}, joins a stream in which each "
-            "device has its own time with one of another kind. Hint: .synchronize('1h') before "
-            "it makes one time of those of the devices; or give both sources the same clock=."
-        )
+def _follow_device(node: Node, side: int) -> tuple[DeviceFields, Mapping[Node, Keys]]:
+    """Return the device fields of an input with one time, of which an operator needs each alone.
+
+    And the fields of its sources that have the same values. The operator needs rows together that
+    agree in the device, so that this input can be computed for each device, too.
+    """
+    rule, (one, other) = node.get_rule(), (node.inputs[side], node.inputs[1 - side])
+    inner = one.list_nodes()
+    given = [each for each in inner if each.source is not None]
+    schemas = [each.schema for each in given if each.schema is not None]
+    crosses = any(each.operator is not None and each.operator.makes_one_time for each in inner)
+    found: list[tuple[frozenset[str], tuple[str, ...]]] = []
+    for names in other.clock or ():
+        pairs = () if crosses or len(schemas) < len(given) else rule.together or ()
+        wanted = {pair[side] for pair in pairs if pair[1 - side] in names}
+        traced = ((_follow(one, dict(zip(given, each, strict=True))), each)
+                  for each in product(*schemas))  # fmt: skip
+        found += [next(((at, each) for at, each in traced if at and wanted & at), _NOWHERE)]
+    if _NOWHERE in found or not found:
+        _refuse_one_time(node)
+    _check_behind(node, other)
+    fields = zip(*(each for _, each in found), strict=True)
+    return tuple(at for at, _ in found), dict(zip(given, fields, strict=True))
+
+
+_NOWHERE: tuple[frozenset[str], tuple[str, ...]] = (frozenset(), ())
+
+
+def _follow(node: Node, fields: Mapping[Node, str]) -> frozenset[str]:
+    """Return the fields of a stream that have in each row the value of these of its sources.
+
+    There are none if an operator needs rows together that differ in it.
+    """
+    if node.source is not None:
+        return frozenset([fields[node]])
+    rule, given = node.get_rule(), [_follow(each, fields) for each in node.inputs]
+    return frozenset() if rule.choose_names(given) is None else rule.keep_names(given)
+
+
+def _check_behind(node: Node, devices: Node) -> None:
+    """Raise if a device may begin at any time: the rows of the other stream would be held."""
+    assert node.operator is not None
+    for each in devices.device_sources:
+        settings: Any = getattr(each.source, "clock", None)
+        if settings is not None and settings.behind is None:
+            raise ArgumentError(
+                f"{node.operator.name}, composed at {node.operator.line}, joins a stream in which "
+                "each device has its own time with one that has one time, whose rows are held for "
+                "devices that are behind. Hint: behind='6h' where the stream of the devices is "
+                "made says how far they may be."
+            )
+
+
+def _refuse_one_time(node: Node) -> NoReturn:
+    """Raise since one input has a time for each device, and the other one another kind of time."""
+    assert node.operator is not None
+    raise ArgumentError(
+        f"{node.operator.name}, composed at {node.operator.line}, joins a stream in which each "
+        "device has its own time with one of another kind. Hint: .synchronize('1h') before it "
+        "makes one time of those of the devices; or give both sources the same clock=; or join on "
+        "the fields that name the device."
+    )
 
 
 def explain_crossing(node: Node, names: str) -> str:

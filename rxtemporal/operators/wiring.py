@@ -43,7 +43,8 @@ class Wiring:
         in_lane: bool = False,
     ) -> None:
         nodes = list_nodes((*outputs, *others))
-        self._in_lane = in_lane
+        # the streams that are computed with one time for all rows
+        self._of_one_time = set(nodes) if in_lane else _list_of_one_time((*outputs, *others))
         self.driver = Driver()
         self.paces = {node.pace for node in nodes if node.pace is not None}
         # by their nodes, inputs first
@@ -55,7 +56,7 @@ class Wiring:
         for node in nodes:
             if node.source is not None:
                 self.sources[node] = Entry(self.driver, clock)
-            elif self._goes_by_device(node):
+            elif node not in self._of_one_time:
                 # imported here and below: only such a query loads lanes, and compiled code
                 from rxtemporal.operators.lane_stages import LanePart
 
@@ -76,13 +77,10 @@ class Wiring:
             leaf.begin(_make_empty(node))
         return steps
 
-    def _goes_by_device(self, node: Node) -> bool:
-        return node.clock is not None and not self._in_lane
-
     def _add_stage(self, node: Node, clock: Callable[[], float]) -> None:
         operator = node.operator
         assert operator is not None
-        if operator.makes_one_time and not self._in_lane:
+        if operator.makes_one_time:
             from rxtemporal.operators.lane_stages import LaneStage
 
             assert isinstance(operator, Operator)
@@ -97,7 +95,7 @@ class Wiring:
         self.driver.add(stage, *inputs)
 
     def _add_leaf(self, node: Node, shape: Shape | None, clock: Callable[[], float]) -> None:
-        if self._goes_by_device(node):
+        if node not in self._of_one_time:
             from rxtemporal.operators.lane_stages import LaneLeaf
 
             fed = LaneLeaf(Meter(clock), clock=clock)
@@ -122,20 +120,19 @@ class Wiring:
 
         inner = output.list_nodes()
         given = [node for node in inner if node.source is not None]
-        settings = [_get_clock(node) for node in given]
-        fields = {node: each.fields for node, each in zip(given, settings, strict=True)}
+        fields = {node: output.device_sources[node] for node in given}
         names = trace_fields(output, fields)
         assert not isinstance(names, str), names
-        first, schema = settings[0].fields, given[0].schema
+        schema = given[0].schema
         assert schema is not None
-        devices = {name: schema[name] for name in first}
+        devices = {name: schema[name] for name in fields[given[0]]}
 
         def make() -> Wiring:
             wiring = Wiring([output], [shape], clock=clock, in_lane=True)
             wiring.begin()
             return wiring
 
-        spread = max(each.spread for each in settings)
+        spread = max(each.spread for node in given if (each := _get_clock(node)) is not None)
         stage.feed(
             _make_empty(output),
             lambda receive: LaneRun(make, fields, names, KeyCoder(devices), receive, spread=spread),
@@ -143,8 +140,8 @@ class Wiring:
         for node in inner:
             if node.operator is not None:
                 part = self.stages[node]
-                assert isinstance(part, LanePart)
-                part.add_run(stage.lanes)
+                if isinstance(part, LanePart):
+                    part.add_run(stage.lanes)
         entries = [self.sources[node] for node in given]
         stage.inputs = (self._find(output),)
         self.driver.add(stage, *entries)
@@ -158,9 +155,22 @@ class Wiring:
         return [(node.source, entry) for node, entry in self.sources.items() if node.source]
 
 
-def _get_clock(node: Node) -> ClockSettings:
+def _list_of_one_time(outputs: Sequence[Node]) -> set[Node]:
+    """Return the streams of a plan that are computed with one time for all their rows."""
+    found: set[Node] = set()
+    stack = [*outputs]
+    while stack:
+        node = stack.pop()
+        if node in found or node.clock is not None:
+            continue
+        found.add(node)
+        if node.operator is None or not node.operator.makes_one_time:
+            stack += node.inputs
+    return found
+
+
+def _get_clock(node: Node) -> ClockSettings | None:
     settings: ClockSettings | None = getattr(node.source, "clock", None)
-    assert settings is not None
     return settings
 
 

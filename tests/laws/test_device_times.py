@@ -48,6 +48,19 @@ QUERIES: dict[str, Query] = {
         s.union(s.shift_event_time(3)).group_by("k").tumbling_window(5)
     ),
 }
+# queries beside a stream with one time, whose rows are those of the devices, too
+MIXED: dict[str, Callable[[rxt.Streamable, rxt.Streamable], rxt.Streamable]] = {
+    "join": lambda s, o: s.extend_lifetime(3).join(o, on="k", suffix="_r"),
+    "anti": lambda s, o: s.left_anti_join(o, on="k"),
+    "outer": lambda s, o: s.left_outer_join(o.select(name="k", y="x"), on={"k": "name"}),
+    "clip": lambda s, o: s.extend_lifetime(20).clip_event_duration(o, on="k"),
+    "of windows": lambda s, o: s.join(
+        o.group_by("k").tumbling_window(11).aggregate(m=agg.max("x")), on="k"
+    ),
+    "windows of": lambda s, o: count_and_sum(
+        s.join(o.extend_lifetime(9).select("k", y="x"), on="k").group_by("k").tumbling_window(7)
+    ),
+}
 some_queries = pytest.mark.parametrize("name", QUERIES)
 
 
@@ -227,3 +240,34 @@ def test_results_of_a_device_are_those_of_its_rows_alone(
     expected = compute_alone(QUERIES[name], rows, given)
     way = WAYS[number % len(WAYS)]
     assert way(QUERIES[name], rows, given, random) == expected, way.__name__
+
+
+@pytest.mark.parametrize("name", MIXED)
+@settings(max_examples=max(10, settings().max_examples // 8))
+@given(rows=arrivals(), others=arrivals(), number=st.integers(0, 2**20))
+def test_a_stream_with_one_time_is_there_for_each_device(
+    name: str, rows: list[Arrival], others: list[Arrival], number: int
+) -> None:
+    """Joined on the device: the result of a device is that of its rows in both streams."""
+    random = Random(number)
+    given, query = make_settings(6, adjusts=False), MIXED[name]
+    in_order = sorted(others, key=lambda each: each.start)
+    expected: list[tuple[Any, ...]] = []
+    for device in {row.device for row in rows} | {row.device for row in others}:
+        one, other = (
+            rxt.from_events(
+                [row.to_event() for row in each if row.device == device],
+                schema=FIELDS, advance_time=given, name=label,
+            )
+            for each, label in ((rows, "rows"), (in_order, "others"))
+        )  # fmt: skip
+        expected += list_rows(query(one, other))
+    events = [row.to_event() for row in rows]
+    devices = rxt.from_events(
+        events if random.random() < 0.5 else iter(events), schema=FIELDS, advance_time=given,
+        clock="k", behind=10**6, spread=random.choice((None, 0, 9)), name="rows",
+    )  # fmt: skip
+    fixed = rxt.from_events(
+        [row.to_event() for row in in_order], schema=FIELDS, advance_time=given, name="others"
+    )
+    assert list_rows(query(devices, fixed)) == sorted(expected, key=repr)

@@ -341,6 +341,11 @@ class TestBadInput:
         with pytest.raises(rxt.ArgumentError, match=r"Hint: .synchronize\('1h'\) before it"):
             make_source().stream.union(one)
         assert make_source().stream.synchronize(5).union(one).schema == one.schema
+        with pytest.raises(rxt.ArgumentError, match="Hint: behind='6h' where"):
+            make_source().stream.left_anti_join(one, on="device")
+        assert make_source(behind=5).stream.left_anti_join(one, on="device").schema == one.schema
+        with pytest.raises(rxt.ArgumentError, match="join on the fields that name the device"):
+            make_source(behind=5).stream.left_anti_join(one, on="x")
         with pytest.raises(rxt.ArgumentError, match="this stream has one time already"):
             one.synchronize(5)
 
