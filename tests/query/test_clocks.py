@@ -462,3 +462,13 @@ def test_a_recording_tells_what_clocks_would_have_lost(tmp_path: Path) -> None:
         source.close()
     delays = rxt.testing.find_delays(tmp_path / "each")["readings"]
     assert delays.count_lost(5) == found["clock"]
+
+
+def test_why_not_names_the_clock() -> None:
+    """A row is late for the time of its device, or since others have moved that."""
+    rows = [row("a", 70), row("b", 80), row("b", 20), row("c", 75), row("d", 5)]
+    stream = rxt.from_events(to_events(rows), advance_time=0, clock="device", behind=60)
+    told = str(rxt.why_not(count(stream, 30), {"device": "b"}, at=20))
+    assert "late by 60 ticks: the CTI of device 'b' was 80; a delay of 60 ticks" in told
+    told = str(rxt.why_not(count(stream, 30), {"device": "d"}, at=5))
+    assert "the CTI of device 'd' was 15, since behind= allows it to be no further" in told

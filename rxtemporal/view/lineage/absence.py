@@ -14,6 +14,7 @@ from rxtemporal.core.batch import Int64s, TimeForm
 from rxtemporal.core.columns import time_series
 from rxtemporal.core.ticks import MIN_TIME, describe, time_ticks
 from rxtemporal.errors import ArgumentError
+from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.operators.causes.causes import BOUNDARY
 from rxtemporal.operators.causes.history import ADJUSTED, CTI, EDGE_END, LATE, Arrivals, History
 from rxtemporal.operators.causes.lost_row import (
@@ -465,13 +466,20 @@ class _Candidates:
     def _explain_late(self, arrivals: Arrivals, source: History | None, number: int) -> Fate:
         """Return by how much an event was late, and the delay that would have kept it."""
         by, form = int(arrivals.by[number]), self._flow.time
-        cti = int(arrivals.start[number]) + by
-        message = f"late by {write_span(by, form)}: the CTI was {write_time(cti, form)}"
+        cti, reason = int(arrivals.start[number]) + by, arrivals.reason[number]
+        clock = None if source is None else getattr(source.node.source, "clock", None)
+        whose = "the CTI"
+        if clock is not None:
+            of = [arrivals.payload.get_column(name)[number] for name in clock.fields]
+            whose = f"the CTI of device {(of[0] if len(of) == 1 else tuple(of))!r}"
+        message = f"late by {write_span(by, form)}: {whose} was {write_time(cti, form)}"
         delay = None if source is None else source.node.cti_delay
-        if delay is not None:
+        if reason in _BY_OTHERS:
+            delay = None
+            message += f", {_BY_OTHERS[reason]}"
+        elif delay is not None:
             delay += by
             message += f"; a delay of {write_delay(delay, form)} would have kept it"
-        reason = arrivals.reason[number]
         return Fate("late", message, values={"reason": reason}, late_by=by, delay=delay)
 
     def _note_adjusted(self, fate: Fate, by: int) -> Fate:
@@ -479,6 +487,14 @@ class _Candidates:
         return dataclasses.replace(
             fate, message=f"late by {span}, its start was moved; {fate.message}", late_by=by
         )
+
+
+# why other devices have moved the CTI of one, by the reason of the rows that were late for that
+_BY_OTHERS = {
+    LateReason.BEHIND.value: "since behind= allows it to be no further behind the others",
+    LateReason.SILENT.value: "since it had been silent for longer than silent_after= or "
+    "forget_after= says",
+}
 
 
 def _write_wanted(wanted: Wanted) -> str:
