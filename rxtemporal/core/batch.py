@@ -276,6 +276,12 @@ class EventBatch:
         made.clocks = self.clocks
         return made
 
+    def advance(self, later: EventBatch) -> EventBatch:
+        """Return the rows with the CTIs that a later batch without rows has brought."""
+        made = self.replace(cti=later.cti)
+        made.clocks = Clocks.unite([self, later])
+        return made
+
     @staticmethod
     def concat(batches: Sequence[EventBatch]) -> EventBatch:
         """Return the rows of all batches, in order, with the last one's CTI."""
@@ -283,8 +289,7 @@ class EventBatch:
         if len(batches) == 1:
             return last
         made = EventBatch._concat_rows(batches, last)
-        clocks = [batch.clocks for batch in batches if batch.clocks is not None]
-        made.clocks = Clocks.concat(clocks) if clocks else None
+        made.clocks = Clocks.unite(batches)
         return made
 
     @staticmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,12 @@ import numpy.typing as npt
 from rxtemporal.core.columns import Columns
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
+
+
+class HasClocks(Protocol):
+    """A batch."""
+
+    clocks: Clocks | None
 
 
 class Clocks:
@@ -55,8 +61,14 @@ class Clocks:
         return tuple(lists[0]) if len(lists) == 1 else tuple(zip(*lists, strict=True))
 
     @staticmethod
-    def concat(clocks: Sequence[Clocks]) -> Clocks:
-        """Return what several batches have brought, in order; a device may be there twice."""
+    def unite(batches: Sequence[HasClocks]) -> Clocks | None:
+        """Return what batches have brought, in order, in which a device may be there twice.
+
+        None if they have brought nothing.
+        """
+        clocks = [batch.clocks for batch in batches if batch.clocks is not None]
+        if not clocks:
+            return None
         if len(clocks) == 1:
             return clocks[0]
         ctis = np.concatenate([each.ctis for each in clocks])

@@ -19,6 +19,7 @@ from rxtemporal import agg
 
 Query = Callable[[rxt.Streamable], rxt.Streamable]
 FIELDS = {"k": str, "x": int}
+HAND_OFFS = (None, None, rxt.HandOff(), rxt.HandOff(8, rxt.WhenFull.SPILL))
 ADJUST = rxt.AdvanceTimePolicy.ADJUST
 
 
@@ -178,7 +179,7 @@ def make_source(given: rxt.AdvanceTimeSettings, random: Random) -> rxt.PushSourc
     return rxt.PushSource(
         "rows", schema=FIELDS, start="at", end="until", delay=given.generation.delay,
         policy=given.policy, clock="k", spread=random.choice((None, 0, 9)),
-        batch_rows=random.choice((1, 1, 5)),
+        batch_rows=random.choice((1, 1, 5)), hand_off=random.choice(HAND_OFFS),
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.clocks import Clocks
 from rxtemporal.core.columns import Columns, SeriesColumn
 from rxtemporal.errors import SpoolError
 from rxtemporal.ingress.settings import HandOff, WhenFull
@@ -36,6 +37,8 @@ class SpillFile:
     rows: int
     cti: int
     crc32: int
+    # stay in memory: they are few beside the rows
+    clocks: Clocks | None = None
 
     def read(self) -> EventBatch:
         """Return the batch and delete the file; ``SpoolError`` if its bytes have changed."""
@@ -52,7 +55,9 @@ class SpillFile:
         start, end, edge = (frame[name].to_numpy() for name in TIMES)
         fields = [field.alias(field.name.removeprefix(MARK)) for field in frame.drop(TIMES)]
         payload = pl.DataFrame(fields) if fields else pl.DataFrame(height=self.rows)
-        return EventBatch(start, end, edge, payload, self.cti)
+        batch = EventBatch(start, end, edge, payload, self.cti)
+        batch.clocks = self.clocks
+        return batch
 
 
 class SpillFiles:
@@ -83,7 +88,7 @@ class SpillFiles:
                 remove(path)
                 raise
         crc32 = zlib.crc32(data.getbuffer())
-        self._files.append(SpillFile(path, len(batch), batch.cti, crc32))
+        self._files.append(SpillFile(path, len(batch), batch.cti, crc32, batch.clocks))
         self.rows += len(batch)
         self.rows_spilled += len(batch)
 
@@ -135,10 +140,14 @@ def merge(batches: Sequence[EventBatch]) -> EventBatch:
     # a batch without rows may be from before the fields were known
     full = [batch for batch in batches if len(batch)]
     if not full:
-        return batches[-1]
+        last = batches[-1].replace(cti=batches[-1].cti)
+        last.clocks = Clocks.unite(batches)
+        return last
     one = EventBatch.concat(full)
     columns = one.columns if len(full) == 1 else _rechunk(one.columns)
-    return one.replace(payload=columns, cti=batches[-1].cti)
+    made = one.replace(payload=columns, cti=batches[-1].cti)
+    made.clocks = Clocks.unite(batches)
+    return made
 
 
 def _rechunk(columns: Columns) -> Columns:
@@ -165,7 +174,7 @@ class MemoryBuffer:
         """Put a batch at the end."""
         batches = self._batches
         if batches and not len(batch):
-            batches[-1] = batches[-1].replace(cti=batch.cti)
+            batches[-1] = batches[-1].advance(batch)
             return
         batches.append(batch)
         self.rows += len(batch)
