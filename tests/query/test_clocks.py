@@ -389,6 +389,21 @@ class TestBadInput:
             make_source().stream.run(table)
 
 
+def test_beside_its_rejected_rows_a_device_advances() -> None:
+    """Time alone, of a device, passes the place where rejected rows enter the query."""
+    source, application = make_source(), rxt.Application("house")
+    application.query("counts", count(source.stream, 10))
+    application.query("rejects", source.rejects.stream)
+    sinks = {"counts": rxt.Collect(), "rejects": rxt.Collect()}
+    process = application.run(sinks=sinks)
+    source.push([row("a", 5), {"time": 5, "device": None, "x": 0}])
+    source.advance(10, device="a")
+    assert [each["n"] for each in sinks["counts"].to_dicts()] == [1]
+    source.close()
+    process.wait()
+    assert len(sinks["rejects"].to_dicts()) == 1
+
+
 def test_many_threads_push_for_their_devices() -> None:
     """Nothing is lost and nothing late."""
     source, sink = make_source(batch_rows=16), rxt.Collect()
