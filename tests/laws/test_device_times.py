@@ -62,6 +62,15 @@ MIXED: dict[str, Callable[[rxt.Streamable, rxt.Streamable], rxt.Streamable]] = {
         s.join(o.extend_lifetime(9).select("k", y="x"), on="k").group_by("k").tumbling_window(7)
     ),
 }
+# queries over all devices together
+FLEET: dict[str, Query] = {
+    "tumbling": lambda s: count_and_sum(s.tumbling_window(7)),
+    "snapshot": lambda s: count_and_sum(s.extend_lifetime(4).snapshot_window()),
+    "session": lambda s: count_and_sum(s.session_window(6)),
+    "distinct": lambda s: s.extend_lifetime(5).distinct("x"),
+    "of windows": lambda s: s.tumbling_window(20).aggregate(x=agg.max("x")),
+    "join": lambda s: s.join(s.where(pl.col("x") > 2).extend_lifetime(9), on="x", suffix="_r"),
+}
 some_queries = pytest.mark.parametrize("name", QUERIES)
 
 
@@ -272,3 +281,23 @@ def test_a_stream_with_one_time_is_there_for_each_device(
         [row.to_event() for row in in_order], schema=FIELDS, advance_time=given, name="others"
     )
     assert list_rows(query(devices, fixed)) == sorted(expected, key=repr)
+
+
+@pytest.mark.parametrize("name", FLEET)
+@settings(max_examples=max(10, settings().max_examples // 8))
+@given(rows=arrivals(), number=st.integers(0, 2**20))
+def test_synchronized_devices_are_one_stream(name: str, rows: list[Arrival], number: int) -> None:
+    """By every way in: what the fleet gives is what its rows give, sorted by time."""
+    random, devices = Random(number), {row.device for row in rows}
+    # none is late, for its own device or for the fleet
+    given = make_settings(60, adjusts=False)
+    within, known = 10**4, random.choice((None, len(devices) or None))
+    events = [row.to_event() for row in sorted(rows, key=lambda row: row.start)]
+    in_order = rxt.from_events(events, schema=FIELDS, advance_time=0)
+
+    def query(stream: rxt.Streamable) -> rxt.Streamable:
+        return FLEET[name](stream.synchronize(within, devices=known))
+
+    way = WAYS[number % len(WAYS)]
+    expected = list_rows(FLEET[name](in_order))
+    assert way(query, rows, given, random) == expected, way.__name__

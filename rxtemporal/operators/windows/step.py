@@ -185,6 +185,8 @@ class WindowStep(Stateful):
         self._rows = RowStore([*own, *results.dtypes], payload if self._lists else None)
         # not held: a state is saved once they are taken up
         self._waiting = SmallBatches()
+        # True if their keys are codes
+        self._is_coded = False
         self._begins, self._ends = Queue(), Queue()
         self._open = OpenEdges()
         self._head = np.zeros(0, np.int64)
@@ -284,13 +286,27 @@ class WindowStep(Stateful):
         """
         waiting = self._waiting
         if len(batch):
-            keys, values = self._keys.select(batch.columns), self._results.columns(batch.columns)
+            keys, values = self._select_keys(batch.columns), self._results.columns(batch.columns)
             if not (waiting.count or (waits and len(batch) < ROWS)):
                 return batch, keys, values
             waiting.add(batch, keys, values)
         if not waiting.count or (waits and not waiting.is_full):
             return None
         return waiting.concat()
+
+    def _select_keys(self, rows: Columns) -> Sequence[Column]:
+        """Return the columns of the keys, or one of their codes if somebody has numbered them.
+
+        Rows that wait have all the one or all the other. No code changes while they wait.
+        """
+        coded = rows.coded
+        is_coded = coded is not None and bool(self._keys.names) and coded.names == self._keys.names
+        if is_coded is not self._is_coded:
+            self._take_up()
+            self._is_coded = is_coded
+        if coded is None or not is_coded:
+            return self._keys.select(rows)
+        return [self._keys.translate(coded)]
 
     def _take_up(self) -> None:
         """Keep the rows that wait for others."""
@@ -300,6 +316,7 @@ class WindowStep(Stateful):
 
     def _keep_edges(self, batch: EventBatch) -> None:
         """Keep the rows that begin, and end those kept earlier of which there are end edges."""
+        self._is_coded = False  # no row waits
         closes = batch.find_ends()
         begins = batch if closes is None else batch.take(~closes)
         columns = begins.columns
@@ -326,7 +343,10 @@ class WindowStep(Stateful):
         return the changes. Without ``limit`` no change is.
         """
         n, first = len(batch), self._rows.height
-        key = self._keys.encode_columns(keys) if keys else np.zeros(n, np.int64)
+        if self._is_coded:
+            key: Int64s = keys[0]  # type: ignore[assignment]
+        else:
+            key = self._keys.encode_columns(keys) if keys else np.zeros(n, np.int64)
         if not first and self._span and self._bounds.are_due(batch, limit):
             return self._make_due(batch.start, list_points(n), key, values, at_starts=True)
         begins, ends, in_order = self._bounds.find_changes(batch, first, self._lists, self._span)
