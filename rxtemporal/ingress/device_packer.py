@@ -226,8 +226,10 @@ class DevicePacker(Packer):
         if not isinstance(event, RowEvent):
             raise make_no_event_error(event)
         device = self._find_device(event.payload)
+        if ahead and self._drops_ahead:
+            return self._drop_ahead(device, event)
         own = self._enter(device)
-        flagged = ahead and not (self._counts_ahead and not self._drops_ahead)
+        flagged = ahead and not self._counts_ahead
         counts = not ahead and self.generates and not ends_row(event) and self._is_due(event.start)
         try:
             verdict = super().accept(event, flagged)
@@ -236,6 +238,14 @@ class DevicePacker(Packer):
         finally:
             self._leave(device, own, event.start)
         return verdict
+
+    def _drop_ahead(self, device: int, event: RowEvent) -> Verdict:
+        """Drop an event that is ahead of the wall clock: it is no sign of its device, either."""
+        floor, self.cti = self.cti, max(self.cti, int(self._states[device, 0]))
+        self.events += 1
+        late = super()._count_late(event, LateReason.AHEAD)
+        self.cti = floor
+        return None, 0, late
 
     def _is_due(self, start: int) -> bool:
         every, span, _, _, _ = self.rules

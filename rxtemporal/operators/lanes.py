@@ -37,9 +37,9 @@ from rxtemporal.operators.plan import Node
 # a lane is split after so many seconds at the latest, and otherwise as long as that takes no more
 # than so many seconds, and such a share of the time
 _LONGEST, _AT_ONCE, _SHARE = 1.0, 0.05, 0.02
-# the lowest time of a lane is looked for when the highest one has advanced by such a part of the
-# spread
-_PARTS = 8
+# with more devices than these the lowest time of a lane is looked for when such a part of them has
+# advanced, or the highest time by such a part of the spread
+_FEW_DEVICES, _PARTS = 20_000, 8
 # the lane of a device that holds nothing, since none of its rows has come
 NO_LANE = -1
 # takes a batch of results, with the devices of the lane that it comes from as its clocks
@@ -68,8 +68,10 @@ class DeviceLane:
         self.ctis = ctis
         self.low: Int64s | None = None
         self.high: Int64s | None = None
-        # the highest CTI when the lowest one was last looked for
+        # the highest CTI when the lowest one was last looked for; how often a device has advanced
+        # since then, and True if the lowest one has
         self.looked_at = ctis.copy()
+        self.moves, self.has_moved = 0, False
         # its devices; None if they are to be looked for
         self.members: Int64s | None = None
         # the lane that it waits for, to be merged with it
@@ -94,16 +96,25 @@ class DeviceLane:
         """Look for its devices and their times again, since they have changed."""
         self.low = self.high = self.members = None
 
-    def note_advance(self, source: int, before: Int64s, after: Int64s, spread: int) -> None:
-        """Note that devices have advanced in a source, from these times to those.
+    def note_advance(
+        self, source: int, before: Int64s, after: Int64s, spread: int, devices: int
+    ) -> None:
+        """Note that devices have advanced in a source, from these times to those; of so many.
 
-        The lowest time is looked for again only when the highest one has advanced by a part of the
-        spread: until then the old one still holds.
+        The lowest time is looked for again once that has moved; where there are many devices, only
+        when many have moved or the highest time has advanced by a part of the spread. Until then
+        the old one still holds.
         """
         if self.low is None or self.high is None:
             return
         high = self.high[source] = max(self.high[source], after.max())
-        if before.min() <= self.low[source] and high >= self.looked_at[source] + spread // _PARTS:
+        self.has_moved = self.has_moved or bool(before.min() <= self.low[source])
+        self.moves += len(after)
+        if self.has_moved and (
+            devices <= _FEW_DEVICES
+            or self.moves >= devices // _PARTS
+            or high >= self.looked_at[source] + spread // _PARTS
+        ):
             self.low = None
 
     def limit_stages(self) -> None:
@@ -243,7 +254,7 @@ class LaneRun:
         touched, known_lanes = self._list_lanes(moved), {*self.lanes}
         for lane in touched if len(moved) else ():
             mine = devices.lanes[moved] == lane.number if len(touched) > 1 else slice(None)
-            lane.note_advance(at, before[mine], after[mine], self._spread)
+            lane.note_advance(at, before[mine], after[mine], self._spread, len(devices.coder))
             self._expel_laggards(lane)
         if len(self.lanes) == 1:
             (lane,) = self.lanes.values()
@@ -340,6 +351,7 @@ class LaneRun:
             ctis = self._get_ctis(lane)
             lane.low, lane.high = ctis.min(axis=1), ctis.max(axis=1)
             lane.looked_at = lane.high.copy()
+            lane.moves, lane.has_moved = 0, False
         return lane.low
 
     def _get_ctis(self, *lanes: DeviceLane) -> Int64s:

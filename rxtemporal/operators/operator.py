@@ -217,6 +217,9 @@ class _Description:
         """True if the times of devices become one time for all."""
         return False
 
+    def check_devices(self, fields: pl.Schema) -> None:
+        """Raise if the operator names devices that cannot be: ``fields`` name the devices."""
+
     @property
     def passes_time(self) -> bool:
         """True if CTIs pass unchanged before the first row."""

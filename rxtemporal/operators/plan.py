@@ -137,6 +137,7 @@ def _find_clock(node: Node) -> _Clock:
             )
         return _NO_CLOCK
     if node.operator.makes_one_time:
+        _check_devices(node)
         return _NO_CLOCK
     sources = {at: names for each in node.inputs for at, names in each.device_sources.items()}
     if None in clocks:
@@ -151,6 +152,19 @@ def _find_clock(node: Node) -> _Clock:
         names = " and ".join(name for field in first.clock or () for name in field)
         refuse_crossing(node, explain_crossing(node, names), names)
     return tuple(map(rule.keep_names, places)), sources
+
+
+def _check_devices(node: Node) -> None:
+    """Raise if rows no longer say of which device they are, or an operator names others."""
+    (given,) = node.inputs
+    assert node.operator is not None
+    assert given.schema is not None
+    if not all(given.clock or ()):
+        names = " and ".join(sorted({n for each in given.device_sources.values() for n in each}))
+        refuse_crossing(node, explain_crossing(node, names), names)
+    node.operator.check_devices(
+        pl.Schema({(name := min(names)): given.schema[name] for names in given.clock or ()})
+    )
 
 
 def _follow_device(node: Node, side: int) -> tuple[DeviceFields, Mapping[Node, Keys]]:

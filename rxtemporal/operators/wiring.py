@@ -122,7 +122,12 @@ class Wiring:
         given = [node for node in inner if node.source is not None]
         fields = {node: output.device_sources[node] for node in given}
         names = trace_fields(output, fields)
-        assert not isinstance(names, str), names
+        if isinstance(names, str):
+            known = " and ".join(dict.fromkeys(each for of in fields.values() for each in of))
+            raise ArgumentError(
+                f"each device has its own time in this stream, and {names} {known}. Hint: keep it "
+                "in select(), or .synchronize('1h') before makes one time of those of the devices."
+            )
         schema = given[0].schema
         assert schema is not None
         devices = {name: schema[name] for name in fields[given[0]]}

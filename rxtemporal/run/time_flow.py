@@ -101,6 +101,12 @@ class TimeFlow:
                 f"that name in this process; there are {there}. Hint: name= where a stream is "
                 "made, or an Application, gives it its own name."
             )
+        if found[0].source.clock is not None:
+            raise AdvanceTimeError(
+                f"stream {importer.name!r} imports the CTIs of {wanted!r}, in which each device "
+                "has its own time, so that there is none for all. Hint: import those of a stream "
+                "with one time; an operator has one behind .synchronize('1h')."
+            )
         self._importers.setdefault(found[0], []).append(importer)
         self._imported[importer] = found[0]
 

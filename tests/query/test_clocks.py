@@ -137,6 +137,48 @@ class TestDevices:
         stream = rxt.from_events(to_events(rows), advance_time=0, clock="device", behind=60)
         assert stream.late_events().to_polars()["reason"].to_list() == ["behind"]
 
+    def test_many_devices_that_are_far_apart_do_not_hold_each_other_back(self) -> None:
+        """Also with a long delay, and with more of them than there are lanes."""
+        source, sink = make_source(delay=10 * MINUTE), rxt.Collect()
+        with count(source.stream, MINUTE).run(sink):
+            for now in range(0, 100 * MINUTE, MINUTE):
+                for n in range(20):
+                    source.push(row(f"d{n}", 100_000 + now - n * 2_000))
+            found = [each["device"] for each in sink.to_dicts()]
+            assert min(found.count(f"d{n}") for n in range(20)) >= 75
+            source.close()
+
+    def test_one_device_with_a_long_delay_is_as_prompt_as_with_one_time(self) -> None:
+        """The lowest time is looked for whenever it has moved."""
+        counts = []
+        for clock in ("device", None):
+            source, sink = make_source(delay=6 * HOUR, clock=clock), rxt.Collect()
+            found = []
+            with count(source.stream).run(sink):
+                for now in range(0, 20 * HOUR, 10 * MINUTE):
+                    source.push(row("a", now))
+                    found.append(len(sink.to_dicts()))
+                source.close()
+            counts.append(found)
+        assert counts[0] == counts[1]
+
+    @pytest.mark.parametrize("way", ["one", "list", "frame"])
+    def test_a_row_that_is_dropped_for_being_ahead_is_no_sign_of_its_device(self, way: str) -> None:
+        """Neither one by one nor in a frame."""
+        from datetime import UTC, datetime, timedelta
+
+        now = datetime.now(UTC)
+        source = make_source(
+            delay="0s", silent_after="60s", ahead="10s", when_ahead=rxt.WhenAhead.LATE
+        )
+        offsets = [("a", -1000), ("c", -950), ("a", 500), ("c", -925), ("a", -990)]
+        rows = [{**row(d, 0), "time": now + timedelta(seconds=n)} for d, n in offsets]
+        with source.stream.run(rxt.Collect()):
+            pushes = {"one": rows, "list": [rows], "frame": [pl.DataFrame(rows)]}[way]
+            late = [each for push in pushes for each in source.push(push).late]
+            source.close()
+        assert [each.reason for each in late] == [LateReason.AHEAD, LateReason.SILENT]
+
 
 class TestSilence:
     """Devices that send nothing."""
@@ -334,6 +376,34 @@ class TestBadInput:
             compose(make_source().stream)
         assert "test_clocks.py:" in str(caught.value)
         assert "Hint: .synchronize('1h')" in str(caught.value)
+
+    @pytest.mark.parametrize("devices", [[1, 2], [b"a"], [("a", 1)]])
+    def test_devices_that_no_row_can_name(self, devices: list[Any]) -> None:
+        """They would be waited for in vain."""
+        with pytest.raises(rxt.ArgumentError, match="which no row can name"):
+            make_source().stream.synchronize(5, devices=devices)
+        with pytest.raises(rxt.ArgumentError, match="devices is a list of the devices"):
+            make_source().stream.synchronize(5, devices=[["a"]])
+
+    def test_rows_that_no_longer_name_their_device(self) -> None:
+        """At the end of a query, and before it has one time."""
+        stream = make_source().stream.select("x")
+        with pytest.raises(rxt.ArgumentError, match=r"no longer have device: synchronize"):
+            stream.synchronize(5)
+        with pytest.raises(rxt.ArgumentError, match=r"do not have the field device. Hint: keep"):
+            stream.run(rxt.Collect())
+
+    def test_time_is_not_imported_from_devices(self) -> None:
+        """There is none for all."""
+        one = rxt.from_observable(
+            Subject[Any](), schema=FIELDS, name="one", advance_time=rxt.AdvanceTimeSettings(
+                imports=rxt.AdvanceTimeImportSettings("readings"),
+                policy=rxt.AdvanceTimePolicy.DROP,
+            ),
+        )  # fmt: skip
+        both = make_source().stream.synchronize(5).union(one)
+        with pytest.raises(rxt.AdvanceTimeError, match="each device has its own time"):
+            both.run(rxt.Collect())
 
     def test_streams_of_two_kinds_do_not_meet(self) -> None:
         """One of them is synchronized first."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
+from rxtemporal.core.fields import UnfitError, field_of
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.spans import Span, describe_span, span
 from rxtemporal.core.time_forms import find_span_form
@@ -49,6 +50,23 @@ class Synchronize(Operator):
         """True: the times of devices become one time for all."""
         return True
 
+    def check_devices(self, fields: pl.Schema) -> None:
+        """Raise if a device is not of the type of the fields that name it."""
+        if not isinstance(self.devices, tuple):
+            return
+        checks = [field_of(name, dtype) for name, dtype in fields.items()]
+        for device in self.devices:
+            values = (device,) if len(checks) == 1 else device
+            try:
+                if not isinstance(values, tuple) or len(values) != len(checks):
+                    raise UnfitError(f"a device is a tuple of {', '.join(fields)}")
+                for each, value in zip(checks, values, strict=True):
+                    each.check(value)
+            except UnfitError as error:
+                raise ArgumentError(
+                    f"synchronize: devices= has {brief(device)}, which no row can name: {error}"
+                ) from None
+
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Return the rule: the rows of all devices are judged by one time."""
         return PartitionRule((), ())
@@ -84,9 +102,10 @@ def synchronize(
     Rows and lifetimes stay. A row that starts before the CTI is a late event of this operator, in
     ``Process.late`` and in the diagnostics, and is judged as at the door of a stream: ``policy``
     drops it or moves its start to the CTI; a late end edge is moved to the CTI, and the end edge of
-    a dropped start is dropped. A row that is nearly ``within`` behind may be judged by a CTI that
-    is up to the ``spread`` of the source lower. Held: the ids of open edges, and with ``devices``
-    the CTI of each.
+    a dropped start is dropped. Rows that come at once are all judged by the CTI before them: one
+    that is further behind than ``within`` is late if it comes after those that are ahead of it, but
+    in time if it comes in one batch with them, as it may in a frame or a replay. Held: the ids of
+    open edges, and with ``devices`` the CTI of each.
 
     Errors: ``ArgumentError`` on a stream that has one time already.
 
@@ -115,7 +134,8 @@ def _read_devices(devices: Any) -> int | tuple[Any, ...] | None:
         return None
     if isinstance(devices, int) and not isinstance(devices, bool) and devices > 0:
         return devices
-    if isinstance(devices, (list, tuple, set, frozenset)) and devices:
+    are_names = isinstance(devices, (list, tuple, set, frozenset)) and devices
+    if are_names and all(isinstance(each, Hashable) for each in devices):
         return tuple(sorted(devices, key=repr))
     raise ArgumentError(
         f"devices is a list of the devices, or how many there are, got {brief(devices)}. "
