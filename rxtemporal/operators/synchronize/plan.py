@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.core.fields import UnfitError, field_of
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.spans import Span, describe_span, span
 from rxtemporal.core.time_forms import find_span_form
@@ -54,6 +53,9 @@ class Synchronize(Operator):
         """Raise if a device is not of the type of the fields that name it."""
         if not isinstance(self.devices, tuple):
             return
+        # imported here: few queries name their devices
+        from rxtemporal.core.fields import UnfitError, field_of
+
         checks = [field_of(name, dtype) for name, dtype in fields.items()]
         for device in self.devices:
             values = (device,) if len(checks) == 1 else device
