@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import count
-from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
@@ -189,7 +188,9 @@ class LaneRun:
     ``fields`` are the names of the device's fields in the rows of each source, ``names`` those in
     all streams. ``make`` returns a new copy of the plan, its steps made. ``spread`` is how far the
     most advanced device of a lane may be ahead of the others, in ticks; ``most`` is the number of
-    lanes from which on none is split, so that results come later. Not thread-safe: its owner
+    lanes from which on none is split, so that results come later. ``needs_time``: the CTIs of
+    results matter without rows, too. ``clock`` returns seconds; it says only how often lanes are
+    split. Not thread-safe: its owner
     serialises calls.
     """
 
@@ -203,6 +204,8 @@ class LaneRun:
         *,
         spread: int,
         most: int = 16,
+        needs_time: bool = False,
+        clock: Callable[[], float] = float,
     ) -> None:
         self._make = make
         self._names = names
@@ -211,6 +214,8 @@ class LaneRun:
         self._receive = receive
         self._spread = spread
         self._most = most
+        self._needs_time = needs_time
+        self._clock = clock
         self._numbers = count()
         self.devices = DeviceTimes(coder, len(fields))
         # by their numbers
@@ -218,7 +223,7 @@ class LaneRun:
         # called with each lane that is made
         self.listeners: list[Callable[[DeviceLane], object]] = []
         # seconds: since when lanes are there, when one was last split, and for how long in all
-        self._begun = self._last_split = perf_counter()
+        self._begun = self._last_split = self._clock()
         self._spent = 0.0
         self._add_lane(np.full(len(fields), MIN_TIME))
         # the lane that has given out the last edge ids
@@ -367,14 +372,14 @@ class LaneRun:
         assert lane.high is not None
         if len(self.lanes) >= self._most or not (low < lane.high - self._spread).any():
             return
-        begun = perf_counter()
+        begun = self._clock()
         if not self._may_split(begun):
             return
         lane.low = None  # it may have been looked for some time ago
         if (self._find_low(lane) < lane.high - self._spread).any() and self._holds_back(lane):
             self._split(lane)
-            self._last_split = perf_counter()
-        self._spent += perf_counter() - begun
+            self._last_split = self._clock()
+        self._spent += self._clock() - begun
 
     def _may_split(self, now: float) -> bool:
         """Return True if lanes have not been split too often: it costs their whole state."""
@@ -385,6 +390,8 @@ class LaneRun:
     def _holds_back(self, lane: DeviceLane) -> bool:
         """Return True if something could leave a lane if it were not for those behind."""
         assert lane.high is not None
+        if self._needs_time:
+            return True
         due = find_earliest_due(lane.stages)
         return due is not None and due <= (lane.high - self._spread).max()
 

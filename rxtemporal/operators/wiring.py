@@ -140,7 +140,16 @@ class Wiring:
         spread = max(each.spread for node in given if (each := _get_clock(node)) is not None)
         stage.feed(
             _make_empty(output),
-            lambda receive: LaneRun(make, fields, names, KeyCoder(devices), receive, spread=spread),
+            lambda receive: LaneRun(
+                make,
+                fields,
+                names,
+                KeyCoder(devices),
+                receive,
+                spread=spread,
+                needs_time=not isinstance(stage, Leaf),
+                clock=clock,
+            ),
         )
         for node in inner:
             if node.operator is not None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import groupby
 from typing import Any
 
 import device_door_model as model
 import numpy as np
 import polars as pl
 from hypothesis import example, given
+from hypothesis import settings as limits
 from hypothesis import strategies as st
 
 import rxtemporal as rxt
@@ -16,6 +19,7 @@ from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.ingress.batch_verdicts import EventRun, LateRows
 from rxtemporal.ingress.clock_settings import ClockSettings
 from rxtemporal.ingress.device_packer import DevicePacker
+from rxtemporal.ingress.packer import Packer
 
 SCHEMA = pl.Schema({"device": pl.String, "n": pl.Int64})
 SPANS = st.sampled_from([None, 3, 8, 15])
@@ -141,43 +145,62 @@ def is_row(item: Any) -> bool:
     return isinstance(item, model.Row)
 
 
+def can_take(way: str, item: Any) -> bool:
+    """Return True if an item can be taken with others, in a batch of rows or in a run of events."""
+    if way == "rows":
+        return is_row(item)
+    for_all = isinstance(item, model.Sent) and item.device is None
+    return way == "run" and (for_all or (is_row(item) and not item.ahead))
+
+
 @example(
     settings=model.ModelSettings(silent=8, by_wall=True),
     items=[model.Row(*row) for row in [("b", 20, 21), ("a", 5, 6), ("b", 28, 29), ("a", 9, 10)]],
-    cuts=[],
+    way="one",
+    saves=False,
+)
+@example(  # in order and in time
+    settings=model.ModelSettings(by_wall=True),
+    items=[model.Row(*row) for row in [("b", 2, 3), ("a", 5, 6), ("b", 8, 9), ("a", 9, 10)]],
+    way="rows",
+    saves=False,
+)
+@example(  # lifted by others
+    settings=model.ModelSettings(silent=8, by_wall=True),
+    items=[model.Row(*row) for row in [("b", 20, 21), ("a", 5, 6), ("b", 28, 29), ("a", 9, 10)]],
+    way="rows",
+    saves=False,
+)
+@example(
+    settings=model.ModelSettings(behind=8, by_wall=True),
+    items=[model.Row(*row) for row in [("b", 20, 21), ("a", 5, 6), ("c", 12, 13), ("c", 11, 12)]],
+    way="run",
+    saves=True,
 )
 @given(
     settings=SETTINGS,
     items=st.lists(ROWS | ROWS | ROWS | CTIS, max_size=30),
-    cuts=st.lists(st.tuples(st.integers(1, 8), st.sampled_from(["one", "rows", "run", "save"]))),
+    way=st.sampled_from(["one", "rows", "rows", "run", "run"]),
+    saves=st.booleans(),
 )
+@limits(max_examples=max(150, limits().max_examples))
 def test_the_verdicts_are_those_of_the_model(
-    settings: model.ModelSettings, items: list[Any], cuts: list[tuple[int, str]]
+    settings: model.ModelSettings, items: list[Any], way: str, saves: bool
 ) -> None:
     """By event, by batch, as a run and over saves: the same verdicts, and CTIs that are kept."""
-    watched, numbered = Watched(settings), [*enumerate(items)]
-    for count, way in [*cuts, (len(items), "one")]:
-        part, numbered = numbered[:count], numbered[count:]
-        if way == "save":
-            saved, watched.door = watched.door.save(), make_door(settings)
-            watched.door.load(saved)
-        rows = [is_row(item) for _, item in part]
-        if way == "rows" and part and all(rows):
+    watched = Watched(settings)
+    for fits, group in groupby(enumerate(items), lambda each: can_take(way, each[1])):
+        part = [*group]
+        if fits and way == "rows":
             watched.take_rows(part)
-        elif (
-            way == "run"
-            and part
-            and any(rows)
-            and all(
-                (is_row(item) and not item.ahead)
-                or (isinstance(item, model.Sent) and item.device is None)
-                for _, item in part
-            )
-        ):
+        elif fits and any(is_row(item) for _, item in part):
             watched.take_run(part)
         else:
             for number, item in part:
                 watched.take_one(item, number)
+        if saves:
+            saved, watched.door = watched.door.save(), make_door(settings)
+            watched.door.load(saved)
     watched.note(watched.door.pack())
     expected = model.judge(settings, items)
     late, kept = {}, {}
@@ -205,3 +228,50 @@ def test_the_verdicts_are_those_of_the_model(
             late_row = model.Row(device, told - 1, told, ahead=True)
             said = model.judge(settings, [*items, late_row]).verdicts[-1]
             assert said is not None, (device, told)
+
+
+@given(
+    starts=st.lists(st.tuples(DEVICES, TIMES, st.integers(1, 9)), max_size=12),
+    cut=st.integers(0, 24),
+    delay=st.sampled_from([0, 3]),
+)
+def test_edges_in_batches_are_judged_by_their_device(
+    starts: list[tuple[str, int, int]], cut: int, delay: int
+) -> None:
+    """As the edges of that device alone are by a door with one time."""
+    edges: list[tuple[str, int, int, int]] = []
+    for number, (device, start, length) in enumerate(starts, 1):
+        edges.append((device, start, rxt.MAX_TIME, number))
+        edges.append((device, start, start + length, number))
+    edges.sort(key=lambda edge: edge[2] if edge[2] < rxt.MAX_TIME else edge[1])
+
+    settings = model.ModelSettings(delay=delay)
+    expected: list[Any] = []
+    late: Counter[Any] = Counter()
+    for device in "abc":
+        mine = [edge for edge in edges if edge[0] == device]
+        given_settings = rxt.AdvanceTimeSettings(
+            rxt.AdvanceTimeGenerationSettings(1, delay), policy=rxt.AdvanceTimePolicy.DROP
+        )
+        # the cut is at the same edge
+        before = sum(edge[0] == device for edge in edges[:cut])
+        door = Packer(given_settings, "s", PayloadReader(SCHEMA))
+        alone: list[Any] = []
+        for part in (mine[:before], mine[before:]):
+            alone += run_all(door, part)
+        expected += alone
+        late += door.late
+    by_device = make_door(settings)
+    found = [row for part in (edges[:cut], edges[cut:]) for row in run_all(by_device, part)]
+    assert sorted(found) == sorted(expected)
+    assert by_device.late == late
+
+
+def run_all(door: Any, part: list[tuple[str, int, int, int]]) -> list[Any]:
+    """Return the edges that pass a door as one batch."""
+    device, start, end, edge = map(list, zip(*part, strict=True)) if part else 4 * ([],)
+    payload = pl.DataFrame({"device": device, "n": edge}, SCHEMA)
+    arrays = (np.array(each, np.int64) for each in (start, end, edge))
+    made = door.take_batch(EventBatch(*arrays, payload, rxt.MIN_TIME))
+    columns = made.start.tolist(), made.end.tolist(), made.edge.tolist()
+    return [*zip(made.payload["device"].to_list(), *columns, strict=True)]

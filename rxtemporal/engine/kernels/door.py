@@ -192,18 +192,6 @@ def lift_device(own: Ints, fleet: Ints, behind: int, silent: int) -> None:
 
 
 @jit
-def _advance_device(
-    device: int, time: int, cti_delay: int, trusts_all: bool, own: Ints, fleet: Ints
-) -> None:
-    """Note a CTI that has been sent for one device, in its state ``own``."""
-    made = _make_sent_cti(time, cti_delay)
-    own[0], own[OWN] = max(own[0], made), max(own[OWN], made)
-    if time < MAX_TIME:
-        own[HIGH] = max(own[HIGH], time)
-        note_time(device, time, trusts_all, own, fleet)
-
-
-@jit
 def admit_by_device(
     device: Ints,
     start: Ints,
@@ -255,11 +243,6 @@ def admit_by_device(
         own = states[device[i]]
         lift_device(own, fleet, behind, silent)
         before[i] = own[0]
-        if what == CTI:
-            if not ahead:
-                _advance_device(device[i], start[i], cti_delay, trusts_all, own, fleet)
-            own[SEEN] = fleet[FLEET] if fleet[FLEET] > NEVER else start[i]
-            continue
         state = (own[0], own[OWN], own[COUNT], own[LAST], 0, own[HIGH], 0)
         if what == END_EDGE:
             opened = moved[row[i]] if row[i] >= 0 else NOWHERE
