@@ -67,6 +67,8 @@ class DevicePacker(Packer):
     with the CTI of all, and of silence after at most a sixteenth of the span more.
     """
 
+    by_device = True
+
     def __init__(
         self, clock: ClockSettings, schema: pl.Schema, *args: Any, **settings: Any
     ) -> None:
@@ -409,16 +411,15 @@ class DevicePacker(Packer):
     def pack(self) -> EventBatch | None:
         """Return the waiting rows as a batch, with the devices that have advanced."""
         self._look_for_silent()
-        return self._add_clocks(super().pack())
+        return self._add_clocks(self._lift(super().pack()))
 
     def take_run(self, judged: JudgedRun) -> EventBatch | None:
         """Take a run with its verdicts; return its accepted rows, and what has advanced."""
-        return self._add_clocks(super().take_run(judged))
+        return self._add_clocks(self._lift(super().take_run(judged)))
 
     def _put_batch(self, batch: EventBatch, late: LateRows | None) -> EventBatch:
         self._look_for_silent()
-        batch = batch.replace(cti=max(batch.cti, self._find_floor()))
-        made = self._add_clocks(super()._put_batch(batch, late))
+        made = self._add_clocks(self._lift(super()._put_batch(batch, late)))
         assert made is not None
         return made
 
@@ -428,6 +429,13 @@ class DevicePacker(Packer):
         if behind < 0 or fleet <= NEVER:
             return self.cti
         return max(self.cti, fleet - behind)
+
+    def _lift(self, batch: EventBatch | None) -> EventBatch | None:
+        """Return a batch with the CTI that holds for all devices."""
+        if batch is None or (floor := self._find_floor()) <= batch.cti:
+            return batch
+        self.sent = floor
+        return batch.replace(cti=floor)
 
     def _look_for_silent(self) -> None:
         """Note the devices that have become silent."""

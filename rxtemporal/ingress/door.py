@@ -95,6 +95,9 @@ class Door:
     (None, 2, 1)
     """
 
+    by_device = False
+    """True if each device has its own time."""
+
     def __init__(
         self, settings: AdvanceTimeSettings | None, source: str, *, delays_ctis: bool = False
     ) -> None:
@@ -122,7 +125,7 @@ class Door:
         self._count, self._last = 0, NEVER
 
     def measure_behind(self, event: RowEvent, time: int) -> int:
-        """Return how far an event at this time is behind the highest time that made a CTI."""
+        """Return how far an event at this time is behind the highest time of its device."""
         return self.high - time
 
     def match_rows_by(self, fields: Callable[[Any], Any]) -> None:

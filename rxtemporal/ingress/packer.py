@@ -156,10 +156,6 @@ class Packer(Door):
         """True if time has advanced since the last batch."""
         return self.cti > self.sent
 
-    def _find_floor(self) -> int:
-        """Return the CTI to send."""
-        return self.cti
-
     @property
     def least(self) -> int:
         """The number of waiting rows from which a CTI sends them on."""
@@ -281,7 +277,7 @@ class Packer(Door):
             waiting.append(kept)
         if self.cti > before:
             self._note_cti()
-        if self.has_news:
+        if self.cti > self.sent or self.has_news:
             # without rows there is nothing to merge, and somebody may wait for the time
             return None if 0 < len(waiting) < self._least else self._pack_if_typed()
         return None if len(waiting) < self._most else self._pack_if_typed()
@@ -390,7 +386,7 @@ class Packer(Door):
         run, verdicts, kept = judged.run, judged.verdicts, judged.kept
         self.apply(verdicts, run.rows)
         self.unreported += judged.late()
-        cti = max(self._find_floor(), self.sent)
+        cti = max(self.cti, self.sent)
         if not judged.payload.height and not kept.any() and not self.has_news:
             return None
         self.sent = cti
@@ -414,7 +410,7 @@ class Packer(Door):
 
     def pack(self) -> EventBatch | None:
         """Return the waiting rows as a batch; None if there are neither rows nor a new CTI."""
-        cti = max(self._find_floor(), self.sent)
+        cti = max(self.cti, self.sent)
         waiting = self._waiting
         if not waiting:
             if not self.has_news:

@@ -434,7 +434,9 @@ class PushEntry(Reader):
             of.ahead += 1
         elif of.reached < time < MAX_TIME:  # no input has reached the end of time
             of.reached = time
-        behind = 0 if ahead or kind is Cti else door.measure_behind(event, time)  # type: ignore[arg-type]
+        behind = 0 if ahead else door.high - time
+        if door.by_device and not ahead and kind is not Cti:
+            behind = door.measure_behind(event, time)  # type: ignore[arg-type]
         # a log tells the input and the number of an item; an edge is closed by its own input alone
         asked = self.guard is not None or self.tape is not None or self._log is not None
         if asked or ahead or kind is EdgeEvent:
