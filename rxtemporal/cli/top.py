@@ -149,7 +149,10 @@ def make_board(answer: Answer, before: Answer | None = None) -> Board:
     notes = [] if service["last_error"] is None else [f"last error: {service['last_error']}"]
     if run is None:
         return Board(title, [*notes, "no run has begun"], [])
-    grids = [_list_streams(answer, run, before), _list_queries(answer, run), _list_inputs(run)]
+    grids = [
+        _list_streams(answer, run, before), _list_clocks(answer, run),
+        _list_queries(answer, run), _list_inputs(run),
+    ]  # fmt: skip
     return Board(title, [*notes, *run["holding_back"]], [grid for grid in grids if grid.rows])
 
 
@@ -166,6 +169,21 @@ def _list_streams(answer: Answer, run: dict[str, Any], before: Answer | None) ->
         late, rate = sum(each["late"].values()), _find_rate(answer, before, each["name"])
         counts = (f"{each['events_in']:,}", rate, f"{late:,}", duplicates, f"{each['rows']:,}")
         rows.append((each["name"] + state, *counts, *_times(answer, each)))
+    return Grid(header, rows)
+
+
+def _list_clocks(answer: Answer, run: dict[str, Any]) -> Grid:
+    """Return how many devices there are with times of their own, and those furthest behind."""
+    header = ("clocks of devices", "devices", "behind", "silent", "CTI", "behind by")
+    rows = []
+    for stream in run["streams"]:
+        if (of := stream.get("clocks")) is None:  # also of an earlier server
+            continue
+        counts = (f"{of[name]:,}" for name in ("devices", "behind", "silent"))
+        rows.append((stream["name"], *counts, _format_time(answer, of["fleet"]), "-"))
+        for each in of["furthest"]:
+            name, time = f"{stream['name']}: {each['device']}", _format_time(answer, each["cti"])
+            rows.append((name, "", "", "", time, _format_span(each["distance"], run)))
     return Grid(header, rows)
 
 
@@ -211,15 +229,21 @@ def _times(answer: Answer, of: dict[str, Any]) -> tuple[str, str, str]:
     """Return a CTI, its distance from the server's clock, and how long it has not advanced."""
     from rxtemporal.core.spans import format_age
 
-    cti, age = of["cti"], format_age(of["cti_age"])
+    cti, age, lag = of["cti"], format_age(of["cti_age"]), "-"
+    if isinstance(cti, str) and (time := datetime.fromisoformat(cti)).year < datetime.max.year:
+        lag = format_age((answer.clock - time).total_seconds())
+    return _format_time(answer, cti), lag, age
+
+
+def _format_time(answer: Answer, cti: Any) -> str:
+    """Return a time, without its day if that is the server's."""
     if not isinstance(cti, str):
-        return "-" if cti is None else f"{cti:,}", "-", age
+        return "-" if cti is None else f"{cti:,}"
     time = datetime.fromisoformat(cti)
     if time.year == datetime.max.year:
-        return "the end", "-", age
-    lag = format_age((answer.clock - time).total_seconds())
+        return "the end"
     day, at = time.strftime("%Y-%m-%d "), time.strftime("%H:%M:%S")
-    return at if time.date() == answer.clock.date() else day + at, lag, age
+    return at if time.date() == answer.clock.date() else day + at
 
 
 def _format_span(span: float | None, run: dict[str, Any]) -> str:

@@ -199,7 +199,8 @@ class DevicePacker(Packer):
         live = np.flatnonzero(~is_silent)
         order = live[np.argsort(-behind[live], kind="stable")][:MOST_FURTHEST]
         names = Clocks(self._coder.decode(order), MIN_TIME).list_devices()
-        ctis = np.maximum(states[order, 0], MIN_TIME).tolist()
+        floor = max(int(self._fleet[self._kernel.FLOOR]), MIN_TIME)
+        ctis = np.maximum(states[order, 0], floor).tolist()
         furthest = map(DeviceClock, names, ctis, behind[order].tolist())
         of_live = np.sort(behind[live])
         at = [max(0, math.ceil(part * len(live)) - 1) for part in QUANTILES if len(live)]

@@ -98,7 +98,7 @@ class DeviceLane:
     def note_advance(
         self, source: int, before: Int64s, after: Int64s, spread: int, devices: int
     ) -> None:
-        """Note that devices have advanced in a source, from these times to those; of so many.
+        """Note that some of the ``devices`` have advanced in a source, from these times to those.
 
         The lowest time is looked for again once that has moved; where there are many devices, only
         when many have moved or the highest time has advanced by a part of the spread. Until then

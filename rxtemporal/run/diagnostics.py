@@ -57,7 +57,8 @@ def to_plain(value: Any, form: TimeForm, field: str = "") -> Any:
         return _to_time(int(value), form)
     if value is not None and field in SPANS:
         return int(value) if form == "ticks" else int(value) / TICKS_PER_SECOND
-    return value
+    # a device may be named by a date, or by bytes
+    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def _key(key: Any) -> str:

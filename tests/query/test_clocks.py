@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +16,7 @@ from reactivex.subject import Subject
 
 import rxtemporal as rxt
 from rxtemporal import LateReason, agg
+from rxtemporal.cli.top import Answer, make_board
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 FIELDS = {"device": str, "x": int}
@@ -506,6 +509,7 @@ def test_the_diagnostics_show_the_clocks() -> None:
     assert clocks.distances == (105, 1_000, 1_000, 1_000)
     text = str(process.diagnostics())
     assert "readings: b" in text
+    json.dumps(process.diagnostics().to_dict())
     source.push(row("a", 1_700))
     clocks = process.diagnostics().streams[0].clocks
     assert clocks is not None
@@ -557,3 +561,30 @@ def test_why_not_names_the_clock() -> None:
     assert "late by 60 ticks: the CTI of device 'b' was 80; a delay of 60 ticks" in told
     told = str(rxt.why_not(count(stream, 30), {"device": "d"}, at=5))
     assert "the CTI of device 'd' was 15, since behind= allows it to be no further" in told
+
+
+def test_a_device_that_is_a_date_is_told_as_text() -> None:
+    """The diagnostics are JSON, whatever names a device."""
+    source = rxt.PushSource("r", schema={"day": date}, clock="day")
+    process = source.stream.run(rxt.Collect())
+    source.push({"time": 5, "day": date(2026, 5, 1)})
+    told = json.loads(json.dumps(process.diagnostics().to_dict()))
+    assert told["streams"][0]["clocks"]["furthest"][0]["device"] == "2026-05-01"
+    process.stop()
+
+
+def test_top_shows_the_clocks() -> None:
+    """The counts, and the devices that are furthest behind."""
+    source = make_source()
+    process = source.stream.run(rxt.Collect())
+    source.push([row("a", 1_000), row("b", 900)])
+    service = {
+        "name": "s", "state": "running", "durable": False, "last_error": None,
+        "counts": {"requests": {}, "restarts": 0},
+    }  # fmt: skip
+    content = {"service": service, "run": process.diagnostics().to_dict(), "inputs": {}}
+    board = make_board(Answer(content, 0.0, datetime(2026, 5, 1, tzinfo=UTC)))
+    grid = next(each for each in board.grids if each.header[0] == "clocks of devices")
+    assert grid.rows[0][:4] == ("readings", "2", "1", "0")
+    assert grid.rows[1] == ("readings: b", "", "", "", "900", "100")
+    process.stop()
