@@ -166,16 +166,16 @@ class DevicePacker(Packer):
             )
         return self._find_device(dict(zip(names, values, strict=True)))
 
-    def list_ctis(self) -> tuple[Columns, Int64s, Int64s]:
-        """Return the devices, their CTIs as they are now, and the highest times that they sent."""
+    def list_ctis(self) -> tuple[Columns, Int64s]:
+        """Return the devices, and their CTIs as they are now."""
         count = len(self._coder)
+        return self._coder.decode(np.arange(count)), self._find_ctis(self._states[:count])
+
+    def _find_ctis(self, states: Int64s) -> Int64s:
+        """Return the CTIs of devices with these states, as the others allow them now."""
         self._fleet[self._kernel.FLOOR] = self.cti
-        ctis = self._kernel.find_ctis(self._states[:count], self._fleet, *self._limits)
-        return (
-            self._coder.decode(np.arange(count)),
-            ctis,
-            self._states[:count, self._kernel.HIGH].copy(),
-        )
+        found: Int64s = self._kernel.find_ctis(states, self._fleet, *self._limits)
+        return found
 
     @property
     def fleet_time(self) -> int:
@@ -199,8 +199,9 @@ class DevicePacker(Packer):
         live = np.flatnonzero(~is_silent)
         order = live[np.argsort(-behind[live], kind="stable")][:MOST_FURTHEST]
         names = Clocks(self._coder.decode(order), MIN_TIME).list_devices()
-        floor = max(int(self._fleet[self._kernel.FLOOR]), MIN_TIME)
-        ctis = np.maximum(states[order, 0], floor).tolist()
+        # nothing is written here: another thread may be at the door
+        found = self._kernel.find_ctis(states[order], self._fleet, *self._limits)
+        ctis = np.maximum(found, MIN_TIME).tolist()
         furthest = map(DeviceClock, names, ctis, behind[order].tolist())
         of_live = np.sort(behind[live])
         at = [max(0, math.ceil(part * len(live)) - 1) for part in QUANTILES if len(live)]
@@ -445,8 +446,7 @@ class DevicePacker(Packer):
             return
         self._looked = fleet
         count = len(self._coder)
-        self._fleet[self._kernel.FLOOR] = self.cti
-        ctis = self._kernel.find_ctis(self._states[:count], self._fleet, *self._limits)
+        ctis = self._find_ctis(self._states[:count])
         found = np.flatnonzero((ctis > self._told[:count]) & ~self._is_moved[:count])
         self._is_moved[found] = True
         self._add_moved(found)
@@ -456,9 +456,7 @@ class DevicePacker(Packer):
         if batch is None:
             return None
         moved = self._take_moved()
-        self._fleet[self._kernel.FLOOR] = self.cti
-        ctis = self._kernel.find_ctis(self._states[moved], self._fleet, *self._limits)
-        ctis = np.maximum(ctis, MIN_TIME)
+        ctis = np.maximum(self._find_ctis(self._states[moved]), MIN_TIME)
         self._told[moved] = ctis
         coder = self._coder
         batch.clocks = Clocks(partial(coder.decode, moved), ctis, moved, coder)

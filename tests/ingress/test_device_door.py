@@ -214,7 +214,7 @@ def test_the_verdicts_are_those_of_the_model(
             kept[number] = start
     assert watched.late == late
     assert watched.kept == kept
-    devices, ctis, _ = watched.door.list_ctis()
+    devices, ctis = watched.door.list_ctis()
     found = dict(zip(devices.frame["device"].to_list(), ctis.tolist(), strict=True))
     for device, cti in expected.ctis.items():
         # the door lifts a device as the others go on, the model when it sends something

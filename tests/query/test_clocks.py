@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -116,8 +116,6 @@ class TestDevices:
     @pytest.mark.parametrize("ahead", [None, "5s"])
     def test_a_row_a_day_ahead_moves_its_own_clock_alone(self, ahead: str | None) -> None:
         """The fleet's time, from which ``behind`` counts, is that of the others."""
-        from datetime import UTC, datetime, timedelta
-
         now = datetime.now(UTC)
         source = make_source(behind="1h", ahead=ahead)
         with source.stream.run(rxt.Collect()):
@@ -168,8 +166,6 @@ class TestDevices:
     @pytest.mark.parametrize("way", ["one", "list", "frame"])
     def test_a_row_that_is_dropped_for_being_ahead_is_no_sign_of_its_device(self, way: str) -> None:
         """Neither one by one nor in a frame."""
-        from datetime import UTC, datetime, timedelta
-
         now = datetime.now(UTC)
         source = make_source(
             delay="0s", silent_after="60s", ahead="10s", when_ahead=rxt.WhenAhead.LATE
@@ -514,6 +510,20 @@ def test_the_diagnostics_show_the_clocks() -> None:
     clocks = process.diagnostics().streams[0].clocks
     assert clocks is not None
     assert clocks.silent == 3
+    process.stop()
+
+
+def test_the_diagnostics_show_the_time_to_which_others_have_moved_a_device() -> None:
+    """It is the one that the query was told, not that of the device's own rows."""
+    source, batches = make_source(behind=100), list[rxt.EventBatch]()
+    process = source.stream.run(batches.append)
+    source.push([row("a", 1_000), row("b", 950)])
+    source.push(row("a", 2_000))
+    clocks = process.diagnostics().streams[0].clocks
+    assert clocks is not None
+    assert [(each.device, each.cti) for each in clocks.furthest] == [("b", 1_900), ("a", 2_000)]
+    assert batches[-1].cti >= 1_900
+    assert len(source.push(row("b", 1_899)).late) == 1
     process.stop()
 
 
