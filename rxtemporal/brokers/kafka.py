@@ -504,7 +504,8 @@ def from_kafka(
     are as in ``PushSource``; with ``start=None`` the timestamp of a message is the row's start.
     ``unit`` is that of the numbers among the times of rows, as in ``PushSource``.
     The time of the stream is the highest start less ``delay`` (0 by default), or follows
-    ``advance_time``.
+    ``advance_time``. ``clock``, ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are
+    as in ``PushSource``.
 
     One process reads all partitions, or those of ``partitions``: numbers, or topic → numbers. It
     joins no consumer group. In a run with ``resume=`` the offsets are part of the checkpoint, and

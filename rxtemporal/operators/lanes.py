@@ -190,8 +190,7 @@ class LaneRun:
     most advanced device of a lane may be ahead of the others, in ticks; ``most`` is the number of
     lanes from which on none is split, so that results come later. ``needs_time``: the CTIs of
     results matter without rows, too. ``clock`` returns seconds; it says only how often lanes are
-    split. Not thread-safe: its owner
-    serialises calls.
+    split. Not thread-safe: its owner serialises calls.
     """
 
     def __init__(

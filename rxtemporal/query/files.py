@@ -52,7 +52,8 @@ def read_parquet(
 
     Times are datetimes, or integers: ticks unless ``unit`` says otherwise. Datetimes without a zone
     need ``time_zone``, see ``read_csv``. The other columns are the payload, or those of ``fields``.
-    ``name`` is the stream's name, by default the path.
+    ``name`` is the stream's name, by default the path. ``clock``, ``behind``, ``silent_after``,
+    ``forget_after`` and ``spread`` are as in ``from_events``.
     """
     times = TimeOptions(unit, time_zone, ambiguous, nonexistent, numbers_are_ticks=True)
     file = _File(path, start, end, fields, times, lambda: pl.scan_parquet(path))
@@ -96,7 +97,8 @@ def read_csv(
     The payload is all other columns, their types read from the first rows; or the columns of
     ``fields``; or the columns of ``schema`` with its types, for example
     ``{"zip": str, "temp": float}``. ``name`` is the stream's name, by default the path. Columns are
-    separated by ``separator``, one character of ASCII.
+    separated by ``separator``, one character of ASCII. ``clock``, ``behind``, ``silent_after``,
+    ``forget_after`` and ``spread`` are as in ``from_events``.
 
     >>> import pathlib, tempfile, rxtemporal as rxt
     >>> path = pathlib.Path(tempfile.mkdtemp(), "trips.csv")

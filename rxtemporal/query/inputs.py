@@ -147,6 +147,11 @@ def from_events(
     with ``unit`` Unix times: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"`` since 1970-01-01T00:00:00Z,
     which become datetimes (what is finer than a microsecond is floored).
 
+    ``clock``, ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are about the times of
+    single devices, as in ``PushSource``; they need ``advance_time``. A row in which a field of the
+    clock is null is an ``EventError``. In a list the time of the fleet is the second-highest of its
+    devices, so that one wrong clock moves no other device.
+
     >>> import rxtemporal as rxt
     >>> events = [rxt.PointEvent(1795457564, {"temp": 20.5})]
     >>> rxt.from_events(events, unit="s").to_events()[0].start_time.isoformat()
@@ -253,6 +258,9 @@ def from_observable(
     other streams of the process instead of holding them back, until its next event. Both need a
     policy, since that event may be late.
 
+    ``clock``, ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are as in
+    ``from_events``, and need ``schema``.
+
     Threads: results are delivered on the thread that pushes; only one thread may push at a time;
     results due to a heartbeat or to idleness, on a timer thread. With ``hand_off``, a ``HandOff``,
     these threads only pass the door, and the query runs on a thread of the run, in larger batches
@@ -260,6 +268,7 @@ def from_observable(
     producer or writes rows to disk. A producer that is blocked when the query fails gets a
     ``BindingError``.
     """
+    # imported here: only a stream that may come from a subject loads subjects
     from rxtemporal.reactive.subjects.base import CtiSubject
 
     given_stream: object = observable
@@ -277,8 +286,6 @@ def from_observable(
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
     if not isinstance(hand_off, HandOff | None):
         raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff().")
-    # imported here: only a stream that may come from a subject loads subjects
-
     given = None if schema is None else payload_schema(schema)
     rows = _make_reader(name, given, start, end, check_unit(unit), list_fields(clock))
     settings = read_advance_time(advance_time)
@@ -348,7 +355,9 @@ def from_source(
     ``batch_rows`` is the number of waiting rows at which the next CTI sends them on: by default 1,
     or 1,024 if the source is bounded. ``hand_off``, ``heartbeat`` and ``idle_after`` are as in
     ``from_observable``, for a source that pushes. ``unit`` is that of the numbers among the times
-    of events, as in ``from_events``; a batch has its times in ticks.
+    of events, as in ``from_events``; a batch has its times in ticks. ``clock``, ``behind``,
+    ``silent_after``, ``forget_after`` and ``spread`` are as in ``from_events``; they need a source
+    that has a ``schema``.
 
     Each run opens the source once. A run with ``resume=`` saves the position of its cursor with its
     state, and the next run opens the source there.
@@ -413,6 +422,8 @@ def from_polars(
     Without ``end`` rows are points; a row with a null ``end`` never ends; a null start is an error.
     Datetimes without a zone, and dates, need ``time_zone``; ``ambiguous`` and ``nonexistent`` are
     as in ``read_csv``. Without ``advance_time`` results become final only at the end of the frame.
+    ``clock``, ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are as in
+    ``from_events``: with them a frame may be sorted by device instead of time.
     """
     if not isinstance(frame, pl.DataFrame):
         raise ArgumentError(

@@ -56,8 +56,8 @@ class StreamFacts:
     event. ``failed`` is the error of its source, as text. ``kinds`` are the kinds of its records.
     In a recording its records are in ``folder``, and ``delays_ctis`` says if the delay of the
     settings also holds for the CTIs that its source sent. ``clock``: each of its devices has its
-    own time. ``since`` is the number of the first
-    record that it may have, if it was added to a log. ``version`` grows with each change.
+    own time. ``since`` is the number of the first record that it may have, if it was added to a
+    log. ``version`` grows with each change.
     """
 
     name: str
