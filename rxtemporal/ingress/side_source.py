@@ -14,6 +14,7 @@ from rxtemporal.core.safe_text import encodable, json_text
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import SchemaError
+from rxtemporal.ingress.clock_settings import ClockSettings
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.ingress.verdict import Rejected
 
@@ -25,6 +26,8 @@ class SideSource:
     """What its rows are, for names."""
 
     schema: pl.Schema | None
+    # it has the CTIs that hold for all devices
+    clock: ClockSettings | None = None
 
     def __init__(self, origin: Any) -> None:
         self.origin = origin

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.operator import Keys
-from rxtemporal.operators.partition_keys import PartitionRule
+from rxtemporal.operators.partition_keys import PartitionRule, are_known
 from rxtemporal.operators.plan import Node, explain_crossing
 
 # so many fields spread the rows well enough
@@ -146,11 +146,7 @@ def _is_consistent(splits: tuple[_Split, ...]) -> bool:
 
 def _is_valid(rule: PartitionRule, known: list[frozenset[str]]) -> bool:
     """Return True if rows needed together are in one bucket: the field to split by is equal."""
-    return rule.together is None or any(_is_known(given, known) for given in rule.together)
-
-
-def _is_known(given: tuple[str | None, ...], known: list[frozenset[str]]) -> bool:
-    return all(name is None or name in fields for name, fields in zip(given, known, strict=True))
+    return rule.together is None or any(are_known(given, known) for given in rule.together)
 
 
 def _explain_failure(node: Node, found: Mapping[int, list[_Split]]) -> str:

@@ -42,11 +42,12 @@ class PartitionRule:
 
     def keep_names(self, known: Sequence[frozenset[str]]) -> frozenset[str]:
         """Return the fields of the output that have the value of the ``known`` ones."""
-        return frozenset(
-            name
-            for name, given in self.keeps
-            if all(each is None or each in names for each, names in zip(given, known, strict=True))
-        )
+        return frozenset(name for name, given in self.keeps if are_known(given, known))
+
+
+def are_known(given: Fields, known: Sequence[frozenset[str]]) -> bool:
+    """Return True if of each input the field is among the known ones, or any will do."""
+    return all(name is None or name in names for name, names in zip(given, known, strict=True))
 
 
 def partition_by_row(fields: Iterable[str]) -> PartitionRule:

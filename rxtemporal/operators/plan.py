@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import polars as pl
 
@@ -122,10 +122,10 @@ def _find_clock(node: Node) -> _Clock:
     agree in a device field.
     """
     if node.source is not None:
-        settings = getattr(node.source, "clock", None)
-        if settings is None:
+        clock = node.source.clock
+        if clock is None:
             return _NO_CLOCK
-        return tuple(frozenset([each]) for each in settings.fields), {node: settings.fields}
+        return tuple(frozenset([each]) for each in clock.fields), {node: clock.fields}
     assert node.operator is not None
     clocks = [each.clock for each in node.inputs]
     if not any(clocks):
@@ -150,7 +150,7 @@ def _find_clock(node: Node) -> _Clock:
     if any(rule.choose_names(place) is None for place in places):
         first = next(each for each in node.list_nodes() if each.source and each.clock)
         names = " and ".join(name for field in first.clock or () for name in field)
-        refuse_crossing(node, explain_crossing(node, names), names)
+        _refuse_crossing(node, names)
     return tuple(map(rule.keep_names, places)), sources
 
 
@@ -161,7 +161,7 @@ def _check_devices(node: Node) -> None:
     assert given.schema is not None
     if not all(given.clock or ()):
         names = " and ".join(sorted({n for each in given.device_sources.values() for n in each}))
-        refuse_crossing(node, explain_crossing(node, names), names)
+        _refuse_crossing(node, names)
     node.operator.check_devices(
         pl.Schema({(name := min(names)): given.schema[name] for names in given.clock or ()})
     )
@@ -210,8 +210,8 @@ def _check_behind(node: Node, devices: Node) -> None:
     """Raise if a device may begin at any time: the rows of the other stream would be held."""
     assert node.operator is not None
     for each in devices.device_sources:
-        settings: Any = getattr(each.source, "clock", None)
-        if settings is not None and settings.behind is None:
+        clock = None if each.source is None else each.source.clock
+        if clock is not None and clock.behind is None:
             raise ArgumentError(
                 f"{node.operator.name}, composed at {node.operator.line}, joins a stream in which "
                 "each device has its own time with one that has one time, whose rows are held for "
@@ -234,26 +234,29 @@ def _refuse_one_time(node: Node) -> NoReturn:
 def explain_crossing(node: Node, names: str) -> str:
     """Return the reason why rows that differ in these fields meet in an operator."""
     assert node.operator is not None
-    if node.get_rule().together is None or not _has_device_fields(node):
+    if _loses_device(node):
         return f"the rows of {node.operator.name} no longer have {names}"
     return f"{node.operator.name} needs rows together that differ in {names}"
 
 
-def _has_device_fields(node: Node) -> bool:
-    return all(all(each.clock or ()) for each in node.inputs)
+def _loses_device(node: Node) -> bool:
+    """Return True if rows no longer say of which device they are."""
+    return node.get_rule().together is None or not all(
+        all(each.clock or ()) for each in node.inputs
+    )
 
 
-def refuse_crossing(node: Node, reason: str, names: str) -> NoReturn:
+def _refuse_crossing(node: Node, names: str) -> NoReturn:
     """Raise the error for an operator in which rows of devices with different times meet."""
     assert node.operator is not None
-    if "no longer" in reason:
+    if _loses_device(node):
         hint = f"keep {names} in select()"
     else:
         hint = f"group_by({names!r}), or keys that include it, computes each device alone"
     raise ArgumentError(
-        f"each device has its own time in this stream, and {reason}: {node.operator.name}, "
-        f"composed at {node.operator.line}. Hint: .synchronize('1h') before it makes one time of "
-        f"those of the devices; {hint}."
+        f"each device has its own time in this stream, and {explain_crossing(node, names)}: "
+        f"{node.operator.name}, composed at {node.operator.line}. Hint: .synchronize('1h') before "
+        f"it makes one time of those of the devices; {hint}."
     )
 
 

@@ -13,7 +13,6 @@ from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.stage import AnyStep, Meter, Stage
 from rxtemporal.engine.step import Step
 from rxtemporal.errors import ArgumentError
-from rxtemporal.ingress.clock_settings import ClockSettings
 from rxtemporal.operators.operator import Operator
 from rxtemporal.operators.partition import trace_fields
 from rxtemporal.operators.plan import AnySource, Node, list_nodes
@@ -137,7 +136,8 @@ class Wiring:
             wiring.begin()
             return wiring
 
-        spread = max(each.spread for node in given if (each := _get_clock(node)) is not None)
+        sources = [node.source for node in given]
+        spread = max(each.clock.spread for each in sources if each and each.clock)
         stage.feed(
             _make_empty(output),
             lambda receive: LaneRun(
@@ -181,11 +181,6 @@ def _list_of_one_time(outputs: Sequence[Node]) -> set[Node]:
         if node.operator is None or not node.operator.makes_one_time:
             stack += node.inputs
     return found
-
-
-def _get_clock(node: Node) -> ClockSettings | None:
-    settings: ClockSettings | None = getattr(node.source, "clock", None)
-    return settings
 
 
 def _make_step(operator: Operator, first: EventBatch) -> Step:

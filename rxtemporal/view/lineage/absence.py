@@ -467,7 +467,8 @@ class _Candidates:
         """Return by how much an event was late, and the delay that would have kept it."""
         by, form = int(arrivals.by[number]), self._flow.time
         cti, reason = int(arrivals.start[number]) + by, arrivals.reason[number]
-        clock = None if source is None else getattr(source.node.source, "clock", None)
+        door = None if source is None else source.node.source
+        clock = None if door is None else door.clock
         whose = "the CTI"
         if clock is not None:
             of = [arrivals.payload.get_column(name)[number] for name in clock.fields]
