@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -18,6 +19,42 @@ class HasClocks(Protocol):
 
     clocks: Clocks | None
 
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ClockMoves:
+    """The moves of devices' clocks among the rows of a batch, in order.
+
+    After ``rows`` rows of the batch (``int64[m]``, never falling) the CTI of device ``devices`` is
+    ``ctis``, and that of the fleet is ``fleet``: the time of the fleet less the delay. A device is
+    a number, as in ``Clocks.codes``; -1 stands for all.
+    """
+
+    rows: Int64s
+    devices: Int64s
+    ctis: Int64s
+    fleet: Int64s
+
+    @staticmethod
+    def unite(batches: Sequence[HasClocks]) -> ClockMoves | None:
+        """Return the moves among the rows of batches one after the other; None if not known."""
+        begins = np.cumsum([0, *map(len, batches)]).tolist()
+        moves = [
+            (begin, each.clocks.moves)
+            for begin, each in zip(begins, batches, strict=False)
+            if each.clocks is not None and each.clocks.moves is not None
+        ]
+        if not moves:
+            return None
+        rows = np.concatenate([begin + each.rows for begin, each in moves])
+        devices, ctis, fleet = (
+            np.concatenate([getattr(each, name) for _, each in moves])
+            for name in ("devices", "ctis", "fleet")
+        )
+        return ClockMoves(rows, devices, ctis, fleet)
+
 
 class Clocks:
     """Devices, and the CTI of each: nothing of a device before its CTI changes any more.
@@ -25,10 +62,11 @@ class Clocks:
     ``devices`` are the values of the fields that name a device, n different rows; or a function
     that returns them, which is called when they are first read. ``ctis`` is ``int64[n]``, or one
     time for all. ``codes`` ``int64[n]`` are numbers of the devices that mean the same in all clocks
-    of the same ``owner``; without an owner there are none.
+    of the same ``owner``; without an owner there are none. ``moves`` say how they came to that
+    among the rows of the batch, in a query that asks for it.
     """
 
-    __slots__ = ("_ctis", "_devices", "codes", "owner")
+    __slots__ = ("_ctis", "_devices", "codes", "moves", "owner")
 
     def __init__(
         self,
@@ -36,7 +74,9 @@ class Clocks:
         ctis: Int64s | int,
         codes: Int64s | None = None,
         owner: object = None,
+        moves: ClockMoves | None = None,
     ) -> None:
+        self.moves = moves
         self._devices = devices
         self._ctis = ctis
         self.codes, self.owner = codes, owner
@@ -55,6 +95,10 @@ class Clocks:
             self._ctis = np.full(self.devices.height, self._ctis)
         return self._ctis
 
+    def replace_moves(self, moves: ClockMoves | None) -> Clocks:
+        """Return the same clocks with these moves."""
+        return Clocks(self._devices, self._ctis, self.codes, self.owner, moves)
+
     def list_devices(self) -> tuple[Any, ...]:
         """Return the devices: of one field its values, of several fields tuples."""
         lists = [each.to_list() for each in self.devices.list_series()]
@@ -69,8 +113,9 @@ class Clocks:
         clocks = [batch.clocks for batch in batches if batch.clocks is not None]
         if not clocks:
             return None
+        moves = ClockMoves.unite(batches)
         if len(clocks) == 1:
-            return clocks[0]
+            return clocks[0].replace_moves(moves)
         ctis = np.concatenate([each.ctis for each in clocks])
         owner = clocks[0].owner
         codes = [each.codes for each in clocks if each.codes is not None and each.owner is owner]
@@ -79,5 +124,5 @@ class Clocks:
             return Columns.concat([each.devices for each in clocks])
 
         if len(codes) < len(clocks):
-            return Clocks(make, ctis)
-        return Clocks(make, ctis, np.concatenate(codes), owner)
+            return Clocks(make, ctis, moves=moves)
+        return Clocks(make, ctis, np.concatenate(codes), owner, moves)

@@ -178,6 +178,15 @@ class Verdicts:
         kept[self.late[_GONE[self.reason]]] = False
         return kept
 
+    def find_rows(self, kind: Bytes) -> Bools:
+        """Return the mask of the accepted items that become rows of a batch."""
+        if not len(kind):
+            return self.kept
+        # an end edge at the end of time leaves its row as it is: one that never ends
+        endless = (kind == END_EDGE) & (self.end == MAX_TIME)
+        found: Bools = self.kept & ~endless & (kind != CTI)
+        return found
+
     def late_rows(self, batch: EventBatch) -> LateRows | None:
         """Return the late rows of the judged batch; None if all came in time."""
         if not len(self.late):
@@ -191,9 +200,8 @@ class Verdicts:
             if not len(self.late):
                 return batch
             return batch.replace(start=self.start).take(self.kept)
-        # an end edge at the end of time leaves its row as it is: one that never ends
-        endless = (kind == END_EDGE) & (self.end == MAX_TIME)
-        return batch.replace(start=self.start, end=self.end).take(self.kept & ~endless)
+        rows = self.find_rows(kind)
+        return batch.replace(start=self.start, end=self.end).take(rows)
 
 
 @cache

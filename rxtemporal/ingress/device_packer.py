@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
-from rxtemporal.core.clocks import Clocks
+from rxtemporal.core.clocks import ClockMoves, Clocks
 from rxtemporal.core.columns import Coded, Columns, has_nulls
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, RowEvent
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
@@ -23,6 +23,7 @@ from rxtemporal.engine.door_rules import (
     CTI,
     DROPPED,
     END_EDGE,
+    KEEP_AHEAD,
     NEVER,
     NO_LIMIT,
     is_due,
@@ -40,6 +41,7 @@ from rxtemporal.ingress.batch_verdicts import (
     LateRows,
     State,
     Verdicts,
+    classify_rows,
     mark_ahead,
 )
 from rxtemporal.ingress.clock_guard import ClockGuard
@@ -51,6 +53,8 @@ from rxtemporal.ingress.packer import Packer, ends_row
 
 # a device is told to be silent after at most a further such part of the span
 _PARTS = 16
+# where nobody asks for the moves of clocks
+_NO_MOVES = np.empty((2, 0), np.int64)
 
 
 class DevicePacker(Packer):
@@ -61,6 +65,8 @@ class DevicePacker(Packer):
     that the source has sent for all, or that comes from outside. Batches carry the CTIs of the
     devices that have advanced since the last one, as ``clocks``.
 
+    With ``tells_moves`` they also say how the clocks have moved among their rows.
+
     The others lift a device that is too far behind, or silent, by the rule in
     ``find_lifted_cti``: when its next event comes, before that is judged. So the verdicts follow
     from the events alone, in the order in which they came. The query is told earlier: of ``behind``
@@ -70,7 +76,12 @@ class DevicePacker(Packer):
     by_device = True
 
     def __init__(
-        self, clock: ClockSettings, schema: pl.Schema, *args: Any, **settings: Any
+        self,
+        clock: ClockSettings,
+        schema: pl.Schema,
+        *args: Any,
+        tells_moves: bool = False,
+        **settings: Any,
     ) -> None:
         from rxtemporal.engine.kernels import door
 
@@ -105,6 +116,9 @@ class DevicePacker(Packer):
         self._reached = NEVER
         # why the others have lifted the device that is being judged
         self._why = 0
+        self._tells_moves = tells_moves
+        # the moves of clocks since the last batch, as columns
+        self._moves: list[Int64s | tuple[int, int, int, int]] = []
 
     # Devices --------------------------------------------------------------------------------------
 
@@ -235,12 +249,13 @@ class DevicePacker(Packer):
         own = self._enter(device)
         flagged = ahead and not self._counts_ahead
         counts = not ahead and self.generates and not ends_row(event) and self._is_due(event.start)
+        verdict = IN_TIME
         try:
             verdict = super().accept(event, flagged)
             if counts:
                 self._note_time(device, event.start, own)
         finally:
-            self._leave(device, own, event.start)
+            self._leave(device, own, event.start, 0 if verdict[0] is None else 1)
         return verdict
 
     def _drop_ahead(self, device: int, event: RowEvent) -> Verdict:
@@ -267,8 +282,11 @@ class DevicePacker(Packer):
         self._why = int(own[self._kernel.WHY])
         return own
 
-    def _leave(self, device: int, own: Int64s, time: int) -> None:
-        """Be the door of all devices again; note what the device has reached."""
+    def _leave(self, device: int, own: Int64s, time: int, rows: int = 0) -> None:
+        """Be the door of all devices again; note what the device has reached.
+
+        ``rows`` is the number of rows that have been accepted.
+        """
         self._reached = max(self._reached, self.cti)
         own[:5] = self.cti, self.own, self._count, self._last, self.high
         fleet = self.fleet_time
@@ -276,6 +294,8 @@ class DevicePacker(Packer):
         if self.cti > self._told[device] and not self._is_moved[device]:
             self._is_moved[device] = True
             self._moved.append(np.array([device]))
+        if self._tells_moves:
+            self._moves.append((self.rows + rows, device, self.cti, fleet))
         self.cti, self._why = self._floor, 0
 
     def _count_late(self, event: RowEvent, reason: LateReason) -> Lateness:
@@ -292,6 +312,8 @@ class DevicePacker(Packer):
     def _take_cti(self, event: Cti) -> None:
         if event.device is None:
             self._reach_sent(event.start)
+            if self._tells_moves:
+                self._moves.append((self.rows, -1, self.cti, self.fleet_time))
         else:
             self.advance_device(event.device, event.start, self.rules.cti_delay)
 
@@ -317,7 +339,7 @@ class DevicePacker(Packer):
     def accept_batch(self, batch: EventBatch, ahead: Bools | None = None) -> Accepted:
         """Judge a batch, each row by its device's time; return its accepted rows, and the late."""
         if batch.has_edges:
-            return self._accept_edges(batch, ahead)
+            return self.accept_items(batch, classify_rows(batch), ahead)
         return self.accept_judged(batch, self.judge_columns(batch, ahead=ahead))
 
     def judge_columns(
@@ -332,12 +354,14 @@ class DevicePacker(Packer):
         devices = self._encode(batch.columns)
         batch.columns.coded = Coded(self._clock.fields, devices, self._coder)
         if ahead is None and not len(kind) and len(batch) and self._passes:
+            moves = self._make_moves(len(batch))
             behind = self._kernel.pass_by_device(
                 devices, batch.start, self.rules.delay, max(self._reached, self.cti),
-                self._clock.by_wall, self._states, self._fleet,
+                self._clock.by_wall, self._states, self._fleet, moves,
             )  # fmt: skip
             if behind >= 0:
                 self._note_devices(devices)
+                self._add_moves(np.arange(1, 1 + len(batch)), devices, moves)
                 return Verdicts(
                     batch.start, batch.end, (self.cti, self.own, 0, 0, 0, self.high, behind),
                     NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, False,
@@ -349,9 +373,10 @@ class DevicePacker(Packer):
         self, devices: Int64s, start: Int64s, end: Int64s, kind: Bytes, row: Int64s, moved: Int64s
     ) -> Verdicts:
         self._fleet[self._kernel.FLOOR] = self.cti
+        moves = self._make_moves(len(start))
         starts, ends, reason, before, by_import, behind = self._kernel.admit_by_device(
             devices, start, end, kind, row, moved, *self.rules, *self._limits,
-            self._clock.by_wall, self._counts_ahead, self._states, self._fleet,
+            self._clock.by_wall, self._counts_ahead, self._states, self._fleet, moves,
         )  # fmt: skip
         times, backwards = start, False
         if len(kind):
@@ -359,7 +384,35 @@ class DevicePacker(Packer):
             backwards = bool(((kind == CTI) & (start < before)).any())
         self._note_devices(devices)
         state: State = (self.cti, self.own, 0, 0, by_import, self.high, behind)
-        return Verdicts.from_kernel(times, starts, ends, reason, before, state, backwards=backwards)
+        verdicts = Verdicts.from_kernel(
+            times, starts, ends, reason, before, state, backwards=backwards
+        )
+        if self._tells_moves:
+            plain = kind % KEEP_AHEAD  # without the marks
+            self._add_moves(np.cumsum(verdicts.find_rows(plain)), devices, moves)
+        return verdicts
+
+    def _make_moves(self, count: int) -> Int64s:
+        """Return room for the CTI of the device, and the time of the fleet, after each item."""
+        return np.empty((2, count), np.int64) if self._tells_moves else _NO_MOVES
+
+    def _add_moves(self, rows: Int64s, devices: Int64s, moves: Int64s) -> None:
+        """Note how the clocks have moved, after so many rows."""
+        if self._tells_moves:
+            self._moves.append(np.vstack([rows, devices, moves]))
+
+    def _stack_moves(self) -> Int64s:
+        none = np.empty((4, 0), np.int64)
+        return np.hstack([none, *(np.reshape(each, (4, -1)) for each in self._moves)])
+
+    def _take_moves(self) -> ClockMoves | None:
+        """Return how the clocks have moved among the rows that leave now, if somebody asks."""
+        if not self._tells_moves:
+            return None
+        rows, devices, ctis, fleet = self._stack_moves()
+        self._moves.clear()
+        fleet = np.maximum(fleet - max(self.rules.delay, 0), MIN_TIME)
+        return ClockMoves(rows, devices, np.maximum(ctis, MIN_TIME), fleet)
 
     def _note_devices(self, devices: Int64s) -> None:
         """Note the devices that have advanced, and the highest CTI of one."""
@@ -459,7 +512,8 @@ class DevicePacker(Packer):
         ctis = np.maximum(self._find_ctis(self._states[moved]), MIN_TIME)
         self._told[moved] = ctis
         coder = self._coder
-        batch.clocks = Clocks(partial(coder.decode, moved), ctis, moved, coder)
+        moves = self._take_moves()
+        batch.clocks = Clocks(partial(coder.decode, moved), ctis, moved, coder, moves)
         return batch
 
     def _take_moved(self) -> Int64s:
@@ -472,6 +526,7 @@ class DevicePacker(Packer):
     def _forget_from(self, row: int) -> None:
         super()._forget_from(row)
         self._take_moved()  # later rows of theirs are gone, so nothing more of them is final
+        self._moves.clear()
 
     # State ----------------------------------------------------------------------------------------
 
@@ -480,7 +535,7 @@ class DevicePacker(Packer):
         count = len(self._coder)
         devices = [
             self._coder, self._states[:count].copy(), self._told[:count].copy(),
-            self._fleet.copy(), np.flatnonzero(self._is_moved), self._looked,
+            self._fleet.copy(), np.flatnonzero(self._is_moved), self._looked, self._stack_moves(),
         ]  # fmt: skip
         return [*super().save(), devices]
 
@@ -488,7 +543,8 @@ class DevicePacker(Packer):
         """Resume from the result of ``save`` of a packer of the same stream."""
         *packer, devices = state
         super().load(packer)
-        self._coder, states, told, fleet, moved, self._looked = devices
+        self._coder, states, told, fleet, moved, self._looked, moves = devices
+        self._moves = [moves]
         self._grow()
         self._states[: len(states)], self._told[: len(told)] = states, told
         self._fleet[:] = fleet

@@ -308,7 +308,7 @@ class Door:
         that are ahead of the wall clock, if any are.
         """
         if batch.has_edges:
-            return self._accept_edges(batch, ahead)
+            return self.accept_items(batch, classify_rows(batch), ahead)
         if self.settings is None:
             self.events += len(batch.start)
             self.enqueue(batch.cti)
@@ -323,8 +323,11 @@ class Door:
                 return accepted, None
         return self.accept_judged(batch, self.judge_columns(batch, ahead=ahead))
 
-    def _accept_edges(self, batch: EventBatch, ahead: Bools | None) -> Accepted:
-        kind = classify_rows(batch)
+    def accept_items(self, batch: EventBatch, kind: Bytes, ahead: Bools | None = None) -> Accepted:
+        """Judge a batch with edges, or with CTIs among its rows; as ``accept_batch``.
+
+        ``kind`` has the kind of each item. The time of a CTI is its start, and it leaves no row.
+        """
         edges = BatchEdges(self._edge_table(), batch.edge, kind)
         verdicts = self.judge_columns(batch, kind, edges.row, edges.moved, ahead)
         if self.settings is None:

@@ -13,16 +13,23 @@ from rxtemporal.ingress.stream_time import StreamTime
 
 
 def make_packer(
-    source: StreamSource, name: str | None = None, times: StreamTime | None = None
+    source: StreamSource,
+    name: str | None = None,
+    times: StreamTime | None = None,
+    *,
+    tells_moves: bool = False,
 ) -> Packer:
-    """Return a packer with a door for one run of a source; ``times`` are those of its streams."""
+    """Return a packer with a door for one run of a source; ``times`` are those of its streams.
+
+    ``tells_moves``: batches say how the clocks of devices have moved among their rows.
+    """
     make: Callable[..., Packer] = Packer
     if source.clock is not None:
         # imported here: it loads kernels
         from rxtemporal.ingress.device_packer import DevicePacker
 
         assert source.schema is not None
-        make = partial(DevicePacker, source.clock, source.schema)
+        make = partial(DevicePacker, source.clock, source.schema, tells_moves=tells_moves)
     return make(
         source.settings,
         name or source.name,
@@ -36,7 +43,7 @@ def make_packer(
 
 def read_batches(source: StreamSource) -> Iterator[EventBatch]:
     """Yield the accepted batches of a single source, read to its end."""
-    packer, cursor = make_packer(source), source.open()
+    packer, cursor = make_packer(source, tells_moves=True), source.open()
     batch: EventBatch | None
     for item in cursor:
         if isinstance(item, EventBatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,8 +12,6 @@ from rxtemporal.engine.driver import Leaf
 from rxtemporal.engine.stage import Meter, Run, Stage, Tap
 from rxtemporal.engine.step import find_earliest_due
 from rxtemporal.errors import blame
-from rxtemporal.ingress.batch_verdicts import LateRows
-from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.operators.lanes import DeviceLane, LaneRun
 from rxtemporal.operators.plan import Node
 
@@ -99,13 +96,12 @@ def _make_nothing(*first: EventBatch) -> Any:
     raise AssertionError("an operator in lanes has no step of its own")
 
 
-class _FedByLanes(Stage):
-    """Stage that reads the results of lanes, which read the sources."""
+class LaneLeaf(Leaf):
+    """Output of a run whose devices each have their own time: it takes the results of lanes."""
 
     lanes: LaneRun
     _sources: Sequence[Node]
     _run: Run | None
-    _failed: bool
 
     def feed(
         self, first: EventBatch, make: Callable[[Callable[[EventBatch], None]], LaneRun]
@@ -135,11 +131,6 @@ class _FedByLanes(Stage):
             self.lanes.push(self._sources[side], batch)
         except Exception as error:
             run.fail(blame(error, self.place))
-            return
-        self._note_push(run)
-
-    def _note_push(self, run: Run) -> None:
-        """Do what is to be done after each batch of a source."""
 
     def capture(self) -> Captured:
         """Return the state of all lanes, and of the own step."""
@@ -160,39 +151,3 @@ class _FedByLanes(Stage):
     def next_due(self) -> int | None:
         """The earliest time that a CTI has to pass for one of these to leave; None for none."""
         return find_earliest_due([*(lane.leaf for lane in self.lanes.list_lanes())])
-
-
-class LaneLeaf(_FedByLanes, Leaf):
-    """Output of a run whose devices each have their own time."""
-
-
-class LaneStage(_FedByLanes):
-    """Stage of the operator that makes one time of the times of devices.
-
-    ``late`` counts the rows that came too late for it, and ``report_late`` gets them.
-    """
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.late: Counter[LateReason] = Counter()
-        self.report_late: Callable[[LateRows], object] = lambda late: None
-
-    def _take_result(self, batch: EventBatch) -> None:
-        super()._take_result(batch)
-        self._report()
-
-    def _note_push(self, run: Run) -> None:
-        """Pass on the CTI that holds for all devices, also for those that have not come yet."""
-        low = self.lanes.find_floor()
-        first = self._seen[0]
-        if first is not None and low > self.cti:
-            time = first.none(low)
-            time.clocks = None
-            Stage.take(self, 0, time, run)
-
-    def _report(self) -> None:
-        step: Any = self.step
-        late, step.unreported = step.unreported, []
-        for rows in late:
-            self.late.update(rows.reasons)
-            self.report_late(rows)

@@ -188,9 +188,8 @@ class LaneRun:
     ``fields`` are the names of the device's fields in the rows of each source, ``names`` those in
     all streams. ``make`` returns a new copy of the plan, its steps made. ``spread`` is how far the
     most advanced device of a lane may be ahead of the others, in ticks; ``most`` is the number of
-    lanes from which on none is split, so that results come later. ``needs_time``: the CTIs of
-    results matter without rows, too. ``clock`` returns seconds; it says only how often lanes are
-    split. Not thread-safe: its owner serialises calls.
+    lanes from which on none is split, so that results come later. ``clock`` returns seconds; it
+    says only how often lanes are split. Not thread-safe: its owner serialises calls.
     """
 
     def __init__(
@@ -203,7 +202,6 @@ class LaneRun:
         *,
         spread: int,
         most: int = 16,
-        needs_time: bool = False,
         clock: Callable[[], float] = float,
     ) -> None:
         self._make = make
@@ -213,7 +211,6 @@ class LaneRun:
         self._receive = receive
         self._spread = spread
         self._most = most
-        self._needs_time = needs_time
         self._clock = clock
         self._numbers = count()
         self.devices = DeviceTimes(coder, len(fields))
@@ -389,8 +386,6 @@ class LaneRun:
     def _holds_back(self, lane: DeviceLane) -> bool:
         """Return True if something could leave a lane if it were not for those behind."""
         assert lane.high is not None
-        if self._needs_time:
-            return True
         due = find_earliest_due(lane.stages)
         return due is not None and due <= (lane.high - self._spread).max()
 
@@ -532,12 +527,6 @@ class LaneRun:
     def list_lanes(self) -> list[DeviceLane]:
         """Return the lanes, for any thread."""
         return [*self.lanes.values()]
-
-    def find_floor(self) -> int:
-        """Return the CTI of the results that holds for all devices, also for those to come."""
-        if self.devices.floors.min() <= MIN_TIME:
-            return MIN_TIME
-        return min(lane.leaf.cti for lane in self.lanes.values())
 
     # State ----------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import polars as pl
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.stage import Meter, Stage
     from rxtemporal.engine.step import Step, TwoInputStep
+    from rxtemporal.ingress.clock_settings import ClockSettings
     from rxtemporal.ingress.side_source import SideSource
     from rxtemporal.ingress.source import StreamSource
     from rxtemporal.operators.causes.causes import Causes
@@ -216,6 +217,10 @@ class _Description:
     def makes_one_time(self) -> bool:
         """True if the times of devices become one time for all."""
         return False
+
+    def follow_source(self, clock: ClockSettings) -> Self:
+        """Return the operator for a source of whose devices it makes one time."""
+        raise NotImplementedError
 
     def check_devices(self, fields: pl.Schema) -> None:
         """Raise if the operator names devices that cannot be: ``fields`` name the devices."""

@@ -155,13 +155,10 @@ def _find_clock(node: Node) -> _Clock:
 
 
 def _check_devices(node: Node) -> None:
-    """Raise if rows no longer say of which device they are, or an operator names others."""
+    """Raise if an operator names devices that cannot be."""
     (given,) = node.inputs
     assert node.operator is not None
     assert given.schema is not None
-    if not all(given.clock or ()):
-        names = " and ".join(sorted({n for each in given.device_sources.values() for n in each}))
-        _refuse_crossing(node, names)
     node.operator.check_devices(
         pl.Schema({(name := min(names)): given.schema[name] for names in given.clock or ()})
     )
@@ -304,6 +301,26 @@ def list_direct_sources(output: Node) -> list[AnySource]:
         elif node.operator is not None and node.operator.keeps_lifetimes:
             stack += node.inputs
     return list(found.values())
+
+
+def synchronize_sources(output: Node, operator: Operator) -> Node:
+    """Return the same plan with one time for the devices of each source.
+
+    The operator comes right behind the sources, so that each row is judged once, when it comes, and
+    what the plan computes from those in time has one time.
+    """
+    made: dict[int, Node] = {}
+    for node in output.list_nodes():
+        if node.clock is None:
+            made[id(node)] = node
+        elif node.source is not None:
+            assert node.source.clock is not None
+            own = operator.follow_source(node.source.clock)
+            made[id(node)] = Node(node.schema, node.keys, operator=own, inputs=(node,))
+        else:
+            inputs = tuple(made[id(each)] for each in node.inputs)
+            made[id(node)] = dataclasses.replace(node, inputs=inputs)
+    return made[id(output)]
 
 
 def set_pace(output: Node, pace: Pace) -> Node:

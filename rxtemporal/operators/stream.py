@@ -9,7 +9,7 @@ import polars as pl
 from rxtemporal.core.safe_text import brief, type_name
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Branch, Chain, Operator, PartialOperator
-from rxtemporal.operators.plan import Node, list_direct_sources
+from rxtemporal.operators.plan import Node, list_direct_sources, synchronize_sources
 from rxtemporal.operators.windows.plan import Windowed
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ class Stream:
 
     def _compose_one(self, operator: Operator) -> Self:
         node = self._node
+        if operator.makes_one_time and node.clock is not None:
+            return type(self)(synchronize_sources(node, operator))
         operator.check_sources(list_direct_sources(node))
         schema = None if node.schema is None else operator.check(node.schema, node.keys)
         keys = operator.output_keys(node.keys)

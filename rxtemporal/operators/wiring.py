@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from rxtemporal.core.batch import EventBatch
@@ -13,12 +12,11 @@ from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.stage import AnyStep, Meter, Stage
 from rxtemporal.engine.step import Step
 from rxtemporal.errors import ArgumentError
-from rxtemporal.operators.operator import Operator
 from rxtemporal.operators.partition import trace_fields
 from rxtemporal.operators.plan import AnySource, Node, list_nodes
 
 if TYPE_CHECKING:
-    from rxtemporal.operators.lane_stages import LaneLeaf, LaneStage
+    from rxtemporal.operators.lane_stages import LaneLeaf
 
 # makes the step that gives results their shape, from the first batch of them
 Shape = Callable[[EventBatch], Step]
@@ -79,15 +77,6 @@ class Wiring:
     def _add_stage(self, node: Node, clock: Callable[[], float]) -> None:
         operator = node.operator
         assert operator is not None
-        if operator.makes_one_time:
-            from rxtemporal.operators.lane_stages import LaneStage
-
-            assert isinstance(operator, Operator)
-            (given,) = node.inputs
-            made = LaneStage(partial(_make_step, operator), operator.place, [], clock=clock)
-            self._feed(made, given, None, clock)
-            self.stages[node] = made
-            return
         inputs = [self._find(each) for each in node.inputs]
         known = tuple(each.schema for each in node.inputs)
         stage = self.stages[node] = operator.make_stage(inputs, known, clock)
@@ -108,7 +97,7 @@ class Wiring:
 
     def _feed(
         self,
-        stage: LaneLeaf | LaneStage,
+        stage: LaneLeaf,
         output: Node,
         shape: Shape | None,
         clock: Callable[[], float],
@@ -147,7 +136,6 @@ class Wiring:
                 KeyCoder(devices),
                 receive,
                 spread=spread,
-                needs_time=not isinstance(stage, Leaf),
                 clock=clock,
             ),
         )
@@ -178,13 +166,8 @@ def _list_of_one_time(outputs: Sequence[Node]) -> set[Node]:
         if node in found or node.clock is not None:
             continue
         found.add(node)
-        if node.operator is None or not node.operator.makes_one_time:
-            stack += node.inputs
+        stack += node.inputs
     return found
-
-
-def _make_step(operator: Operator, first: EventBatch) -> Step:
-    return operator.step(first.schema, first.keys)
 
 
 def _make_empty(node: Node) -> EventBatch:

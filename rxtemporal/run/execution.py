@@ -155,10 +155,13 @@ class Execution:
         streams, shapes = zip(*outputs, strict=True)
         self.wiring = Wiring(streams, shapes, others, elapsed)
         self._unfinished = len(outputs)
+        # the sources whose devices get one time
+        self._synchronized: set[int] = set()
         for node, stage in self.wiring.stages.items():
             if node.operator is not None and node.operator.makes_one_time:
                 made: Any = stage
                 made.report_late = partial(self._report_late, node)
+                self._synchronized.add(id(node.inputs[0].source))
         entries = list_entries(self.wiring, elapsed)
         handed = any(each.source.hand_off for each in entries)
         self.run_end = RunEnd()
@@ -201,7 +204,12 @@ class Execution:
 
     def _reader(self, entry: SourceEntry, names: Mapping[int, str]) -> Reader:
         source, main = entry.source, entry.main
-        packer = make_packer(source, names.get(id(source)), self._times.of(source))
+        packer = make_packer(
+            source,
+            names.get(id(source)),
+            self._times.of(source),
+            tells_moves=id(source) in self._synchronized,
+        )
         beside = entry.put_rejected_beside()
         late = LateEvents(self.late, packer, beside, entry.lates)
         queue = (

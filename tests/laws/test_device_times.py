@@ -19,6 +19,8 @@ from rxtemporal import agg
 
 Query = Callable[[rxt.Streamable], rxt.Streamable]
 FIELDS = {"k": str, "x": int}
+# the span of silence after which the fleet moves a device
+Silent = int | None
 HAND_OFFS = (None, None, rxt.HandOff(), rxt.HandOff(8, rxt.WhenFull.SPILL))
 ADJUST = rxt.AdvanceTimePolicy.ADJUST
 
@@ -143,51 +145,62 @@ def compute_alone(query: Query, rows: list[Arrival], given: Any) -> list[tuple[A
     return sorted(results, key=repr)
 
 
-def read_list(query: Query, rows: list[Arrival], given: Any, random: Random) -> Any:
+def read_list(
+    query: Query, rows: list[Arrival], given: Any, random: Random, silent: Silent = None
+) -> Any:
     """Read the rows as a list of events."""
     events = [row.to_event() for row in rows]
-    return list_rows(query(_from_events(events, given, random)))
+    return list_rows(query(_from_events(events, given, random, silent)))
 
 
-def read_iterator(query: Query, rows: list[Arrival], given: Any, random: Random) -> Any:
+def read_iterator(
+    query: Query, rows: list[Arrival], given: Any, random: Random, silent: Silent = None
+) -> Any:
     """Read the rows one by one."""
     events = (row.to_event() for row in rows)
-    return list_rows(query(_from_events(events, given, random)))
+    return list_rows(query(_from_events(events, given, random, silent)))
 
 
-def _from_events(events: Any, given: Any, random: Random) -> rxt.Streamable:
+def _from_events(events: Any, given: Any, random: Random, silent: Silent) -> rxt.Streamable:
     return rxt.from_events(
-        events, schema=FIELDS, advance_time=given, clock="k", spread=random.choice((None, 0, 9))
-    )
+        events, schema=FIELDS, advance_time=given, clock="k", silent_after=silent,
+        spread=random.choice((None, 0, 9)),
+    )  # fmt: skip
 
 
-def read_frame(query: Query, rows: list[Arrival], given: Any, random: Random) -> Any:
+def read_frame(
+    query: Query, rows: list[Arrival], given: Any, random: Random, silent: Silent = None
+) -> Any:
     """Read the rows as a frame, in batches of a few rows."""
     columns = {"at": int, "until": int, **FIELDS}
     frame = pl.DataFrame([row.to_dict() for row in rows], columns)
     stream = rxt.from_polars(
-        frame, start="at", end="until", advance_time=given, clock="k",
+        frame, start="at", end="until", advance_time=given, clock="k", silent_after=silent,
         batch_rows=random.choice((1, 3, 100)), spread=random.choice((None, 0, 9)),
     )  # fmt: skip
     return list_rows(query(stream))
 
 
-def push_rows(query: Query, rows: list[Arrival], given: Any, random: Random) -> Any:
+def push_rows(
+    query: Query, rows: list[Arrival], given: Any, random: Random, silent: Silent = None
+) -> Any:
     """Push the rows, one by one and several at once."""
     sink = rxt.Collect()
-    source = make_source(given, random)
+    source = make_source(given, random, silent)
     with query(source.stream).run(sink):
         push_some(source, rows, random)
         source.close()
     return read_sink(sink)
 
 
-def make_source(given: rxt.AdvanceTimeSettings, random: Random) -> rxt.PushSource:
+def make_source(
+    given: rxt.AdvanceTimeSettings, random: Random, silent: Silent = None
+) -> rxt.PushSource:
     """Return a source of such rows."""
     assert given.generation is not None
     return rxt.PushSource(
         "rows", schema=FIELDS, start="at", end="until", delay=given.generation.delay,
-        policy=given.policy, clock="k", spread=random.choice((None, 0, 9)),
+        policy=given.policy, clock="k", silent_after=silent, spread=random.choice((None, 0, 9)),
         batch_rows=random.choice((1, 1, 5)), hand_off=random.choice(HAND_OFFS),
     )  # fmt: skip
 
@@ -209,13 +222,15 @@ def read_sink(sink: rxt.Collect) -> list[tuple[Any, ...]]:
     return sorted(map(tuple, sink.to_polars(time="ticks").rows()), key=repr)
 
 
-def resume_twice(query: Query, rows: list[Arrival], given: Any, random: Random) -> Any:
+def resume_twice(
+    query: Query, rows: list[Arrival], given: Any, random: Random, silent: Silent = None
+) -> Any:
     """Push the rows into runs that are stopped and resumed."""
     results: list[tuple[Any, ...]] = []
     with tempfile.TemporaryDirectory() as folder:
         cuts = sorted(random.choices(range(len(rows) + 1), k=2))
         for number, (begin, end) in enumerate(pairwise([0, *cuts, len(rows)])):
-            sink, source = rxt.Collect(), make_source(given, random)
+            sink, source = rxt.Collect(), make_source(given, random, silent)
             process = query(source.stream).run(sink, resume=Path(folder, "state"))
             push_some(source, rows[begin:end], random)
             if number == len(cuts):
@@ -225,10 +240,12 @@ def resume_twice(query: Query, rows: list[Arrival], given: Any, random: Random) 
     return sorted(results, key=repr)
 
 
-def replay(query: Query, rows: list[Arrival], given: Any, random: Random) -> Any:
+def replay(
+    query: Query, rows: list[Arrival], given: Any, random: Random, silent: Silent = None
+) -> Any:
     """Record a run, and replay the recording."""
     with tempfile.TemporaryDirectory() as folder:
-        source, path = make_source(given, random), Path(folder, "recording")
+        source, path = make_source(given, random, silent), Path(folder, "recording")
         with query(source.stream).run(rxt.Collect(), record=path):
             push_some(source, rows, random)
             source.close()
@@ -301,3 +318,118 @@ def test_synchronized_devices_are_one_stream(name: str, rows: list[Arrival], num
     way = WAYS[number % len(WAYS)]
     expected = list_rows(FLEET[name](in_order))
     assert way(query, rows, given, random) == expected, way.__name__
+
+
+class Limits(NamedTuple):
+    """How one time is made of the times of devices."""
+
+    delay: int
+    within: int
+    idle_after: int | None
+    silent_after: int | None
+    devices: int | tuple[str, ...] | None
+    adjusts: bool
+
+
+class FleetModel:
+    """The time of a fleet, event by event, as the documents define it."""
+
+    def __init__(self, limits: Limits, *, trusts_all: bool) -> None:
+        self.limits, self.trusts_all = limits, trusts_all
+        self.own: dict[str, int] = {}
+        self.highest: dict[str, int] = {}
+        # the fleet's time when a device was last seen
+        self.seen: dict[str, int] = {}
+        self.alone: dict[str, bool] = {}
+        self.cti = rxt.MIN_TIME
+        self.fleet: int | None = None
+
+    def take(self, row: Arrival) -> tuple[bool, int]:
+        """Return True if the row is in time for its device, and the CTI of the fleet before it."""
+        of, device, before = self.limits, row.device, self.cti
+        cti = self.own.get(device, rxt.MIN_TIME)
+        if self.fleet is not None and of.silent_after is not None:
+            seen = self.seen.get(device)
+            if seen is None or self.fleet - seen >= of.silent_after:
+                cti = max(cti, self.fleet - of.silent_after)
+        in_time = row.start >= cti
+        self.own[device] = max(cti, row.start - of.delay)
+        self.highest[device] = max(row.start, self.highest.get(device, rxt.MIN_TIME))
+        ranked = sorted(self.highest.values(), reverse=True)
+        if self.trusts_all or len(ranked) > 1:
+            self.fleet = max(ranked[0 if self.trusts_all else 1], self.fleet or rxt.MIN_TIME)
+        self.seen[device] = row.start if self.fleet is None else self.fleet
+        self.alone[device] = self.fleet is None
+        self.advance()
+        return in_time, before
+
+    def advance(self) -> None:
+        """Advance the CTI of the fleet as far as the devices allow."""
+        of = self.limits
+        if self.fleet is not None:
+            self.cti = max(self.cti, self.fleet - of.delay - of.within)
+        awaited = of.devices
+        if awaited is None or (isinstance(awaited, int) and len(self.own) < awaited):
+            return
+        if isinstance(awaited, tuple) and not {*awaited} <= {*self.own}:
+            return
+        allowed = [self.find_limit(device) for device in self.own]
+        self.cti = max([self.cti, min([each for each in allowed if each is not None], default=0)])
+
+    def find_limit(self, device: str) -> int | None:
+        """Return the CTI that a device allows at most; None if it is not waited for."""
+        of, own, fleet = self.limits, self.own[device], self.fleet
+        if fleet is None:
+            return own
+        seen, reached = self.seen[device], fleet - of.delay
+        # a device that was there before the fleet had a time was seen at its CTI
+        since = reached - own if self.alone[device] else fleet - seen
+        is_silent = of.silent_after is not None and since >= of.silent_after
+        is_idle = of.idle_after is not None and own <= reached - of.idle_after
+        if not is_silent and not is_idle:
+            return own
+        if of.silent_after is None or (of.idle_after or 10**9) <= of.silent_after:
+            return None
+        return reached - of.silent_after
+
+
+def find_in_time(rows: list[Arrival], limits: Limits, *, trusts_all: bool) -> list[tuple[Any, ...]]:
+    """Return the rows that are in time for the fleet, adjusted if they may be."""
+    model = FleetModel(limits, trusts_all=trusts_all)
+    found: list[tuple[Any, ...]] = []
+    for row in rows:
+        in_time, cti = model.take(row)
+        if not in_time:
+            continue
+        start = max(row.start, cti) if limits.adjusts else row.start
+        if cti <= start < row.end:
+            found.append((start, row.end, row.device, row.x))
+    return sorted(found, key=repr)
+
+
+@settings(max_examples=4 * settings().max_examples)
+@given(rows=arrivals(), number=st.integers(0, 2**20))
+def test_rows_are_judged_by_the_time_of_the_fleet_one_by_one(
+    rows: list[Arrival], number: int
+) -> None:
+    """However they come: in any batches, over stops, and in a replay."""
+    random, devices = Random(number), sorted({row.device for row in rows})
+    limits = Limits(
+        random.choice((0, 2, 6)), random.choice((0, 5, 20)), random.choice((None, 7, 30)),
+        random.choice((None, None, 12)),
+        random.choice((None, len(devices) or 1, len(devices) + 1, tuple(devices) or 1, ("a",))),
+        random.random() < 0.5,
+    )  # fmt: skip
+    way = WAYS[number % len(WAYS)]
+    # lists and frames are not compared with the wall clock
+    trusts_all = way not in {read_list, read_frame}
+    expected = find_in_time(rows, limits, trusts_all=trusts_all)
+
+    def query(stream: rxt.Streamable) -> rxt.Streamable:
+        policy = ADJUST if limits.adjusts else rxt.AdvanceTimePolicy.DROP
+        return stream.synchronize(
+            limits.within, limits.idle_after, devices=limits.devices, policy=policy
+        )
+
+    given = make_settings(limits.delay, adjusts=False)
+    assert way(query, rows, given, random, limits.silent_after) == expected, way.__name__

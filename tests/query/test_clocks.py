@@ -385,10 +385,9 @@ class TestBadInput:
             make_source().stream.synchronize(5, devices=[["a"]])
 
     def test_rows_that_no_longer_name_their_device(self) -> None:
-        """At the end of a query, and before it has one time."""
+        """They have one time, but none for each device."""
         stream = make_source().stream.select("x")
-        with pytest.raises(rxt.ArgumentError, match=r"no longer have device: synchronize"):
-            stream.synchronize(5)
+        assert stream.synchronize(5).schema == {"x": pl.Int64}
         with pytest.raises(rxt.ArgumentError, match=r"do not have the field device. Hint: keep"):
             stream.run(rxt.Collect())
 
@@ -598,3 +597,41 @@ def test_top_shows_the_clocks() -> None:
     assert grid.rows[0][:4] == ("readings", "2", "1", "0")
     assert grid.rows[1] == ("readings: b", "", "", "", "900", "100")
     process.stop()
+
+
+def test_what_stands_before_synchronize_has_one_time() -> None:
+    """The device keeps its late rows, the fleet does not; each is told in its place."""
+    source, late = make_source(), list[rxt.LateEvent]()
+    each = count(source.stream, 10)
+    application = rxt.Application("house")
+    application.query("each", each)
+    application.query("all", each.synchronize(100))
+    sinks = {"each": rxt.Collect(), "all": rxt.Collect()}
+    process = application.run(sinks=sinks)
+    process.late.subscribe(late.append)
+    source.push([row("b", 395), row("a", 500), row("b", 399), row("b", 400)])
+    source.close()
+    process.wait()
+    (one,) = late
+    assert (one.event.payload["device"], one.event.start_time, one.cti) == ("b", 399, 400)
+    found = {
+        name: sorted((each["device"], each["start_time"], each["n"]) for each in sink.to_dicts())
+        for name, sink in sinks.items()
+    }
+    assert found["each"] == [("a", 500, 1), ("b", 390, 2), ("b", 400, 1)]
+    assert found["all"] == [("a", 500, 1), ("b", 390, 1), ("b", 400, 1)]
+
+
+def test_an_end_edge_of_a_row_that_was_late_for_the_fleet_is_dropped() -> None:
+    """Of a dropped start the end is dropped; a late end edge moves to the CTI."""
+    events = [
+        rxt.EdgeEvent.create_start(390, {"device": "b"}),
+        rxt.PointEvent(500, {"device": "a"}),
+        rxt.EdgeEvent.create_start(395, {"device": "c"}),
+        rxt.EdgeEvent.create_end(395, 410, {"device": "c"}),
+        rxt.EdgeEvent.create_end(390, 396, {"device": "b"}),
+    ]
+    stream = rxt.from_events(
+        (each for each in events), schema={"device": str}, advance_time=0, clock="device"
+    )
+    assert rows_of(stream.synchronize(100)) == [(390, 400, "b"), (500, 501, "a")]

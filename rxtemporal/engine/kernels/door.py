@@ -210,6 +210,7 @@ def admit_by_device(
     counts_ahead: bool,
     states: Ints,
     fleet: Ints,
+    moves: Ints,
 ) -> tuple[Ints, Ints, Bytes, Ints, int, int]:
     """Judge the items of a stream in which each device has its own time.
 
@@ -220,7 +221,9 @@ def admit_by_device(
     ``start``, ``end``, ``kind``, ``row``, ``moved`` and the rules as for ``admit``; ``behind`` and
     ``silent`` as for ``find_lifted_cti``. ``counts_ahead``: an item that is ahead of the wall clock
     advances its device, and no other one; otherwise none. ``states`` ``int64[devices, WIDTH]`` and
-    ``fleet`` ``int64[5]`` are updated in place. O(n), one pass.
+    ``fleet`` ``int64[5]`` are updated in place, and so are ``moves`` ``int64[2, n]``, unless that
+    is empty: the CTI of each item's device, and the time of the fleet, after the item. O(n), one
+    pass.
     """
     n = len(start)
     starts, ends = start.copy(), end.copy()
@@ -228,6 +231,8 @@ def admit_by_device(
     before = np.empty(n, np.int64)
     by_import = furthest = 0
     for i in range(n):
+        if i and moves.shape[1]:
+            _note_move(device[i - 1], states, fleet, moves[:, i - 1])
         what = kind[i] if len(kind) else ROW
         if what >= DROP_AHEAD:
             reason[i], before[i] = AHEAD, max(states[device[i], 0], fleet[FLOOR])
@@ -262,18 +267,35 @@ def admit_by_device(
         by_import += state[4]
         furthest = max(furthest, state[6])
         own[SEEN] = fleet[FLEET] if fleet[FLEET] > NEVER else start[i]
+    if n and moves.shape[1]:
+        _note_move(device[n - 1], states, fleet, moves[:, n - 1])
     return starts, ends, reason, before, by_import, furthest
 
 
 @jit
+def _note_move(device: int, states: Ints, fleet: Ints, move: Ints) -> None:
+    """Write the CTI of a device, -1 for all, and the time of the fleet, into ``move``."""
+    floor = fleet[FLOOR]
+    move[0] = floor if device < 0 else max(states[device, 0], floor)
+    move[1] = fleet[FLEET]
+
+
+@jit
 def pass_by_device(
-    device: Ints, start: Ints, delay: int, cti: int, trusts_all: bool, states: Ints, fleet: Ints
+    device: Ints,
+    start: Ints,
+    delay: int,
+    cti: int,
+    trusts_all: bool,
+    states: Ints,
+    fleet: Ints,
+    moves: Ints,
 ) -> int:
     """Take complete rows of devices that are all in time; return -1, with nothing done, for others.
 
     They are in order of start, none starts before ``cti``, the highest CTI of a device, each makes
     a CTI, at its start less ``delay``, which is not negative, and no device lifts another. Returns
-    what ``admit_by_device`` does as its last value. O(n), one pass.
+    what ``admit_by_device`` does as its last value, and ``moves`` as there. O(n), one pass.
     """
     n = len(start)
     if start[0] < cti:
@@ -292,6 +314,8 @@ def pass_by_device(
         own[LAST], own[HIGH] = time, max(own[HIGH], time)
         note_time(device[i], time, trusts_all, own, fleet)
         own[SEEN] = fleet[FLEET] if fleet[FLEET] > NEVER else time
+        if moves.shape[1]:
+            _note_move(device[i], states, fleet, moves[:, i])
     return furthest
 
 

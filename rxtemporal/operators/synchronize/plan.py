@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -21,7 +21,9 @@ from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule
 
 if TYPE_CHECKING:
+    from rxtemporal.engine.stage import Meter, Stage
     from rxtemporal.engine.step import Step
+    from rxtemporal.ingress.clock_settings import ClockSettings
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -33,16 +35,18 @@ class Synchronize(Operator):
     idle_after: int | None
     devices: int | tuple[Any, ...] | None
     policy: AdvanceTimePolicy
+    # the span of silence after which the fleet moves a device of the source
+    silent_after: int | None = None
     keeps_lifetimes = True
     holds = "the ids of open edges"
 
     @property
     def cti_rule(self) -> str:
         """The output CTI, as text for users."""
-        rule = f"{describe_span(self.within)} behind the highest t of a device"
+        rule = f"{describe_span(self.within)} behind the most advanced device"
         if self.devices is None:
             return rule
-        return f"the lowest t of a device once all have come, at least {rule}"
+        return f"that of the device furthest behind once all have come, at least {rule}"
 
     @property
     def makes_one_time(self) -> bool:
@@ -77,7 +81,24 @@ class Synchronize(Operator):
         """Return a new step."""
         from rxtemporal.operators.synchronize.step import SynchronizeStep
 
-        return SynchronizeStep(self.within, self.idle_after, self.devices, self.policy)
+        return SynchronizeStep(
+            self.within, self.idle_after, self.silent_after, self.devices, self.policy
+        )
+
+    def make_stage(
+        self,
+        inputs: Sequence[Meter],
+        schemas: tuple[pl.Schema | None, ...] = (None,),
+        clock: Callable[[], float] = float,
+    ) -> Stage:
+        """Return the stage of this operator in a new run; it tells of the late rows."""
+        from rxtemporal.operators.synchronize.stage import SynchronizeStage
+
+        return SynchronizeStage(self._check_and_make, self.place, inputs, clock=clock)
+
+    def follow_source(self, clock: ClockSettings) -> Synchronize:
+        """Return the operator for a source with these settings of its devices' clocks."""
+        return dataclasses.replace(self, silent_after=clock.quiet)
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
@@ -96,18 +117,22 @@ def synchronize(
     """Make one time of the times of devices, for operators that compute over several of them.
 
     The CTI is that of the most advanced device less ``within``, so that a device which has not come
-    yet has that long to appear. With ``devices``, their names or their number, the CTI is, once all
-    of them have come, the lowest one of a device if that is higher; a device that is ``idle_after``
-    or more behind the most advanced one is not waited for. A CTI that holds for all devices holds
-    here, too.
+    yet has that long to appear. A device counts as it does for ``behind=``: a row that is ahead of
+    the wall clock does not advance the others, and where no wall clock is asked the second-highest
+    device counts. With ``devices``, their names or their number, the CTI is, once all of them have
+    come, the lowest one of a device if that is higher. A device that is ``idle_after`` or more
+    behind the most advanced one, or silent for ``silent_after=`` of its source, is not waited for.
+    A CTI that holds for all devices holds here, too.
+
+    Rows are judged where they enter the query, each by the CTI that the rows before it have made,
+    however they are cut into batches; and what the query computes before this operator is computed
+    from those that are in time, with one time. So results are the same live, in a replay and after
+    a recovery. The results by device of the same query are not touched.
 
     Rows and lifetimes stay. A row that starts before the CTI is a late event of this operator, in
     ``Process.late`` and in the diagnostics, and is judged as at the door of a stream: ``policy``
     drops it or moves its start to the CTI; a late end edge is moved to the CTI, and the end edge of
-    a dropped start is dropped. Rows that come at once are all judged by the CTI before them: one
-    that is further behind than ``within`` is late if it comes after those that are ahead of it, but
-    in time if it comes in one batch with them, as it may in a frame or a replay. Held: the ids of
-    open edges, and with ``devices`` the CTI of each.
+    a dropped start is dropped. Held: the ids of open edges, and with ``devices`` the CTI of each.
 
     Errors: ``ArgumentError`` on a stream that has one time already.
 

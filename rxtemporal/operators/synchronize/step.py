@@ -7,50 +7,52 @@ from typing import Any
 
 import numpy as np
 
-from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.clocks import Clocks
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.door_rules import CTI, END_EDGE, NO_LIMIT
 from rxtemporal.engine.holdings import OWNED
-from rxtemporal.engine.keys import KeyCoder
-from rxtemporal.engine.rows import grow
+from rxtemporal.engine.rows import grow_rows
 from rxtemporal.engine.state import Stateful
-from rxtemporal.ingress.batch_verdicts import LateRows
-from rxtemporal.ingress.door import Door
+from rxtemporal.ingress.batch_verdicts import LateRows, classify_rows
+from rxtemporal.ingress.door import Accepted, Door
 from rxtemporal.ingress.settings import (
     AdvanceTimeImportSettings,
     AdvanceTimePolicy,
     AdvanceTimeSettings,
 )
+from rxtemporal.operators.synchronize import kernel
 
 
 class SynchronizeStep(Stateful):
-    """Passes rows on that are not before the CTI, which follows the times of devices.
+    """A door behind that of a source: it judges rows by one time, which follows the devices.
 
-    ``unreported`` has the late rows until they are taken. Holds what the door of a stream holds.
+    Each row is judged by the CTI that the rows before it have made, however they are cut into
+    batches. ``unreported`` has the late rows until they are taken. Holds what a door holds.
     """
 
-    held = MappingProxyType({"reached": OWNED, "judged": OWNED, "known": OWNED})
+    held = MappingProxyType({"judged": OWNED, "known": OWNED})
     rows = 0
 
     def __init__(
         self,
         within: int,
         idle_after: int | None,
+        silent_after: int | None,
         devices: int | tuple[Any, ...] | None,
         policy: AdvanceTimePolicy,
     ) -> None:
-        self._within, self._idle_after, self._devices = within, idle_after, devices
+        self._within, self._devices = within, devices
+        self._idle = NO_LIMIT if idle_after is None else idle_after
+        self._silent = NO_LIMIT if silent_after is None else silent_after
         # the door takes the CTIs that it is given, as one of a stream that imports them
         given = AdvanceTimeSettings(imports=AdvanceTimeImportSettings("devices"), policy=policy)
         self.door = Door(given, "synchronize")
-        # the highest CTI of a device
-        self.reached = MIN_TIME
-        # the devices that have come, and their CTIs; only if they are waited for
-        self._coder: KeyCoder | None = None
-        self._ctis = np.full(0, MIN_TIME)
-        self._missing: set[Any] | None = None
-        if isinstance(devices, tuple):
-            self._missing = {*devices}
+        # the devices that have come, by the numbers of their source, if they are waited for
+        self._known, self._states = 0, np.empty((0, kernel.WIDTH), np.int64)
+        expected = len(devices) if isinstance(devices, tuple) else devices or 0
+        self._counts = np.array([expected, 0])
+        self._tree = np.full(2, MAX_TIME)
         self.unreported: list[LateRows] = []
 
     @property
@@ -65,58 +67,81 @@ class SynchronizeStep(Stateful):
     @property
     def known(self) -> list[Any]:
         """The devices that have come, to be saved."""
-        count = 0 if self._coder is None else len(self._coder)
-        missing = None if self._missing is None else [*self._missing]
-        return [self._coder, self._ctis[:count].copy(), missing]
+        return [self._states[: self._known].copy(), self._counts.copy()]
 
     @known.setter
     def known(self, saved: list[Any]) -> None:
-        self._coder, self._ctis, missing = saved
-        self._missing = None if missing is None else {*missing}
+        self._states, self._counts = saved
+        self._known = len(self._states)
+        self._make_tree()
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that are in time, and the CTI that the devices allow then."""
-        given = batch.replace(cti=MIN_TIME)
+        given, clocks = batch.replace(cti=MIN_TIME), batch.clocks
         given.clocks = None
-        accepted, late = self.door.accept_batch(given)
+        reached = batch.cti
+        if clocks is None or clocks.moves is None:
+            accepted, late = self.door.accept_batch(given)
+        else:
+            ctis = self._follow(clocks)
+            before = kernel.find_ctis_before(clocks.moves.rows, ctis, self.door.cti, len(given))
+            accepted, late = self._judge(given, before)
+            reached = max(reached, int(ctis.max(initial=MIN_TIME)))
         if late is not None:
             self.unreported.append(late)
-        self.door.import_cti(self._find_cti(batch))
-        if batch.clocks is None and batch.cti >= MAX_TIME:
+        self.door.import_cti(min(reached, MAX_TIME - 1))
+        if batch.cti >= MAX_TIME:
             self.door.cti = MAX_TIME
         return accepted.replace(cti=max(self.door.cti, MIN_TIME))
 
-    def _find_cti(self, batch: EventBatch) -> int:
-        """Return the CTI after a batch."""
-        if batch.clocks is None:  # it holds for all
-            return batch.cti
-        if batch.cti < MAX_TIME:
-            self.reached = max(self.reached, batch.cti)
-        cti = max(self.reached - self._within, MIN_TIME)
+    def _follow(self, clocks: Clocks) -> Int64s:
+        """Return the CTI that the devices allow after each move of their clocks."""
+        moves = clocks.moves
+        assert moves is not None
         if self._devices is None:
-            return cti
-        self._note(batch.clocks)
-        return max(cti, self._find_lowest())
+            return np.maximum(moves.fleet - self._within, MIN_TIME)
+        self._note_new(clocks)
+        found: Int64s = kernel.find_fleet_ctis(
+            moves.devices, moves.ctis, moves.fleet, self._within, self._idle, self._silent,
+            self._states, self._counts, self._tree,
+        )  # fmt: skip
+        return found
 
-    def _note(self, clocks: Clocks) -> None:
-        """Note the CTIs of devices."""
-        devices = clocks.devices
-        if self._coder is None:
-            self._coder = KeyCoder(devices.schema)
-        before = len(self._coder)
-        codes = self._coder.encode_columns(devices.columns)
-        self._ctis = grow(self._ctis, len(self._coder), MIN_TIME)
-        np.maximum.at(self._ctis, codes, clocks.ctis)
-        if self._missing and len(self._coder) > before:
-            self._missing.difference_update(clocks.list_devices())
+    def _note_new(self, clocks: Clocks) -> None:
+        """Make room for devices that are new."""
+        moves, known = clocks.moves, self._known
+        assert moves is not None
+        self._known = max(known, 1 + int(moves.devices.max(initial=-1)))
+        if self._known > len(self._states):
+            have = len(self._states)
+            self._states = grow_rows(self._states, self._known)
+            self._states[have:] = [MIN_TIME, MIN_TIME, kernel.UNKNOWN, 1]
+            self._make_tree()
+        if isinstance(self._devices, tuple) and self._known > known:
+            assert clocks.codes is not None
+            awaited = {*self._devices}
+            for number, name in zip(clocks.codes.tolist(), clocks.list_devices(), strict=True):
+                if number >= known:
+                    self._states[number, kernel.AWAITED] = name in awaited
 
-    def _find_lowest(self) -> int:
-        """Return the lowest CTI of a device that is not idle, once all have come."""
-        count = 0 if self._coder is None else len(self._coder)
-        if self._missing or (isinstance(self._devices, int) and count < self._devices):
-            return MIN_TIME
-        ctis = self._ctis[:count]
-        if self._idle_after is not None:
-            # one that has come without a CTI so far is not idle
-            ctis = ctis[(ctis > self.reached - self._idle_after) | (ctis <= MIN_TIME)]
-        return min(int(ctis.min()), MAX_TIME - 1) if len(ctis) else MIN_TIME
+    def _make_tree(self) -> None:
+        size = 1 << max(len(self._states) - 1, 0).bit_length()
+        self._tree = kernel.make_tree(self._states, size)
+
+    def _judge(self, batch: EventBatch, before: Int64s) -> Accepted:
+        """Judge rows, each by the CTI before it."""
+        kind = classify_rows(batch)
+        times = np.where(kind == END_EDGE, batch.end, batch.start) if len(kind) else batch.start
+        late = np.flatnonzero(times < before)
+        if not len(late):
+            return self.door.accept_batch(batch)
+        # the CTI of each late row comes in front of it, as an item of its own
+        order = np.insert(np.arange(len(batch)), late, late)
+        at = late + np.arange(len(late))
+        items = batch.take(order)
+        start, edge = items.start.copy(), items.edge.copy()
+        start[at], edge[at] = before[late], 0
+        items = items.replace(start=start, edge=edge)
+        kind = classify_rows(items) if len(kind) else np.zeros(len(items), np.int8)
+        kind[at] = CTI
+        return self.door.accept_items(items, kind)

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.clocks import Clocks
+from rxtemporal.core.clocks import ClockMoves, Clocks
 from rxtemporal.core.columns import Columns, SeriesColumn
 from rxtemporal.errors import SpoolError
 from rxtemporal.ingress.settings import HandOff, WhenFull
@@ -31,13 +31,17 @@ MARK = "."
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SpillFile:
-    """One batch in a file of its own; ``crc32`` is the file's checksum."""
+    """One batch in a file of its own; ``crc32`` is the file's checksum.
+
+    Its first ``size`` bytes are rows; the others are the moves of clocks among them, if any.
+    """
 
     path: Path
     rows: int
     cti: int
     crc32: int
-    # stay in memory: they are few beside the rows
+    size: int
+    # stay in memory, but for the moves: they are few beside the rows
     clocks: Clocks | None = None
 
     def read(self) -> EventBatch:
@@ -50,13 +54,18 @@ class SpillFile:
                 "there. Hint: keep other programs out of that folder, and look at the disk; "
                 "HandOff(path=…) takes another one."
             )
-        frame = pl.read_ipc(io.BytesIO(data))
+        frame = pl.read_ipc(io.BytesIO(data[: self.size]))
         remove(self.path)
         start, end, edge = (frame[name].to_numpy() for name in TIMES)
         fields = [field.alias(field.name.removeprefix(MARK)) for field in frame.drop(TIMES)]
         payload = pl.DataFrame(fields) if fields else pl.DataFrame(height=self.rows)
         batch = EventBatch(start, end, edge, payload, self.cti)
         batch.clocks = self.clocks
+        if self.clocks is not None and len(data) > self.size:
+            columns = pl.read_ipc(io.BytesIO(data[self.size :]))
+            batch.clocks = self.clocks.replace_moves(
+                ClockMoves(*(columns[name].to_numpy() for name in columns.columns))
+            )
         return batch
 
 
@@ -77,8 +86,13 @@ class SpillFiles:
 
     def write(self, batch: EventBatch) -> None:
         """Write a batch behind the others; ``SpoolError`` if that fails, leaving no file."""
-        data = io.BytesIO()
+        data, clocks = io.BytesIO(), batch.clocks
         _to_frame(batch).write_ipc(data)
+        size = data.tell()
+        if clocks is not None and clocks.moves is not None:
+            moves = dataclasses.asdict(clocks.moves)
+            pl.DataFrame(moves).write_ipc(data)
+            clocks = clocks.replace_moves(None)
         with report_errors(f"cannot spill rows to {self._path or tempfile.gettempdir()}"):
             path = self._make_folder() / f"{next(self._numbers)}.arrow"
             try:
@@ -88,7 +102,7 @@ class SpillFiles:
                 remove(path)
                 raise
         crc32 = zlib.crc32(data.getbuffer())
-        self._files.append(SpillFile(path, len(batch), batch.cti, crc32, batch.clocks))
+        self._files.append(SpillFile(path, len(batch), batch.cti, crc32, size, clocks))
         self.rows += len(batch)
         self.rows_spilled += len(batch)
 

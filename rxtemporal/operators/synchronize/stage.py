@@ -1,0 +1,36 @@
+"""Stage of synchronize, which counts the rows that came too late for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.engine.stage import Run, Stage
+from rxtemporal.ingress.batch_verdicts import LateRows
+from rxtemporal.ingress.lateness import LateReason
+
+if TYPE_CHECKING:
+    from rxtemporal.operators.synchronize.step import SynchronizeStep
+
+
+class SynchronizeStage(Stage):
+    """Stage that counts its late rows in ``late``, and gives them to ``report_late``."""
+
+    step: SynchronizeStep | None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.late: Counter[LateReason] = Counter()
+        self.report_late: Callable[[LateRows], object] = lambda late: None
+
+    def take(self, side: int, batch: EventBatch | None, run: Run) -> None:
+        """Take a batch, or the end, and report the rows that came too late."""
+        super().take(side, batch, run)
+        if self.step is None or not self.step.unreported:
+            return
+        late, self.step.unreported = self.step.unreported, []
+        for rows in late:
+            self.late.update(rows.reasons)
+            self.report_late(rows)
