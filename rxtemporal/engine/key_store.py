@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -155,14 +156,18 @@ class GrowingSeries:
     Each part is at least twice as long as the next, so there are few parts, and each row is copied
     only a few times. polars gathers much faster from one chunk than from several, so the parts are
     joined once enough rows have been gathered to make that worthwhile.
+
+    Any thread may take rows, and one append: the devices of a stream are named where its rows are
+    computed, and in diagnostics, while others are added at its door.
     """
 
-    __slots__ = ("_gathered", "_parts", "_rows")
+    __slots__ = ("_gathered", "_parts", "_rows", "_turn")
 
     def __init__(self, empty: pl.Series) -> None:
         self._parts = [empty]
         self._rows = 0
         self._gathered = 0
+        self._turn = threading.Lock()
 
     def append(self, column: SeriesColumn) -> None:
         """Add copies of values at the end, which do not keep the others of their column in memory.
@@ -172,6 +177,10 @@ class GrowingSeries:
         series = column.series
         if isinstance(series.dtype, pl.String | pl.Binary):
             series = pl.Series(series.name, series.to_list(), series.dtype)
+        with self._turn:
+            self._add(series)
+
+    def _add(self, series: pl.Series) -> None:
         parts = self._parts
         parts.append(series)
         self._rows += len(series)
@@ -184,14 +193,21 @@ class GrowingSeries:
 
     def cut(self, height: int) -> None:
         """Keep only so many values, from the first."""
-        self._join_from(0)
-        self._parts = [self._parts[0].head(height)]
-        self._rows = height
+        with self._turn:
+            self._join_from(0)
+            self._parts = [self._parts[0].head(height)]
+            self._rows = height
 
     def take(self, rows: Codes) -> SeriesColumn:
         """Return the values of these rows."""
+        with self._turn:
+            values = self._join_some(len(rows))
+        return SeriesColumn(values)[rows]
+
+    def _join_some(self, rows: int) -> pl.Series:
+        """Return all values, of which so many rows are gathered."""
         if len(self._parts) > 1:
-            self._gathered += JOINING_GAINS * len(rows)
+            self._gathered += JOINING_GAINS * rows
             if self._gathered >= self._rows:
                 self._join_from(0)
         first, *others = self._parts
@@ -199,7 +215,7 @@ class GrowingSeries:
             first = first.clone()
             for part in others:
                 first.append(part)
-        return SeriesColumn(first)[rows]
+        return first
 
     def _join_from(self, first: int) -> None:
         if first < len(self._parts) - 1:
