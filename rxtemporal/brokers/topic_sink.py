@@ -36,6 +36,7 @@ class TopicSink(PositionedSink):
 
     The id of a row follows from the query's name, the row's JSON, and how many equal rows come
     before it; rows of one start are in one batch, so it is the same whenever the row is sent again.
+    Of numbered results the number counts, too.
     """
 
     def __init__(self, topic: str, time: TimeForm | None, patience: float) -> None:
@@ -49,10 +50,11 @@ class TopicSink(PositionedSink):
 
     def _list_rows(self, rows: EventBatch) -> Iterator[TopicRow]:
         seen: Counter[bytes] = Counter()
+        number = b"" if rows.number is None else b"%d\0" % rows.number
         for row in rows.to_dicts(self._form()):
             text = self._encode(row)
             known = hashlib.blake2b(
-                b"%s\0%s\0%d" % (self._query.encode(), text, seen[text]), digest_size=16
+                b"%s\0%s%s\0%d" % (self._query.encode(), number, text, seen[text]), digest_size=16
             )
             seen[text] += 1
             yield TopicRow(row, text, known.hexdigest())

@@ -51,6 +51,8 @@ class EventBatch:
     clocks    Clocks         the CTIs of single devices, where each has its own time: on the way
                              into a query, of those that have advanced beyond ``cti``; of results,
                              of those for which ``cti`` holds; None: ``cti`` holds for all
+    number    int            the number of the batch among results, where each device has its own
+                             time and the sink continues by position; else None
     ========= ============== ==================================================================
 
     Made with the payload as a frame or as columns, with None for ``edge`` where all rows are
@@ -73,6 +75,7 @@ class EventBatch:
         "cti",
         "in_order",
         "keys",
+        "number",
         "start",
         "time",
     )
@@ -99,6 +102,7 @@ class EventBatch:
         self.in_order = in_order
         self.time = time
         self.clocks: Clocks | None = None
+        self.number: int | None = None
 
     def __len__(self) -> int:
         return len(self.start)

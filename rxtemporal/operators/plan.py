@@ -74,6 +74,10 @@ class Node:
                 refuse_two_forms(witness, each)
         object.__setattr__(self, "time", form)
 
+    def list_device_fields(self) -> list[str]:
+        """Return the fields that name the device of a row; none in a stream of one time."""
+        return [min(names) for names in self.clock or () if names]
+
     def get_rule(self) -> PartitionRule:
         """Return the rule that says which rows of its inputs an operator needs together."""
         assert self.operator is not None

@@ -335,14 +335,10 @@ def start_process(
     scheduler: abc.SchedulerBase | None,
 ) -> Process:
     """Start queries and their sinks as one process; ``named`` are the input streams."""
-    for query, (stream, sink) in queries.items():
-        if sink.by_cti and stream._node.clock is not None:
-            raise ArgumentError(
-                f"{sink.describe()} continues by the CTI of its rows, and in query {query!r} each "
-                "device has its own time. Hint: .synchronize('1h') at the end makes one time of "
-                "those of the devices; or write into rxt.File, rxt.AppendFile or a function."
-            )
-    outlets = [Outlet(each, sink, stream.schema) for each, (stream, sink) in queries.items()]
+    outlets = [
+        Outlet(each, sink, stream.schema, stream._node.list_device_fields())
+        for each, (stream, sink) in queries.items()
+    ]
     outputs = [shape_output(stream, sink.shape) for stream, sink in queries.values()]
     checkpointer = make_checkpointer(resumption, record, log, name)
     recorder = None if record is None else RunRecorder(record, name)

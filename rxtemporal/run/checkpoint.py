@@ -185,6 +185,9 @@ class Checkpointer:
         self._store.open()
         execution.keep_open_rows()
         execution.on_begun = self._save_begun
+        for outlet in outlets:
+            if outlet.outbox is not None:
+                outlet.outbox.keep_in(self._store)
         try:
             known = self._load()
             for reader in execution.readers:
@@ -350,6 +353,9 @@ class Checkpointer:
         self._log.save(
             state.list_chunks(), captured.records, time=captured.time, forget=forget, kept=kept
         )
+        for count, outlet in zip(captured.counts, self._outlets, strict=True):
+            if outlet.outbox is not None:
+                self._store.delete_outputs(outlet.name, count[-1][0])
         self._logged = captured.records
         self._saved = time.monotonic()
         self._took = self._saved - captured.began

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import CheckpointError, annotate
+from rxtemporal.run.outbox import Outbox
 from rxtemporal.sinks.sink import Sink
 
 
@@ -28,6 +29,8 @@ class SavedOutput(NamedTuple):
     batches: int
     cti: int
     since: int | None = None
+    # the state of the outbox, where each device has its own time
+    outbox: Sequence[Any] | None = None
 
     def find_since(self) -> int:
         """Return the start before which the rows of the query have been given."""
@@ -39,9 +42,17 @@ class SavedOutput(NamedTuple):
 class Outlet:
     """The end of one query of a process: opens its sink, writes into it and counts."""
 
-    def __init__(self, name: str, sink: Sink, schema: pl.Schema | None) -> None:
+    def __init__(
+        self, name: str, sink: Sink, schema: pl.Schema | None, devices: Sequence[str] = ()
+    ) -> None:
         self.name = name
         self.sink = sink
+        # numbers the results for a sink that continues by position, if each device, which these
+        # fields of the results name, has its own time
+        self.outbox = Outbox(name, devices) if devices and sink.by_position else None
+        sink.numbered = self.outbox is not None
+        # the form of the times of rows that have left before, while these leave again
+        self._form: TimeForm | None = None
         self.schema = schema
         self.opened = False
         self.rows = self.batches = 0
@@ -52,13 +63,22 @@ class Outlet:
         self.since = MIN_TIME
         self._on_open: Callable[[], object] | None = None
 
+    def set_time_form(self, form: Callable[[], TimeForm]) -> None:
+        """Set the function that returns the form of the sources' times."""
+        self.sink.set_time_form(lambda: self._form or form())
+
     def open(self, schema: pl.Schema) -> None:
-        """Open the sink."""
+        """Open the sink, and give it again what has left since the checkpoint."""
         with self._name_errors():
             self.sink.open(self.name, schema)
         self.opened = True
         if self._on_open is not None:
             self._on_open()
+        if self.outbox is not None:
+            for batch in self.outbox.restore():
+                self._form = batch.time
+                self._write(batch)
+            self._form = None
 
     def call_on_open(self, action: Callable[[], object]) -> None:
         """Call a function when the sink is open, before its first row."""
@@ -77,6 +97,14 @@ class Outlet:
                 self.cti = batch.cti
                 return
             self.open(batch.schema)
+        if self.outbox is None:
+            self._write(batch)
+        else:
+            for part in self.outbox.number_results(batch):
+                self._write(part)
+            self.cti = max(self.cti, batch.cti)
+
+    def _write(self, batch: EventBatch) -> None:
         try:  # a context manager would cost two microseconds a batch
             self.sink.write(batch)
         except Exception as error:
@@ -95,12 +123,15 @@ class Outlet:
 
     def count(self) -> list[Any]:
         """Return name and counters, for a checkpoint."""
-        return [self.name, self.rows, self.batches, self.cti, self.since]
+        outbox = None if self.outbox is None else self.outbox.save()
+        return [self.name, self.rows, self.batches, self.cti, self.since, outbox]
 
     def resume(self, last: SavedOutput, *, is_same: bool) -> None:
         """Continue the last checkpoint; ``is_same``: its query continues its state."""
         self.rows, self.batches, self.cti = last.rows, last.batches, last.cti
         self.since = last.find_since() if is_same else last.cti
+        if self.outbox is not None and last.outbox is not None:
+            self.outbox.load(last.outbox)
 
     def save(self) -> Callable[[], bytes]:
         """Return a function that returns the state of the sink as it is now, for a checkpoint.

@@ -157,7 +157,7 @@ class Process:
                 self._log.open()
                 self._execution.attach_log(self._log, self._execution.readers)
             for outlet in self._outlets:
-                outlet.sink.set_time_form(lambda: self._execution.time)
+                outlet.set_time_form(lambda: self._execution.time)
                 if outlet.schema is not None:
                     outlet.open(outlet.schema)
             if self._recorder is not None:

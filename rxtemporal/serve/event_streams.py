@@ -409,7 +409,7 @@ def describe_query(name: str, feed: ResultFeed) -> dict[str, Any]:
     return {
         "name": name,
         "schema": _describe_schema(feed.schema),
-        "cti": feed.tell_time(feed.cti),
+        "cti": None if feed.numbered else feed.tell_time(feed.cti),
         "position": feed.cti,
         "oldest": feed.oldest,
         "rows": feed.count,
@@ -428,6 +428,13 @@ def find_position(scope: Scope, feed: ResultFeed) -> int:
     if text in ("", "oldest"):
         return feed.oldest
     position = feed.cti if text == "now" else read_position(text)
+    if feed.numbered and position > feed.cti:
+        raise RequestError(
+            400,
+            "there are no results at this position: each device has its own time, so that "
+            "positions are numbers of batches, 'oldest' or 'now'",
+            position=feed.cti,
+        )
     if position < feed.oldest:
         raise RequestError(
             410,

@@ -33,13 +33,6 @@ def make_sinks(
             f"it has {', '.join(map(repr, application.queries)) or 'none'}. "
             "Hint: application.query(name, stream) names one."
         )
-    for name, query in application.queries.items():
-        if query._node.clock is not None:
-            raise BindingError(
-                f"results over HTTP continue by their CTI, and in query {name!r} each device has "
-                "its own time. Hint: .synchronize('1h') at the end of the query makes one time of "
-                "those of the devices."
-            )
     feeds = {name: make_feed(settings) for name in application.queries}
     pairs = {name: SinkPair(feeds[name], as_sink(sink)) for name, sink in sinks.items()}
     return feeds, pairs
@@ -64,6 +57,18 @@ class SinkPair(Sink):
         self._opened: list[Sink] = []
         # the time since which a write has been going on
         self._busy: float | None = None
+
+    by_position = True
+
+    @property
+    def numbered(self) -> bool:
+        """True if positions are numbers of batches."""
+        return self._sinks[-1].numbered
+
+    @numbered.setter
+    def numbered(self, numbered: bool) -> None:
+        for sink in self._sinks:
+            sink.numbered = numbered
 
     def describe(self) -> str:
         """Return the class of the sink beside the feed."""

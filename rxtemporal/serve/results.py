@@ -15,28 +15,33 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.batch import EventBatch, Int64s, TimeForm
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.engine import codec
 from rxtemporal.errors import ArgumentError
 from rxtemporal.serve.bells import Bell
 from rxtemporal.serve.responses import dumps
+from rxtemporal.sinks.positions import find_position, list_positions
 from rxtemporal.sinks.sink import Sink
 
 # so many small batches, or rows of them, become one
 _BATCHES, _ROWS = 64, 4_096
 
 
+_NOWHERE: Int64s = np.empty(0, np.int64)
+
+
 class _Part(NamedTuple):
-    """Rows that were written together, and about how many bytes they take."""
+    """Rows that were written together, their positions, and about how many bytes they take."""
 
     batch: EventBatch
+    at: Int64s
     bytes: int
 
     @property
     def last(self) -> int:
-        """The start of the last row."""
-        return int(self.batch.start[-1])
+        """The position of the last row."""
+        return int(self.at[-1])
 
 
 class _Kept(NamedTuple):
@@ -44,7 +49,7 @@ class _Kept(NamedTuple):
 
     run: int
     oldest: int = MIN_TIME
-    cti: int = MIN_TIME
+    end: int = MIN_TIME
     rows: int = 0
     bytes: int = 0
     parts: tuple[_Part, ...] = ()
@@ -53,23 +58,26 @@ class _Kept(NamedTuple):
 
 
 class RowsRead(NamedTuple):
-    """Rows from a position on; ``after`` is the start of the next row, or the CTI.
+    """Rows from a position on, and the position of each.
 
-    ``rows`` is None if there are none. ``run`` counts the runs whose rows have been kept.
+    ``after`` is the position of the next row, or that after all. ``rows`` is None if there are
+    none. ``run`` counts the runs whose rows have been kept.
     """
 
     rows: EventBatch | None
     after: int
     run: int
+    at: Int64s = _NOWHERE
 
 
 class KeptRows:
-    """The last rows of a query, in order of start.
+    """The last rows of a query, in order of their positions.
 
     A **position** is a time in ticks: a reader at ``t`` has been given exactly the rows with
     ``start < t``. It holds in every life of the run, since after a batch with CTI ``t`` exactly
     these have been written, whatever the boundaries of batches. The order of rows with the same
-    start is the same in one run, and may be another one in the next.
+    start is the same in one run, and may be another one in the next. Where each device has its own
+    time a position is the number of a batch; see ``rxtemporal.sinks.positions``.
 
     At most ``most_rows`` rows stay, of about ``most_bytes`` bytes, and an eighth more before the
     oldest go. ``oldest`` is the first position from which all rows are there.
@@ -87,9 +95,9 @@ class KeptRows:
         return self._kept.oldest
 
     @property
-    def cti(self) -> int:
-        """The CTI of the last batch."""
-        return self._kept.cti
+    def end(self) -> int:
+        """The position after the last batch."""
+        return self._kept.end
 
     @property
     def count(self) -> int:
@@ -104,14 +112,14 @@ class KeptRows:
         """Keep the rows of the next batch, in order of start and before its CTI."""
         kept = self._kept
         if not len(batch):
-            self._kept = kept._replace(cti=batch.cti)
+            self._kept = kept._replace(end=find_position(batch))
             return
-        part = _Part(batch, batch.estimate_bytes())
+        part = _Part(batch, list_positions(batch), batch.estimate_bytes())
         parts, compact = (*kept.parts, part), kept.compact
         if len(batch) >= _ROWS or len(parts) - compact >= _BATCHES:
             parts, compact = _merge(parts, compact)
         kept = kept._replace(
-            cti=batch.cti,
+            end=find_position(batch),
             rows=kept.rows + len(batch),
             bytes=kept.bytes + part.bytes,
             parts=parts,
@@ -134,20 +142,24 @@ class KeptRows:
             return RowsRead(None, position, kept.run)
         number = bisect_left(kept.parts, position, key=lambda part: part.last)
         found: list[EventBatch] = []
-        after = max(position, kept.cti)
-        for rows, _ in kept.parts[number:]:
-            begin = skipped + int(np.searchsorted(rows.start, position))
+        places: list[Int64s] = []
+        after = max(position, kept.end)
+        for rows, at, _ in kept.parts[number:]:
+            begin = skipped + int(np.searchsorted(at, position))
             skipped = max(0, begin - len(rows))
             if begin >= len(rows):
                 continue
             end = min(len(rows), begin + most)
             if end > begin:
                 found.append(rows.slice(begin, end))
+                places.append(at[begin:end])
                 most -= end - begin
             if end < len(rows):
-                after = int(rows.start[end])
+                after = int(at[end])
                 break
-        return RowsRead(EventBatch.concat(found) if found else None, after, kept.run)
+        if not found:
+            return RowsRead(None, after, kept.run)
+        return RowsRead(EventBatch.concat(found), after, kept.run, np.concatenate(places))
 
     # Checkpoints ----------------------------------------------------------------------------------
 
@@ -156,20 +168,24 @@ class KeptRows:
         kept = self._kept
 
         def finish() -> bytes:
-            rows = EventBatch.concat([part.batch for part in kept.parts]) if kept.parts else None
-            return codec.dumps("results", [kept.oldest, kept.cti, ended, rows])
+            rows = at = None
+            if kept.parts:
+                rows = EventBatch.concat([part.batch for part in kept.parts])
+                at = np.concatenate([part.at for part in kept.parts])
+            return codec.dumps("results", [kept.oldest, kept.end, ended, rows, at])
 
         return finish
 
     def load(self, state: bytes) -> bool:
         """Keep the rows of a state; return True if the stream had ended."""
-        oldest, cti, ended, rows = codec.loads(
+        # a release before saved no positions: they were the starts
+        oldest, end, ended, rows, *at = codec.loads(
             "results", state, "the state of the results", "or begin with a new folder"
         )
-        kept = _Kept(self._kept.run + 1, oldest, cti)
+        kept = _Kept(self._kept.run + 1, oldest, end)
         if rows is not None:
             size = rows.estimate_bytes()
-            parts = (_Part(rows, size),)
+            parts = (_Part(rows, at[0] if at else rows.start, size),)
             kept = kept._replace(rows=len(rows), bytes=size, parts=parts, compact=1)
         self._kept = self._drop_excess(kept)
         return bool(ended)
@@ -178,7 +194,11 @@ class KeptRows:
 def _merge(parts: tuple[_Part, ...], compact: int) -> tuple[tuple[_Part, ...], int]:
     """Make one part of those that are not compact; one that has few rows is merged again."""
     small = parts[compact:]
-    merged = _Part(EventBatch.concat([part.batch for part in small]), sum(p.bytes for p in small))
+    merged = _Part(
+        EventBatch.concat([part.batch for part in small]),
+        np.concatenate([part.at for part in small]),
+        sum(part.bytes for part in small),
+    )
     return (*parts[:compact], merged), compact + (len(merged.batch) >= _ROWS)
 
 
@@ -187,16 +207,17 @@ def _drop(kept: _Kept, rows: int, size: int) -> _Kept:
     oldest, count, left = kept.oldest, kept.rows, kept.bytes
     rest = kept.parts
     while rest and (rows > 0 or size > 0):
-        (part, part_bytes), rest = rest[0], rest[1:]
+        (part, at, part_bytes), rest = rest[0], rest[1:]
         share = math.ceil(size * len(part) / max(part_bytes, 1))
         wanted = min(max(rows, share), len(part))
-        cut = int(np.searchsorted(part.start, part.start[wanted - 1], "right"))
+        cut = int(np.searchsorted(at, at[wanted - 1], "right"))
         taken = part_bytes * cut // len(part)
-        oldest = int(part.start[cut - 1]) + 1
+        oldest = int(at[cut - 1]) + 1
         rows, size, count, left = rows - cut, size - taken, count - cut, left - taken
         if cut < len(part):
             # copied, so that the memory of the rows in front is free
-            rest = (_Part(part.take(np.arange(cut, len(part))), part_bytes - taken), *rest)
+            left_over = part.take(np.arange(cut, len(part)))
+            rest = (_Part(left_over, at[cut:].copy(), part_bytes - taken), *rest)
             break
     compact = max(0, kept.compact - (len(kept.parts) - len(rest)))
     return kept._replace(oldest=oldest, rows=count, bytes=left, parts=rest, compact=compact)
@@ -289,12 +310,13 @@ class ResultFeed(Sink):
     """Sink that keeps the last ``rows`` results of a query for readers over HTTP.
 
     A **position** is a CTI, in ticks: a reader at position ``t`` has exactly the results that start
-    before ``t``, and continues there. This also holds after a restart of a run with ``resume=``,
-    which saves the kept rows. A slow reader never delays the query: it gets an event ``gap``, and
-    continues at the oldest row that is kept.
+    before ``t``, and continues there. Where each device has its own time it is a number: results
+    leave in batches, and a reader has exactly those of the batches before it. This also holds after
+    a restart of a run with ``resume=``, which saves the kept rows. A slow reader never delays the
+    query: it gets an event ``gap``, and continues at the oldest row that is kept.
 
     * Held: ``rows`` results of about ``bytes`` bytes in memory, and up to an eighth more.
-    * Order: by start. A row that never ends has a null ``end_time``.
+    * Order: by start, or by number. A row that never ends has a null ``end_time``.
     * Events have up to 256 kB of rows, or one row. Rows with the same start that have more are
       several events, of which only the last one has a position.
 
@@ -308,7 +330,7 @@ class ResultFeed(Sink):
     b'[{"start_time":4,"end_time":5,"x":1}]'
     """
 
-    by_cti = True
+    by_position = True
 
     def __init__(self, rows: int = 100_000, bytes: int = 1 << 28) -> None:
         if not isinstance(rows, int) or rows < 1:
@@ -369,8 +391,11 @@ class ResultFeed(Sink):
 
     @property
     def cti(self) -> int:
-        """The CTI of the results so far, in ticks: the position of a reader that has read all."""
-        return self._kept.cti
+        """The CTI of the results so far, in ticks: the position of a reader that has read all.
+
+        Where each device has its own time it is the number of the next batch.
+        """
+        return self._kept.end
 
     @property
     def oldest(self) -> int:
@@ -405,11 +430,12 @@ class ResultFeed(Sink):
             return None
         if (known := self._encoded.get(place)) is not None:
             return known
-        rows, after, run = self._kept.read(position, place.skipped, _PART)
-        if place.skipped and run != place.run:
+        found = self._kept.read(position, place.skipped, _PART)
+        if place.skipped and found.run != place.run:
             raise RestartedError
-        if rows is not None:
-            return self._encode(place, run, rows, after)
+        after = found.after
+        if found.rows is not None:
+            return self._encode(place, found, found.rows)
         if after <= position:  # the oldest rows have gone meanwhile, or another run has begun
             return self._tell_gap(position) if position < self.oldest else None
         return _tell("cti", after, dumps({"cti": self.tell_time(after)}))
@@ -424,25 +450,31 @@ class ResultFeed(Sink):
         return position < self.cti or position < self.oldest or self.ended
 
     def tell_time(self, position: int) -> Time | None:
-        """Return a position in the form of the rows' times; None for the ends of time."""
+        """Return a position in the form of the rows' times; None for the ends of time.
+
+        Of numbered results it is the number.
+        """
         if not MIN_TIME < position < MAX_TIME:
             return None
-        return position if self._form() == "ticks" else to_datetime(position)
+        return position if self.numbered or self._form() == "ticks" else to_datetime(position)
 
     def _encode(
-        self, place: FeedPlace, run: int, rows: EventBatch, after: int
+        self, place: FeedPlace, read: RowsRead, rows: EventBatch
     ) -> tuple[FeedEvent, FeedPlace]:
-        """Return an event with the first of these rows, which ends between two starts if it can."""
-        texts = _encode_rows(rows, self._form())
+        """Return an event with the first of these rows.
+
+        It ends between two positions if it can.
+        """
+        texts, at, after = _encode_rows(rows, self._form()), read.at, read.after
         count = len(texts)
         if count < len(rows):
-            after = int(rows.start[count])
-        last = int(rows.start[count - 1])
-        if after == last and (whole := int(np.searchsorted(rows.start[:count], last))):
+            after = int(at[count])
+        last = int(at[count - 1])
+        if after == last and (whole := int(np.searchsorted(at[:count], last))):
             count, after = whole, last
         data = b"[%s]" % b",".join(texts[:count])
-        if after == int(rows.start[count - 1]):  # there are more with this start
-            rest = FeedPlace(place.position, place.skipped + count, run)
+        if after == int(at[count - 1]):  # there are more with this position
+            rest = FeedPlace(place.position, place.skipped + count, read.run)
             found = FeedEvent("rows", None, data), rest
         else:
             found = _tell("rows", after, data)

@@ -26,6 +26,7 @@ from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, RxTemporalError
 from rxtemporal.sinks.backoff import Backoff
 from rxtemporal.sinks.json_rows import make_encoder
+from rxtemporal.sinks.positions import find_position
 from rxtemporal.sinks.sink import Sink
 
 
@@ -81,7 +82,8 @@ class Http(Sink):
       the key may drop the request. After a crash the results since the last checkpoint are sent
       again, perhaps divided into other requests. ``Results-From`` and ``Results-To``, in ticks,
       give the range of starts of a request: the next request continues at ``Results-To``. A
-      receiver that stores the last ``Results-To`` can count each row once.
+      receiver that stores the last ``Results-To`` can count each row once. Where each device has
+      its own time, requests are numbered instead, and one that is sent again is the same.
     * The query waits for each answer. With a hand-off, producers do not.
     * ``restarts`` counts the requests that were sent again after a pause.
 
@@ -94,7 +96,7 @@ class Http(Sink):
     Http('https://example.org/results')
     """
 
-    by_cti = True
+    by_position = True
 
     def __init__(
         self,
@@ -274,7 +276,10 @@ class Http(Sink):
 
 
 def _split(batch: EventBatch, most: int) -> Iterator[tuple[EventBatch, int]]:
-    """Yield about ``most`` rows and the CTI after them; rows with one start stay together."""
+    """Yield about ``most`` rows and the position after them; those with one start stay together."""
+    if batch.number is not None:
+        yield batch, find_position(batch)
+        return
     begin, count = 0, len(batch)
     while count - begin > most:
         start = batch.start[begin + most]

@@ -14,6 +14,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.spans import Span, span
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, StoppedError
+from rxtemporal.sinks.positions import take_rest
 from rxtemporal.sinks.table import TableSink
 
 _log = get_logger(__name__)
@@ -38,6 +39,8 @@ class LakeSink(TableSink):
         self._most = rows
         self._seconds = span(every, "every", least=1) / 1e6
         self._held: list[EventBatch] = []
+        # those that are being committed
+        self._taken: list[EventBatch] = []
         # held for a moment while rows are added, saved or taken away; and during a commit
         self._turn, self._commits = threading.Lock(), threading.Lock()
         self._timer: threading.Timer | None = None
@@ -86,13 +89,17 @@ class LakeSink(TableSink):
         """Return a function that returns the id of the run, its position, and the rows held."""
         with self._turn:
             held = [*self._held]
-        return Captured("lake table", [self._save_run(), held]).dumps
+        numbers = [each.number for each in held]
+        return Captured("lake table", [self._save_run(), held, numbers]).dumps
 
     def load(self, state: bytes) -> None:
         """Continue the run with this id, and these rows."""
-        run, held = loads("lake table", state)
+        # a release before did not number
+        run, held, *numbers = loads("lake table", state)
         super().load(run)
         self._held = [*held]
+        for batch, number in zip(held, numbers[0] if numbers else (), strict=False):
+            batch.number = number
 
     # Commits --------------------------------------------------------------------------------------
 
@@ -104,7 +111,8 @@ class LakeSink(TableSink):
                 held = [*self._held]
             if not held:
                 return
-            batch = EventBatch.concat(held)
+            self._taken, batch = held, EventBatch.concat(held)
+            batch.number = held[-1].number
             if is_patient:
                 self._write_patiently(batch)
             else:
@@ -113,6 +121,14 @@ class LakeSink(TableSink):
             with self._turn:
                 del self._held[: len(held)]
                 self.undelivered_since = time.monotonic() if self._held else None
+
+    def _write_rest(self, batch: EventBatch) -> None:
+        """Write the rows from the position on; numbered batches are there as a whole, or not."""
+        if batch.number is not None:
+            rest = [each for each in self._taken if len(take_rest(each, self._position))]
+            number, batch = batch.number, EventBatch.concat(rest or self._taken[-1:])
+            batch.number = number
+        super()._write_rest(batch)
 
     def _start_timer(self) -> None:
         self._timer = threading.Timer(self._seconds, self._commit_in_time)

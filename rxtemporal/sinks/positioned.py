@@ -8,7 +8,6 @@ import uuid
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
-import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import END, START, EventBatch, TimeForm
@@ -16,20 +15,21 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, RxTemporalError, SpoolError
 from rxtemporal.sinks.backoff import Backoff
+from rxtemporal.sinks.positions import find_position, take_rest
 from rxtemporal.sinks.sink import ReadySink
 
 _log = get_logger(__name__)
 
 
 class PositionedSink(ReadySink):
-    """Base class of sinks with a position: the CTI before which all rows have been delivered.
+    """Base class of sinks with a position, before which all rows have been delivered.
 
-    Rows are in interval shape: they are final, and come in order of their starts. Rows before the
-    position that the other side has are left out, so where it is written together with the rows
-    none is there twice. A run is known by an id, which is saved in its checkpoints.
+    Rows are in interval shape: they are final. Rows before the position that the other side has are
+    left out, so where it is written together with the rows none is there twice. A run is known by
+    an id, which is saved in its checkpoints.
     """
 
-    by_cti = True
+    by_position = True
 
     def __init__(self, form: TimeForm | None, patience: float) -> None:
         super().__init__(form)
@@ -151,12 +151,10 @@ class PositionedSink(ReadySink):
 
     def _write_rest(self, batch: EventBatch) -> None:
         """Write the rows from the position on."""
-        if batch.cti <= self._position:
-            return
-        begin = int(np.searchsorted(batch.start, self._position))
-        if begin < len(batch):
-            self._deliver(batch.slice(begin, len(batch)) if begin else batch, batch.cti)
-            self._position = batch.cti
+        rest, after = take_rest(batch, self._position), find_position(batch)
+        if len(rest):
+            self._deliver(rest, after)
+            self._position = after
 
     # The other side -------------------------------------------------------------------------------
 

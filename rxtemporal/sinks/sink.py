@@ -40,8 +40,11 @@ class Sink(ABC):
     away_since: float | None = None
     """When what it writes to began not to answer, of ``time.monotonic``; None: it answers."""
 
-    by_cti: bool = False
-    """True if it continues by the CTI of its rows, so that it needs one time for all of them."""
+    by_position: bool = False
+    """True if it knows by a position which results it has; see ``rxtemporal.sinks.positions``."""
+
+    numbered: bool = False
+    """True if its positions are numbers of batches: each device has its own time."""
 
     has_begun: bool = False
     """True if a part of it begins with this run, in which the other parts have resumed."""

@@ -17,6 +17,7 @@ from reactivex.subject import Subject
 import rxtemporal as rxt
 from rxtemporal import LateReason, agg
 from rxtemporal.cli.top import Answer, make_board
+from rxtemporal.spark import SparkSink
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 FIELDS = {"device": str, "x": int}
@@ -450,11 +451,11 @@ class TestBadInput:
             assert source.cti == 5
             source.close()
 
-    def test_a_sink_that_goes_by_time_needs_one(self, tmp_path: Path) -> None:
-        """It would skip rows of devices that are behind."""
-        table = rxt.SqliteTable(tmp_path / "db", "t")
-        with pytest.raises(rxt.ArgumentError, match=r"Hint: .synchronize\('1h'\) at the end"):
-            make_source().stream.run(table)
+    def test_edges_in_spark_need_one_time(self, tmp_path: Path) -> None:
+        """They are numbered by their starts."""
+        sink = SparkSink(print, path=tmp_path / "spark", shape=rxt.EventShape.EDGE)
+        with pytest.raises(rxt.ArgumentError, match=r"\.synchronize\('1h'\) at the end"):
+            make_source().stream.run(sink)
 
 
 def test_beside_its_rejected_rows_a_device_advances() -> None:

@@ -186,6 +186,41 @@ def test_a_reader_that_comes_back_continues_at_its_position() -> None:
     run(test)
 
 
+def test_devices_with_times_of_their_own_have_numbered_results() -> None:
+    """A position is the number of the next batch; a time is none."""
+    source = rxt.PushSource("readings", schema={"device": str}, clock="device")
+    house = rxt.Application("house")
+    house.query("all", source.stream)
+    served = app(house, make_settings())
+
+    async def read(path: str, rows: int, **options: Any) -> Request:
+        request = Request(path, **options)
+        task = asyncio.ensure_future(served(request.scope, request.receive, request.send))
+        await request.until(lambda: len(request.starts) >= rows)
+        request.left.set()
+        await task
+        return request
+
+    async def main() -> None:
+        async with served.lifespan():
+            for device, time in (("a", 100), ("a", 200), ("b", 3), ("b", 7), ("b", 9)):
+                source.push({"time": time, "device": device})
+            request = await read("/queries/all/events", 3)
+            assert [at for _, at, _ in request.events] == [3]
+            assert request.starts == [100, 3, 7]
+            later = await read("/queries/all/events", 1, headers={"Last-Event-ID": "2"})
+            assert later.starts == [7]
+            listed = await read("/queries", 0)
+            (query,) = json.loads(listed.body)["queries"]
+            assert (query["cti"], query["position"], query["rows"]) == (None, 3, 3)
+            for wrong in ("2026-01-01T00:00:00Z", "4"):
+                refused = await read(f"/queries/all/events?from={wrong}", 0)
+                assert refused.status == 400
+                assert b"positions are numbers of batches" in refused.body
+
+    asyncio.run(main())
+
+
 def test_rows_that_are_gone_are_told() -> None:
     """A position before what is kept is answered with the oldest; a slow reader gets a gap."""
 

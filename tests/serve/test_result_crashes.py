@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -18,14 +19,39 @@ from served_house import serve_house
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 DEVICES = ("attic", "cellar", "hall")
+# each device has its own time; and a table has its results, too
+CLOCKS = """
+import rxtemporal as rxt
+from rxtemporal import agg
+
+readings = rxt.PushSource(
+    "readings", schema={"device": str, "temp": int}, clock="device", delay="5s", seq="seq"
+)
+house = rxt.Application("house")
+windows = readings.stream.group_by("device").tumbling_window("1m")
+house.query("by_device", windows.aggregate(count=agg.count()))
+"""
+TABLE = """
+[queries.by_device.sink]
+kind = "sqlite"
+path = "{path}"
+table = "counts"
+"""
 
 
-def readings(minutes: int) -> Iterator[list[dict[str, Any]]]:
-    """Yield the readings of each ten seconds, numbered."""
+def readings(minutes: int, lag: int = 0) -> Iterator[list[dict[str, Any]]]:
+    """Yield the readings of each ten seconds, numbered; each device is further behind by a lag."""
     for step in range(minutes * 6):
-        moment = (NOON + timedelta(seconds=10 * step)).isoformat()
-        numbered = enumerate(DEVICES, len(DEVICES) * step)
-        yield [{"device": each, "time": moment, "temp": step, "seq": n} for n, each in numbered]
+        place = len(DEVICES) * step
+        yield [
+            {
+                "device": device,
+                "time": (NOON + timedelta(seconds=10 * step, hours=-lag * n)).isoformat(),
+                "temp": step,
+                "seq": place + n,
+            }
+            for n, device in enumerate(DEVICES)
+        ]
 
 
 class Reader:
@@ -70,12 +96,36 @@ def send(url: str, waiting: list[list[dict[str, Any]]], until: float) -> None:
 @pytest.mark.parametrize("kills", [2, 10])
 def test_a_reader_of_a_service_that_is_killed_has_each_row_once(kills: int, tmp_path: Path) -> None:
     """Whatever was read before, and whatever comes again after the start."""
+    found = read_over_kills(kills, tmp_path / "state", "--no-devices")
+    assert len(found) == len(set(found)) == (10 * kills - 1) * len(DEVICES)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kills", [2, 10])
+def test_so_has_a_reader_of_devices_with_times_of_their_own(kills: int, tmp_path: Path) -> None:
+    """And the table that the same results go into, over a different number of batches."""
+    (tmp_path / "clocks.py").write_text(CLOCKS)
+    config = tmp_path / "config.toml"
+    config.write_text(TABLE.format(path=tmp_path / "table.db"))
+    app = f"{tmp_path / 'clocks.py'}:house"
+    found = read_over_kills(kills, tmp_path / "state", "--config", str(config), app=app, lag=1)
+    assert len(found) == len(set(found)) == (10 * kills - 1) * len(DEVICES)
+    with sqlite3.connect(tmp_path / "table.db") as connection:
+        rows = connection.execute("SELECT start_time, device, count FROM counts").fetchall()
+    assert len(rows) == len({row[:2] for row in rows}) == len(found)
+    assert {row[2] for row in rows} == {6}
+
+
+def read_over_kills(
+    kills: int, state: Path, *options: str, app: str = "--demo", lag: int = 0
+) -> list[tuple[str, str]]:
+    """Send all readings to a service that is killed meanwhile; return what a reader has got."""
     minutes = 10 * kills
     # the last minute stays open
     expected = (minutes - 1) * len(DEVICES)
-    waiting, reader, random_ = list(readings(minutes)), Reader(), random.Random(kills)
+    waiting, reader, random_ = list(readings(minutes, lag)), Reader(), random.Random(kills)
     for life in range(kills + 1):
-        with serve_house(tmp_path / "state", "--no-devices") as house:
+        with serve_house(state, *options, app=app) as house:
             thread = threading.Thread(target=reader.read, args=(house.url,))
             thread.start()
             last = life == kills
@@ -96,7 +146,6 @@ def test_a_reader_of_a_service_that_is_killed_has_each_row_once(kills: int, tmp_
             thread.join(60)
             assert not thread.is_alive()
             sender.join(60)
-    found = [(row["start_time"], row["device"]) for row in reader.rows]
-    assert len(found) == len(set(found)) == expected
     assert all(row["count"] == 6 for row in reader.rows)
     assert "gap" not in reader.kinds
+    return [(row["start_time"], row["device"]) for row in reader.rows]

@@ -317,3 +317,26 @@ def test_a_password_in_the_url_is_refused() -> None:
     with pytest.raises(ArgumentError, match="logged") as caught:
         rxt.Http("http://me:secret@x/")
     assert "secret" not in str(caught.value)
+
+
+def test_requests_of_devices_with_times_of_their_own_are_numbered(tmp_path: Path) -> None:
+    """One that is sent again after a failure is the same, and the next ones follow."""
+    with receive(TAKEN, (403, {}, "no"), TAKEN) as server:
+        for life in range(2):
+            source = rxt.PushSource(
+                "rows", schema={"device": str, "n": int}, clock="device", seq="n"
+            )
+            sink = rxt.Http(server.url)
+            process = source.stream.run(sink, name="q", resume=tmp_path)
+            with contextlib.suppress(RxTemporalError):
+                for device, time in (("a", 100), ("a", 200), ("b", 300), ("b", 400), ("b", 500)):
+                    source.push({"time": time, "device": device, "n": time}, input=device)
+            if life:
+                process.stop()
+            else:
+                with pytest.raises(RxTemporalError, match="403"):
+                    process.wait()
+        keys = [headers["Idempotency-Key"] for headers, _ in server.requests]
+        assert keys == ["q:1", "q:1", "q:2", "q:3"]
+        assert [headers["Results-To"] for headers, _ in server.requests] == ["1", "1", "2", "3"]
+        assert server.starts == [100, 100, 300, 400]

@@ -18,7 +18,14 @@ import rxtemporal as rxt
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.errors import ArgumentError, BindingError, EventError, SchemaError, SpoolError
+from rxtemporal.errors import (
+    ArgumentError,
+    BindingError,
+    CheckpointError,
+    EventError,
+    SchemaError,
+    SpoolError,
+)
 from rxtemporal.sinks import Sink
 from rxtemporal.spark import ParquetTable, SparkSink
 from rxtemporal.storage.segments import SegmentFolder, Spool
@@ -259,3 +266,47 @@ def test_session_is_a_function() -> None:
     assert callable(rxtemporal.spark.session)
     with pytest.raises(AttributeError, match="nothing"):
         rxtemporal.spark.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_numbered_batches_are_there_once(tmp_path: Path, seed: int) -> None:
+    """Devices with times of their own: a run that goes on repeats some with their numbers."""
+    rng, written = random.Random(seed), 0
+    parts = [rows(9)[begin : begin + 3] for begin in range(0, 27, 3)]
+    rng.shuffle(parts)  # no order of time
+    state = b""
+    while written < len(parts):
+        sink = SparkSink(print, path=tmp_path)
+        sink.numbered = True
+        if state:
+            sink.load(state)
+        sink.open("q", SCHEMA)
+        first = rng.randint(0, written)
+        last = rng.randint(written, len(parts))
+        for number in range(first, last):
+            batch = EventBatch.from_dicts(parts[number], schema=SCHEMA, cti=HOUR)
+            batch.number = number
+            sink.write(batch)
+        assert sink.stats().rows_known == 3 * (min(written, last) - first)
+        saved: Any = sink.save()
+        state, written = saved(), max(written, last)
+        sink.close(StopIteration())
+    found = spooled(tmp_path).sort("start_time")
+    assert found.height == 27
+    assert found["v"].to_list() == [row["v"] for row in rows(9)]
+
+
+def test_a_folder_of_numbered_rows_belongs_to_one_run(tmp_path: Path) -> None:
+    """A run without its checkpoint has other numbers."""
+    for known in (False, True):
+        sink = SparkSink(print, path=tmp_path)
+        sink.numbered = True
+        if known:
+            with pytest.raises(CheckpointError, match="Hint: continue that with resume="):
+                sink.open("q", SCHEMA)
+            return
+        sink.open("q", SCHEMA)
+        batch = EventBatch.from_dicts(rows(1), schema=SCHEMA, cti=HOUR)
+        batch.number = 0
+        sink.write(batch)
+        sink.close(StopIteration())

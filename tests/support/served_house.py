@@ -57,9 +57,9 @@ class Served:
 
 
 @contextlib.contextmanager
-def serve_house(folder: Path, *options: str) -> Iterator[Served]:
-    """Run ``rxtemporal serve --demo`` until the block ends."""
-    command = [sys.executable, "-P", "-m", "rxtemporal", "serve", "--demo", "--port", "0"]
+def serve_house(folder: Path, *options: str, app: str = "--demo") -> Iterator[Served]:
+    """Run ``rxtemporal serve`` with an application until the block ends."""
+    command = [sys.executable, "-P", "-m", "rxtemporal", "serve", app, "--port", "0"]
     process = subprocess.Popen(
         [*command, "--state", str(folder), *options],
         env=environment(),

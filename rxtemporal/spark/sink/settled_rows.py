@@ -18,6 +18,7 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.engine.shape import IntervalStep
 from rxtemporal.errors import CheckpointError, EventError
+from rxtemporal.sinks.positions import find_position, take_rest
 from rxtemporal.spark.targets.target import EDGE
 
 
@@ -38,12 +39,20 @@ class SettledRows(Protocol):
 
 
 def make_settled_rows(
-    shape: EventShape, schema: pl.Schema, reached: int, numbered: int | None = None
+    shape: EventShape,
+    schema: pl.Schema,
+    reached: int,
+    numbered: int | None = None,
+    *,
+    by_number: bool = False,
 ) -> SettledRows:
-    """Return the selector for a shape; all rows before the CTI ``reached`` have been written.
+    """Return the selector for a shape; all rows before the position ``reached`` have been written.
 
     ``numbered`` is how many rows have a number at that CTI in edge shape; None if unknown.
+    ``by_number``: batches are numbered, since each device has its own time.
     """
+    if by_number:
+        return _NumberedRows(schema, reached)
     if shape is EventShape.EDGE:
         return _EdgeRows(schema, reached, numbered)
     return _CompleteRows(schema, reached, hold=shape is EventShape.POINT)
@@ -86,6 +95,28 @@ class _CompleteRows:
         self._promised, held = loads("sink's rows", state)
         if self._held is not None:
             self._held.load(held)
+
+
+class _NumberedRows:
+    """Selector of numbered batches, whose CTI is then the position after them."""
+
+    def __init__(self, schema: pl.Schema, reached: int) -> None:
+        self.schema = schema
+        self.known = 0
+        self._reached = reached
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows of a batch that has not been written."""
+        fresh = take_rest(batch, self._reached)
+        self.known += len(batch) - len(fresh)
+        return fresh.replace(cti=find_position(batch))
+
+    def capture(self) -> Captured:
+        """Return that nothing is held."""
+        return Captured("sink's rows", [])
+
+    def load(self, state: bytes) -> None:
+        """Go on: nothing was held."""
 
 
 class _EdgeRows:

@@ -159,7 +159,7 @@ class SparkSink(Sink):
     0
     """
 
-    by_cti = True
+    by_position = True
 
     def __init__(
         self,
@@ -207,6 +207,12 @@ class SparkSink(Sink):
         """
         if self._delivery is not None:
             raise BindingError("a sink is opened once. Hint: make one SparkSink for each run.")
+        if self.numbered and self.shape is not EventShape.INTERVAL:
+            raise ArgumentError(
+                f"SparkSink takes {self.shape.name.lower()}s of streams with one time, and in this "
+                "one each device has its own. Hint: shape=EventShape.INTERVAL, the default; or "
+                ".synchronize('1h') at the end of the query."
+            )
         require_pyspark()
         check_names(schema, self.shape)
         carried = make_settled_rows(self.shape, schema, MIN_TIME).schema
@@ -215,10 +221,17 @@ class SparkSink(Sink):
             self._delivery = DirectDelivery(job)
         else:
             self._delivery = SpooledDelivery(job, self.shape, self._limit, self._when_full)
+        reached = self._delivery.reached
         self._settled = make_settled_rows(
-            self.shape, schema, self._delivery.reached, self._delivery.numbered
+            self.shape, schema, reached, self._delivery.numbered, by_number=self.numbered
         )
         self._is_open = True
+        if self.numbered and self._state is None and reached > MIN_TIME:
+            self.close(SpoolError("the run is another one"))
+            raise CheckpointError(
+                f"{self._job.path} has results of another run, in which each device has its own "
+                "time. Hint: continue that with resume= and its folder, or give the sink a new one."
+            )
         if self._state is not None:
             self._resume(*self._state)
 

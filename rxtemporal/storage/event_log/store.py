@@ -459,6 +459,31 @@ class RunStore(StoredLog):
         """Return what ``save_sink`` wrote; None if it was not called for this query."""
         return self.fact(f"sink {name}")
 
+    def put_outputs(self, name: str, contents: Mapping[int, bytes]) -> None:
+        """Write results of a query by their numbers, before its sink gets them."""
+        facts = [self._fact(f"output {number} {name}", each) for number, each in contents.items()]
+        with self._turns, self._connection.transaction() as connection:
+            connection.executemany(_PUT_FACT, facts)
+
+    def list_outputs(self, name: str, number: int) -> Iterator[bytes]:
+        """Yield the results of a query from a number on, in order."""
+        for each in sorted(self._find_outputs(name)):
+            if each >= number and (content := self.fact(f"output {each} {name}")) is not None:
+                yield content
+
+    def delete_outputs(self, name: str, number: int) -> None:
+        """Delete the results of a query before a number: a checkpoint covers them."""
+        gone = [(f"output {each} {name}",) for each in self._find_outputs(name) if each < number]
+        for begin in range(0, len(gone), PIECES_DELETED):
+            with self._turns, self._connection.transaction() as connection:
+                connection.executemany(_DELETE_FACT, gone[begin : begin + PIECES_DELETED])
+
+    def _find_outputs(self, name: str) -> list[int]:
+        with self._turns:
+            found = self._connection.rows("SELECT name FROM facts WHERE name LIKE 'output %'")
+        names = [each.split(" ", 2) for (each,) in found]
+        return [int(number) for _, number, of in names if of == name]
+
     def load(self, checkpoint: Checkpoint | None = None) -> bytes | None:
         """Return a saved state, by default the last one; None if there is none.
 
