@@ -23,6 +23,8 @@ from sink_input import (
     write,
 )
 
+import rxtemporal as rxt
+from rxtemporal import agg
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, SpoolError
@@ -259,3 +261,28 @@ def test_every_type_gets_through(spark: SparkSession, tmp_path: Path) -> None:
     )
     assert got.select(there.columns).schema == there.schema
     assert got.select(there.columns).rows() == there.rows()
+
+
+def test_devices_with_times_of_their_own_are_there_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Also those that are behind what the table has, over a stop."""
+    given = [
+        {"time": begin + step, "k": device, "n": 10 * step + number}
+        for step in range(40)
+        for number, (device, begin) in enumerate((("a", 1_000), ("b", 500), ("c", 0)))
+    ]
+    for part in (given[:50], given):
+        source = rxt.PushSource("rows", schema={"k": str, "n": int}, clock="k", seq="n", unit="s")
+        counts = source.stream.group_by("k").tumbling_window("5s").aggregate(v=agg.count())
+        target = sink(ParquetTable(tmp_path / "table"), tmp_path, spark)
+        process = counts.run(target, resume=tmp_path / "run")
+        source.push(part)
+        if part is given:
+            source.close()
+            process.wait()
+        else:
+            process.stop()
+    found = read_table(tmp_path / "table")
+    assert len(found) == len(set(found)) == 3 * 8
+    assert {row[3] for row in found} == {5}
