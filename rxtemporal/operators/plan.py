@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import polars as pl
 
@@ -327,11 +327,19 @@ def synchronize_sources(output: Node, operator: Operator) -> Node:
     return made[id(output)]
 
 
+def compose_again(outputs: Sequence[Node], **changes: Any) -> list[Node]:
+    """Return the same plans, checked against their sources as these are now.
+
+    ``changes`` are those of the nodes of sources.
+    """
+    made: dict[int, Node] = {}
+    for node in list_nodes(outputs):
+        inputs = tuple(made[id(each)] for each in node.inputs)
+        own = changes if node.source is not None else {"inputs": inputs}
+        made[id(node)] = dataclasses.replace(node, **own)
+    return [made[id(output)] for output in outputs]
+
+
 def set_pace(output: Node, pace: Pace) -> Node:
     """Return the same plan over sources that are replayed at a pace."""
-    made: dict[int, Node] = {}
-    for node in output.list_nodes():
-        inputs = tuple(made[id(each)] for each in node.inputs)
-        changes = {"pace": pace} if node.source is not None else {"inputs": inputs}
-        made[id(node)] = dataclasses.replace(node, **changes)
-    return made[id(output)]
+    return compose_again([output], pace=pace)[0]

@@ -13,6 +13,7 @@ from rxtemporal.core.ticks import TimeLike
 from rxtemporal.core.time_forms import Unit, check_unit
 from rxtemporal.errors import ArgumentError, BindingError, explain_calls
 from rxtemporal.ingress.settings import AdvanceTime, read_advance_time
+from rxtemporal.operators.plan import compose_again
 from rxtemporal.operators.stream import Stream
 from rxtemporal.query.adapters import AdapterEvents, check_factory, read_declared_settings
 from rxtemporal.query.inputs import from_events
@@ -159,6 +160,17 @@ class Application:
                 f"there is no stream {name!r} in {self.name!r}; {_list_names(named)}"
             )
         return named[name]
+
+    def compose_again(self) -> None:
+        """Compose all streams and queries again, after the clocks of a source have changed.
+
+        ``ArgumentError``: a query does not fit streams in which each device has its own time.
+        """
+        named = {**self._streams, **self._queries}
+        nodes = compose_again([each._node for each in named.values()])
+        made = {name: Streamable(node) for name, node in zip(named, nodes, strict=True)}
+        self._streams = {name: made[name] for name in self._streams}
+        self._queries = {name: made[name] for name in self._queries}
 
     def run(
         self,

@@ -26,7 +26,12 @@ from rxtemporal.errors import (
     SchemaError,
     explain_calls,
 )
-from rxtemporal.ingress.clock_settings import ClockFields, add_clock, list_fields
+from rxtemporal.ingress.clock_settings import (
+    ClockFields,
+    ClockSettings,
+    add_clock,
+    list_fields,
+)
 from rxtemporal.ingress.input_state import SourceStats
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.ingress.pushed_inputs import (
@@ -282,8 +287,33 @@ class PushSource:
             raise ArgumentError(f"source {self.name!r} is in a run already, without a unit")
         self._layout["unit"] = unit
         self._rows = self._make_rows(unit=unit)
-        own: Any = self.stream._node.source
-        own.time = self._rows.time
+        self._entrance.time = self._rows.time
+
+    @property
+    def clock(self) -> ClockSettings | None:
+        """The settings of the clocks of devices; None if all rows have one time."""
+        return self._entrance.clock
+
+    def use_clock(self, clock: ClockFields, **spans: Span | None) -> None:
+        """Give each device its own time, as ``clock=`` does, before any run.
+
+        ``stream`` is another one afterwards; streams composed before have one time.
+        ``ArgumentError``: the source has clocks already, or is in a run.
+        """
+        if self.clock is not None:
+            raise ArgumentError(f"source {self.name!r} has clock={self.clock.fields!r} already")
+        if self._entry is not None:
+            raise ArgumentError(f"source {self.name!r} is in a run already, with one time")
+        source = add_clock(self._entrance, clock, **spans)
+        self._make_rows = partial(self._make_rows, required=list_fields(clock))
+        self._rows = self._make_rows(unit=self._layout["unit"])
+        self._stream = Streamable(Node(source.schema, (), source=source))
+
+    @property
+    def _entrance(self) -> PushedSource:
+        source = self._stream._node.source
+        assert isinstance(source, PushedSource)
+        return source
 
     def _make_double(self) -> PushSource:
         """Return a source of such rows and settings that is in no run."""

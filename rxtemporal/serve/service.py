@@ -29,7 +29,7 @@ from rxtemporal.run.process import Process
 from rxtemporal.serve.compilation import Compilation
 from rxtemporal.serve.feeds import SinkPair, find_feeds, make_sinks
 from rxtemporal.serve.responses import RequestError
-from rxtemporal.serve.settings import MqttSection, Settings
+from rxtemporal.serve.settings import IngestSettings, MqttSection, Settings
 from rxtemporal.serve.taps import StreamTap
 from rxtemporal.serve.tokens import Tokens
 
@@ -104,6 +104,32 @@ def set_units(sources: Mapping[str, PushSource], unit: str | None) -> None:
     for source in sources.values():
         if wanted is not None and source.unit is None:
             source.use_unit(wanted)
+
+
+def set_clocks(
+    application: Application, sources: Mapping[str, PushSource], section: IngestSettings
+) -> None:
+    """Give the devices of sources without ``clock=`` times of their own, as the settings say.
+
+    ``ArgumentError``: no source has the fields; or a query computes over several devices.
+    """
+    if not section.clock:
+        return
+    chosen = {
+        name: source
+        for name, source in sources.items()
+        if source.clock is None and {*section.clock} <= {*(source.stream.schema or ())}
+    }
+    if not chosen and all(source.clock is None for source in sources.values()):
+        raise ArgumentError(
+            f"[ingest] clock names {', '.join(section.clock)}, and no source has such a field; "
+            f"there are {', '.join(sources) or 'none'}. Hint: name the field that names a device."
+        )
+    for source in chosen.values():
+        source.use_clock(section.clock, **section.clock_spans)
+    application.compose_again()
+    others = [name for name in sources if name not in chosen]
+    _log.info("service.clocks", by=[*section.clock], streams=[*chosen], others=others)
 
 
 def guard_clocks(sources: Mapping[str, PushSource], ahead: float | Literal["delay"]) -> None:
@@ -202,6 +228,7 @@ class Service:
             self._application = what
             self.compilation = Compilation.of_application(what)
             self.sources = find_in_plan(what)
+            set_clocks(what, self.sources, self.settings.ingest)
             named = _name_sinks(self.settings, sinks or {})
             self.feeds, self.pairs = make_sinks(what, self.settings.results, named)
         else:
@@ -216,6 +243,11 @@ class Service:
             raise ArgumentError(
                 "sinks= and [queries.NAME.sink] are for an application that the service runs; a "
                 "process has its own"
+            )
+        if self.settings.ingest.clock:
+            raise ArgumentError(
+                "[ingest] clock is for an application that the service runs; the queries of a "
+                "process are composed. Hint: clock= where its sources are made."
             )
         self.process = process
         self.sources, self.feeds = find_in_run(process), find_feeds(process)

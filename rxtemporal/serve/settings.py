@@ -192,16 +192,45 @@ class IngestSettings(Section):
     """Section ``[ingest]``: the times of the rows that are sent.
 
     ``unit`` (``"s"``, ``"ms"``, ``"us"`` or ``"ns"``) is that of the numbers among the times, for
-    sources without ``unit=``; without it numbers are ticks.
+    sources without ``unit=``; without it numbers are ticks. ``clock`` names the field, or the
+    fields, that name a device; then each device has its own time, in sources without ``clock=``
+    that have these fields. ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are spans
+    such as ``"6h"``, as in ``PushSource``.
     """
 
     title: ClassVar[str] = "ingest"
 
     unit: str | None = None
+    clock: tuple[str, ...] = ()
+    behind: str | None = None
+    silent_after: str | None = None
+    forget_after: str | None = None
+    spread: str | None = None
+
+    @classmethod
+    def parse(cls, table: Any, title: str = "") -> Self:
+        """Return the section that a table of a file describes; one field may stand alone."""
+        if isinstance(table, Mapping) and isinstance(table.get("clock"), str):
+            table = {**table, "clock": [table["clock"]]}
+        return super().parse(table, title)
+
+    @property
+    def clock_spans(self) -> dict[str, str | None]:
+        """The spans of the clocks of devices."""
+        names = ("behind", "silent_after", "forget_after", "spread")
+        return {name: getattr(self, name) for name in names}
 
     def check(self) -> None:
-        """Refuse an unknown unit."""
+        """Refuse an unknown unit, and spans without a clock."""
         check_unit(self.unit)
+        for name, length in self.clock_spans.items():
+            if length is not None:
+                span(length, f"[ingest] {name}", least=0)
+            if length is not None and not self.clock:
+                raise ArgumentError(
+                    f"[ingest] {name} is about the clocks of devices, and there are none. Hint: "
+                    'clock = "device" names the field that names a device.'
+                )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from served import Faulty, make_house, rows
 
 import rxtemporal as rxt
+from rxtemporal import agg
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, BindingError, ProcessEndedError
 from rxtemporal.run.process import Process
@@ -22,6 +24,7 @@ from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.service import ServiceState
 
 PATIENCE = 20.0
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
 def make_settings(path: Path, **state: object) -> Settings:
@@ -311,3 +314,56 @@ def test_a_service_that_drains_while_it_starts_takes_no_work(
     service.stop()
     assert service.process is not None
     assert service.process.ended
+
+
+class TestClocks:
+    """Devices whose times the configuration sets apart."""
+
+    @staticmethod
+    def make_house() -> tuple[rxt.Application, rxt.PushSource]:
+        """Return an application that knows nothing of clocks."""
+        source = rxt.PushSource("readings", schema={"device": str, "x": int}, delay="1s")
+        house = rxt.Application("house")
+        windows = source.stream.group_by("device").tumbling_window("10s")
+        house.query("counts", windows.aggregate(n=agg.count()))
+        return house, source
+
+    def test_each_device_has_its_own_time(self) -> None:
+        """As with ``clock=``; a row without a device is rejected."""
+        house, source = self.make_house()
+        settings = Settings.parse({"ingest": {"clock": "device", "behind": "1h"}})
+        service = Service(house, settings)
+        service.start()
+        verdicts = [
+            source.push({"time": NOON + timedelta(seconds=at), "device": device, "x": 1})
+            for device, at in (("a", 600), ("a", 700), ("b", 0), ("b", 20), (None, 700))
+        ]
+        assert [each.accepted for each in verdicts] == [1, 1, 1, 1, 0]
+        assert service.feeds["counts"].count == 2
+        (stream,) = service.process.diagnostics().streams
+        assert (stream.clocks.devices, stream.clocks.behind) == (2, 1)
+        service.stop()
+
+    @pytest.mark.parametrize(
+        ("table", "message"),
+        [
+            ({"clock": "gone"}, r"clock names gone, and no source has such a field"),
+            ({"behind": "1h"}, r"behind is about the clocks of devices, and there are none"),
+            ({"clock": "device", "behind": "soon"}, r"\[ingest\] behind"),
+            ({"clock": "device", "behind": "0s"}, "behind"),
+            ({"clock": "x"}, "device"),
+        ],
+    )
+    def test_what_does_not_fit_is_told(self, table: dict[str, Any], message: str) -> None:
+        """Before anything runs."""
+        house, _ = self.make_house()
+        with pytest.raises(ArgumentError, match=message):
+            Service(house, Settings.parse({"ingest": table}))
+
+    def test_a_process_has_its_clocks(self) -> None:
+        """Its queries are composed."""
+        house, source = self.make_house()
+        with house.run("counts", rxt.Collect()) as process:
+            with pytest.raises(ArgumentError, match="clock= where its sources are made"):
+                Service(process, Settings.parse({"ingest": {"clock": ["device"]}}))
+            source.close()
