@@ -188,9 +188,12 @@ class Stage(Meter):
             for reader, at in self.readers:
                 reader.pending.append((at, result))
 
-    def retry_time(self, run: Run) -> None:
-        """Give out the CTI that the limit did not allow, as far as it does now."""
-        if self.is_limited:
+    def retry_time(self, run: Run, *, anyway: bool = False) -> None:
+        """Give out the CTI that the limit did not allow, as far as it does now.
+
+        ``anyway``: also if there was no limit, since keys have been dropped that held it back.
+        """
+        if self.is_limited or anyway:
             self.is_limited = False
             first = self._seen[0]
             assert first is not None

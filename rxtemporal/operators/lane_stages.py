@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from rxtemporal.core.batch import EventBatch
@@ -125,10 +126,14 @@ class LaneLeaf(Leaf):
         if batch is None:
             self._open.discard(side)
             if not self._open:
+                self._do(run, self.lanes.finish)
                 self._give(None, run)
             return
+        self._do(run, partial(self.lanes.push, self._sources[side], batch))
+
+    def _do(self, run: Run, action: Callable[[], None]) -> None:
         try:
-            self.lanes.push(self._sources[side], batch)
+            action()
         except Exception as error:
             run.fail(blame(error, self.place))
 

@@ -75,6 +75,8 @@ class DeviceLane:
         self.members: Int64s | None = None
         # the lane that it waits for, to be merged with it
         self.awaited: DeviceLane | None = None
+        # True if devices have left it: results may leave that their rows have held back
+        self.has_lost = False
 
     @property
     def leaf(self) -> Stage:
@@ -221,6 +223,8 @@ class LaneRun:
         # seconds: since when lanes are there, when one was last split, and for how long in all
         self._begun = self._last_split = self._clock()
         self._spent = 0.0
+        # the lanes that have laggards and could not be split yet
+        self._postponed: set[int] = set()
         self._add_lane(np.full(len(fields), MIN_TIME))
         # the lane that has given out the last edge ids
         self._last = self.lanes[0]
@@ -252,24 +256,34 @@ class LaneRun:
         # of a device that is there twice the last CTI is the highest
         after = np.maximum(before, ctis)
         devices.ctis[at][moved] = after
-        touched, known_lanes = self._list_lanes(moved), {*self.lanes}
-        for lane in touched if len(moved) else ():
+        touched = self._list_lanes(moved) if len(moved) else []
+        for lane in touched:
             mine = devices.lanes[moved] == lane.number if len(touched) > 1 else slice(None)
             lane.note_advance(at, before[mine], after[mine], self._spread, len(devices.coder))
-            self._expel_laggards(lane)
-        if len(self.lanes) == 1:
+        alone = len(self.lanes) == 1
+        if alone:
             (lane,) = self.lanes.values()
             low = self._find_low(lane) if len(devices.coder) else lane.ctis
             self._push(lane, source, np.maximum(low, lane.ctis), batch)
-            return
-        # all rows before any time: a lane that advances may take others with it
-        lanes = devices.lanes[self._encode_rows(source, batch)]
-        for number in np.unique(lanes).tolist():
-            lane = self.lanes[number]
-            self._push(lane, source, lane.ctis, batch.take(lanes == number))
+        else:
+            # all rows before any time: a lane that advances may take others with it
+            lanes = devices.lanes[self._encode_rows(source, batch)]
+            for number in np.unique(lanes).tolist():
+                lane = self.lanes[number]
+                self._push(lane, source, lane.ctis, batch.take(lanes == number))
+        parts = {lane.number for lane in touched}
+        new = self._expel_all(parts)
         # of two lanes that were one, each may go on to the time of its own last device
-        parts = {lane.number for lane in touched} | ({*self.lanes} - known_lanes)
-        self._advance_all(source, sorted(parts))
+        if new or not alone:
+            self._advance_all(source, sorted(parts | new))
+
+    def _expel_all(self, numbers: set[int]) -> set[int]:
+        """Split these lanes, and those that could not be split before; return the new ones."""
+        known, waiting = {*self.lanes}, numbers | self._postponed
+        self._postponed = set()
+        for number in sorted(waiting & known):
+            self._expel_laggards(self.lanes[number])
+        return {*self.lanes} - known
 
     def _encode_rows(self, source: Node, batch: EventBatch) -> Int64s:
         """Return the number of each row's device."""
@@ -286,6 +300,24 @@ class LaneRun:
             lane.low = lane.high = None
         self._advance_all(source, [*self.lanes])
         self._advance_empty(source)
+
+    def finish(self) -> None:
+        """Give out all that the devices' own times allow: nothing more will come.
+
+        Lanes are split as often as that needs; in a stream that ends at the end of time, never.
+        """
+        queue = [*self.lanes.values()] if len(self.devices.coder) else []
+        while queue:
+            lane = queue.pop()
+            lane.low = lane.awaited = None
+            low = self._find_low(lane)
+            assert lane.high is not None
+            if (low < lane.high).any() and self._holds_back(lane, 0):
+                ctis = self.devices.ctis[:, self._get_members(lane)]
+                most = ctis[:, ctis.sum(axis=0).argmax()]
+                queue += [lane, self._split_off(lane, (ctis != most[:, np.newaxis]).any(axis=0))]
+            else:
+                self._push(lane, self.sources[0], np.maximum(low, lane.ctis))
 
     def _advance_empty(self, source: Node) -> None:
         """Advance the only lane if there is no device yet: somebody may wait for the time."""
@@ -370,11 +402,16 @@ class LaneRun:
             return
         begun = self._clock()
         if not self._may_split(begun):
+            self._postponed.add(lane.number)
             return
         lane.low = None  # it may have been looked for some time ago
-        if (self._find_low(lane) < lane.high - self._spread).any() and self._holds_back(lane):
-            self._split(lane)
+        if (self._find_low(lane) < lane.high - self._spread).any() and self._holds_back(
+            lane, self._spread
+        ):
+            other = self._split(lane)
             self._last_split = self._clock()
+            if other is not None:
+                self._expel_laggards(other)
         self._spent += self._clock() - begun
 
     def _may_split(self, now: float) -> bool:
@@ -383,18 +420,21 @@ class LaneRun:
             return True
         return self._spent < _AT_ONCE + _SHARE * (now - self._begun)
 
-    def _holds_back(self, lane: DeviceLane) -> bool:
+    def _holds_back(self, lane: DeviceLane, spread: int) -> bool:
         """Return True if something could leave a lane if it were not for those behind."""
         assert lane.high is not None
         due = find_earliest_due(lane.stages)
-        return due is not None and due <= (lane.high - self._spread).max()
+        return due is not None and due <= (lane.high - spread).max()
 
-    def _split(self, lane: DeviceLane) -> None:
-        """Split off the devices that are too far behind the most advanced one."""
+    def _split(self, lane: DeviceLane) -> DeviceLane | None:
+        """Split off the devices that are too far behind the most advanced one, if any are."""
         members = self._get_members(lane)
         behind = self._find_laggards(self.devices.ctis[:, members])
-        if not behind.any():
-            return
+        return self._split_off(lane, behind) if behind.any() else None
+
+    def _split_off(self, lane: DeviceLane, mask: Bools) -> DeviceLane:
+        """Split off these of the devices of a lane, by their places in it; return their lane."""
+        members = self._get_members(lane)
         other = self._add_lane(lane.ctis)
         for mine, its in zip(lane.stages, other.stages, strict=True):
             its.copy_from(mine)
@@ -402,10 +442,12 @@ class LaneRun:
             lane.wiring.sources.values(), other.wiring.sources.values(), strict=True
         ):
             its_entry.cti = entry.cti
-        self.devices.lanes[members[behind]] = other.number
+        self.devices.lanes[members[mask]] = other.number
         for each in lane, other:
             each.forget_devices()
             self._keep_members(each)
+            each.has_lost = True
+        return other
 
     def _find_laggards(self, ctis: Int64s) -> Bools:
         """Return the mask of the devices that are too far behind the most advanced of them."""
@@ -465,16 +507,21 @@ class LaneRun:
     def _find_above(self, lane: DeviceLane, low: Int64s) -> DeviceLane | None:
         """Return the lowest lane above this one, but not above its devices.
 
-        One with the same CTIs is not above it if they would be split again.
+        Lanes that would be split again are passed.
         """
         found = [
             each
             for each in self.lanes.values()
             if each is not lane and (each.ctis >= lane.ctis).all() and (each.ctis <= low).all()
-            if (each.ctis > lane.ctis).any()
-            or not self._find_laggards(self._get_ctis(lane, each)).any()
+            if not self._are_apart(lane, each)
         ]
         return min(found, key=lambda each: each.ctis.sum(), default=None)
+
+    def _are_apart(self, *lanes: DeviceLane) -> bool:
+        """Return True if the devices of lanes are further from each other than the spread."""
+        low = np.min([self._find_low(lane) for lane in lanes], axis=0)
+        high = np.max([lane.high for lane in lanes if lane.high is not None], axis=0)
+        return bool((low < high - self._spread).any())
 
     def _push(
         self, lane: DeviceLane, source: Node, ctis: Int64s, batch: EventBatch | None = None
@@ -500,9 +547,9 @@ class LaneRun:
                 given.clocks = None  # of a lane they say nothing
                 entry.on_next(given)
         for stage in lane.stages:
-            if stage.is_limited or stage.pending:
-                stage.retry_time(lane.wiring.driver)
-        lane.ctis = ctis.copy()
+            if stage.is_limited or stage.pending or lane.has_lost:
+                stage.retry_time(lane.wiring.driver, anyway=lane.has_lost)
+        lane.ctis, lane.has_lost = ctis.copy(), False
 
     def _merge(self, lane: DeviceLane, into: DeviceLane) -> list[int]:
         """Merge a lane into another one; return the lanes that have waited for it."""
