@@ -134,7 +134,7 @@ class DevicePacker(Packer):
         self._states, self._told = states, grow(self._told, room, NEVER - 1)
         self._is_moved = grow(self._is_moved, room)
 
-    def _encode(self, columns: Columns) -> Int64s:
+    def number_devices(self, columns: Columns) -> Int64s:
         """Return the numbers of the devices of rows; raise if one has none."""
         names = self._clock.fields
         for name in names:
@@ -161,7 +161,7 @@ class DevicePacker(Packer):
                 f"the payload {brief(payload)} does not name a device of stream {self.source!r}: "
                 f"{error}"
             ) from None
-        device = int(self._encode(given)[0])
+        device = int(self.number_devices(given)[0])
         if type(value) in (str, int):
             self._plain[key] = device + 1
         return device
@@ -351,7 +351,7 @@ class DevicePacker(Packer):
         ahead: Bools | None = None,
     ) -> Verdicts:
         """Return the verdicts on a batch, which advances its devices."""
-        devices = self._encode(batch.columns)
+        devices = self.number_devices(batch.columns)
         batch.columns.coded = Coded(self._clock.fields, devices, self._coder)
         if ahead is None and not len(kind) and len(batch) and self._passes:
             moves = self._make_moves(len(batch))
@@ -445,7 +445,7 @@ class DevicePacker(Packer):
         if payload is None:
             return None
         devices = np.full(len(run.items), -1)
-        devices[rows] = self._encode(payload)
+        devices[rows] = self.number_devices(payload)
         verdicts = self._judge_items(devices, run.start, run.end, run.kind, NO_ROWS, NO_ROWS)
         kept = verdicts.kept & run.row_mask if len(verdicts.late) else run.row_mask
         if not kept.all():

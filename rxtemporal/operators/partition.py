@@ -83,9 +83,14 @@ def trace_fields(output: Node, fields: Mapping[Node, Keys]) -> TracedFields | st
 
 
 def find_partition(output: Node) -> Partition:
-    """Return the fields to split a plan's sources by; the plan's fields have to be known."""
+    """Return the fields to split a plan's sources by; the plan's fields have to be known.
+
+    Where each device has its own time they are those that name it.
+    """
     nodes = output.list_nodes()
     sources = [node for node in nodes if node.source is not None]
+    if output.clock is not None:
+        return Partition({id(node): output.device_sources[node] for node in sources})
     side = next((node.source for node in sources if isinstance(node.source, SideSource)), None)
     if side is not None:
         reason = f"{side.what} are judged by one door, in the order of all rows"

@@ -69,9 +69,14 @@ class Wiring:
 
         The fields of all sources have to be known.
         """
-        steps = [stage.begin(*map(_make_empty, node.inputs)) for node, stage in self.stages.items()]
+        steps = [
+            stage.begin(*map(_make_empty, node.inputs))
+            for node, stage in self.stages.items()
+            if node in self._of_one_time
+        ]
         for node, leaf in self.leaves:
-            leaf.begin(_make_empty(node))
+            if node in self._of_one_time:
+                leaf.begin(_make_empty(node))
         return steps
 
     def _add_stage(self, node: Node, clock: Callable[[], float]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.engine.codec import Captured
+from rxtemporal.engine.driver import Leaf
+from rxtemporal.engine.stage import AnyStep
 from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.operators.fingerprint import Fingerprints
 from rxtemporal.operators.plan import Node
-from rxtemporal.operators.wiring import Wiring
+from rxtemporal.operators.wiring import Shape, Wiring
 
 
 class Stepwise:
@@ -16,15 +18,19 @@ class Stepwise:
     ``push`` returns the plan's results in their internal form, with edges and CTIs. ``save``
     returns the state of the steps; steps of the same plan that ``load`` it continue as these would
     have. Not thread-safe: its owner serialises calls.
+
+    Where each device has its own time, all steps are in lanes, which are saved as one, and results
+    of each lane have the ``shape``.
     """
 
-    def __init__(self, output: Node) -> None:
+    def __init__(self, output: Node, shape: Shape | None = None) -> None:
         self._nodes = output.list_nodes()
-        self._wiring = Wiring([output])
-        self._steps = self._wiring.begin()
+        self._wiring = Wiring([output], [None if output.clock is None else shape])
+        steps = self._wiring.begin()
+        ((_, leaf),) = self._wiring.leaves
+        self._steps: list[AnyStep | Leaf] = [leaf] if output.clock is not None else [*steps]
         self._results: list[EventBatch] = []
         self._errors: list[Exception] = []
-        ((_, leaf),) = self._wiring.leaves
         leaf.receive = self._results.append
         self._wiring.driver.on_error = self._errors.append
 
@@ -36,7 +42,8 @@ class Stepwise:
     @property
     def rows(self) -> int:
         """The number of rows that all steps hold."""
-        return sum(step.rows for step in self._steps)
+        in_lanes = [stage for stage in self._wiring.stages.values() if stage.step is None]
+        return sum(each.rows for each in [*self._steps, *in_lanes])
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
@@ -57,6 +64,15 @@ class Stepwise:
         """Take one batch of a source's node, and return the batches that result from it."""
         self._results.clear()
         self._wiring.sources[source].on_next(batch)
+        if self._errors:
+            raise self._errors[0] from self._errors[0].__cause__
+        return self._results.copy()
+
+    def complete(self) -> list[EventBatch]:
+        """End all sources, and return the batches that result from it."""
+        self._results.clear()
+        for entry in self._wiring.sources.values():
+            entry.on_completed()
         if self._errors:
             raise self._errors[0] from self._errors[0].__cause__
         return self._results.copy()

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import rxtemporal as rxt
-from rxtemporal.spark.query.bounded_bucket import BoundedDoor, InputReader
+from rxtemporal.spark.query.bounded_bucket import BoundedDoor
+from rxtemporal.spark.query.reader import InputReader
 
 READER = InputReader("readings", 0, pl.Schema({"n": pl.Int64()}))
 WRITTEN = pa.schema(

@@ -15,9 +15,9 @@ pa = pytest.importorskip("pyarrow")
 
 from rxtemporal.engine.codec import VERSION, dump_frame  # noqa: E402
 from rxtemporal.run.stepper import Stepwise  # noqa: E402
-from rxtemporal.spark.query.bounded_bucket import InputReader  # noqa: E402
 from rxtemporal.spark.query.job import compose_plan  # noqa: E402
 from rxtemporal.spark.query.packing import unpack  # noqa: E402
+from rxtemporal.spark.query.reader import InputReader  # noqa: E402
 from rxtemporal.spark.query.streaming import QueryFingerprint, StreamRun, load_door, save_door  # noqa: E402  # noqa: E402
 
 SCHEMA = pl.Schema({"k": pl.String(), "x": pl.Int64()})

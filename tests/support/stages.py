@@ -16,11 +16,11 @@ import pyarrow as pa
 from rxtemporal.core.batch import END, START
 from rxtemporal.operators.partition import find_partition
 from rxtemporal.run.stepper import Stepwise
-from rxtemporal.spark.query.bounded_bucket import InputReader
 from rxtemporal.spark.query.columns import BUCKET, CTI, ENDS, INPUT, STARTS, field
 from rxtemporal.spark.query.cti_column import MicroBatchCti
 from rxtemporal.spark.query.job import Query, compose_plan
 from rxtemporal.spark.query.packing import BucketPacker
+from rxtemporal.spark.query.reader import InputReader
 from rxtemporal.spark.query.streaming import BucketWork, QueryFingerprint
 
 TIMES = {START: pl.Int64, END: pl.Int64, "cti": pl.Int64}

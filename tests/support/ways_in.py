@@ -634,8 +634,8 @@ def list_history(out: Sequence[Any]) -> list[tuple[int, ...]]:
 def give_spark_door(case: Case, pushes: Sequence[Push]) -> Given:
     """Let the task of Spark that has a stream's door judge micro-batches, without Spark."""
     from rxtemporal.engine.codec import dump_frame, load_frame
-    from rxtemporal.spark.query.bounded_bucket import InputReader
     from rxtemporal.spark.query.columns import BUCKET, ENDS, STARTS, field
+    from rxtemporal.spark.query.reader import InputReader
     from rxtemporal.spark.query.streaming import DoorWork
 
     reader = InputReader(NAME, 0, pl.Schema({"n": pl.Int64}))

@@ -15,6 +15,7 @@ from reactivex import abc
 from rxtemporal.core.batch import START, EventBatch
 from rxtemporal.core.columns import time_column
 from rxtemporal.core.log import get_logger
+from rxtemporal.core.spans import Span
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.core.time_forms import Unit
 from rxtemporal.engine.codec import load_frame
@@ -25,6 +26,7 @@ from rxtemporal.errors import (
     CheckpointError,
     SourceError,
 )
+from rxtemporal.ingress.clock_settings import ClockFields, add_clock
 from rxtemporal.ingress.settings import AdvanceTime, AdvanceTimeSettings, read_advance_time
 from rxtemporal.ingress.source import Cursor, Position, PositionedSource, Subscription
 from rxtemporal.ingress.sources import FrameSource
@@ -300,6 +302,11 @@ def from_dataframe(
     name: str = "dataframe",
     trigger: str | None = None,
     unit: Unit | None = None,
+    clock: ClockFields | None = None,
+    behind: Span | None = None,
+    silent_after: Span | None = None,
+    forget_after: Span | None = None,
+    spread: Span | None = None,
 ) -> Streamable:
     """Make a stream of a DataFrame's rows, in order of start, or of other columns.
 
@@ -316,8 +323,10 @@ def from_dataframe(
     (``"1 second"``), or ``"availableNow"``: then the stream completes when all available rows have
     been read. Each run has its own Spark query, which ends with it; it starts at the beginning, or
     with ``run(…, resume=folder)`` where the previous run stopped. Batches are pushed on one of
-    Spark's threads.
+    Spark's threads. ``clock``, ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are as
+    in ``PushSource``.
     """
+    clocks = clock, behind, silent_after, forget_after, spread
     settings = read_advance_time(advance_time)
     judged: dict[str, Any] = {"advance_time": settings, "order_by": order_by}
     options = {} if cti is None else judged
@@ -338,7 +347,7 @@ def from_dataframe(
         )
     if frame.isStreaming:
         source = _make_micro_batches(given, schema, settings, name, batch_rows, trigger)
-        return Streamable(Node(source.schema, (), source=source))
+        return Streamable(Node(source.schema, (), source=add_clock(source, *clocks)))
     if trigger is not None:
         raise ArgumentError(
             f"trigger= is for a streaming DataFrame, but this one is bounded; got {trigger!r}"
@@ -350,7 +359,7 @@ def from_dataframe(
     read = FrameSource(
         frames, schema, start=given.start, end=given.end, settings=settings, name=name
     )
-    return Streamable(Node(read.schema, (), source=read))
+    return Streamable(Node(read.schema, (), source=add_clock(read, *clocks)))
 
 
 def _make_micro_batches(

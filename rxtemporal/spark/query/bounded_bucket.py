@@ -14,46 +14,25 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.columns import time_column, time_series
+from rxtemporal.core.columns import time_series
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.shape import make_shape_step
-from rxtemporal.errors import blame
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.operators.plan import Node
 from rxtemporal.run.stepper import Stepwise
-from rxtemporal.spark.query.columns import BUCKET, CTI, ENDS, INPUT, STARTS, field
+from rxtemporal.spark.query.columns import BUCKET, CTI, INPUT, STARTS
+from rxtemporal.spark.query.reader import InputReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from rxtemporal.ingress.clock_settings import ClockSettings
+    from rxtemporal.operators.synchronize.plan import Synchronize
+
 # rows of one batch; Spark sends a few thousand at a time
 BATCH_ROWS = 65_536
-
-
-@dataclasses.dataclass(frozen=True)
-class InputReader:
-    """Reader of one input's rows from the DataFrame of all inputs."""
-
-    name: str
-    number: int
-    schema: pl.Schema
-
-    def batch(self, rows: pl.DataFrame, cti: int) -> EventBatch:
-        """Return rows of this input, without its CTIs, as a batch."""
-        fields = {field(self.number, i): name for i, name in enumerate(self.schema)}
-        payload = rows.select(pl.col(old).alias(new) for old, new in fields.items())
-        if not fields:
-            payload = pl.DataFrame(height=rows.height)
-        try:
-            starts = time_column(rows[STARTS].alias("start"))
-            ends = time_column(rows[ENDS].alias("end"), null=MAX_TIME)
-            batch = EventBatch.of_rows(starts, ends, payload.cast(dict(self.schema)), cti)  # type: ignore[arg-type]
-            return batch.check()
-        except Exception as error:
-            blamed = blame(error, f"of {self.name}")
-            raise blamed from blamed.__cause__
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +41,7 @@ class BucketRun:
 
     ``steady``: time advances with the rows. Otherwise nothing is final before the end, as in a
     frame without advance-time settings. ``with_ctis`` are the inputs that have CTIs among their
-    rows and are final only up to the last of them.
+    rows and are final only up to the last of them, or up to those of their devices.
     """
 
     plan: Node
@@ -83,10 +62,15 @@ class BucketRun:
         last = {
             r.number: MIN_TIME if r.number in self.with_ctis else MAX_TIME for r in self.readers
         }
+        clocked = [reader for reader in self.readers if reader.clock]
+        told: dict[int, list[pl.DataFrame]] = {reader.number: [] for reader in clocked}
         for rows in read_frames(batches):
             is_cti = rows[CTI].is_not_null()
+            for reader in clocked:
+                told[reader.number].append(rows.filter(is_cti, pl.col(INPUT) == reader.number))
             # they come in their order, as rows do
-            last |= dict(rows.filter(is_cti).select(INPUT, CTI).iter_rows())
+            for_all = ~pl.col(INPUT).is_in([*told])
+            last |= dict(rows.filter(is_cti, for_all).select(INPUT, CTI).iter_rows())
             reached = int(rows[STARTS].max() or MIN_TIME) if self.steady else MIN_TIME  # type: ignore[arg-type]
             rows = rows.filter(~is_cti)
             for reader in self.readers:
@@ -95,26 +79,38 @@ class BucketRun:
                 yield from run.push(reader.name, batch)
         for reader in self.readers:
             empty = EventBatch.empty(reader.schema, last[reader.number])
+            if clocks := told.get(reader.number):
+                empty.clocks = reader.read_clocks(pl.concat(clocks))
             yield from run.push(reader.name, empty)
+        yield from run.complete()
 
 
 class PlanRun:
     """Run of a plan step by step, with results in interval shape, as Arrow.
 
-    ``cti`` is the CTI after the results so far: no later row starts before it.
+    ``cti`` is the CTI after the results so far: no later row starts before it. Where each device
+    has its own time there is none, and lanes give results their shape.
     """
 
     def __init__(self, plan: Node, written: pa.Schema) -> None:
-        self.steps = Stepwise(plan)
+        self.steps = Stepwise(plan, lambda first: make_shape_step(EventShape.INTERVAL))
         self.shape = make_shape_step(EventShape.INTERVAL)
+        self._in_lanes = plan.clock is not None
         self.cti = MIN_TIME
         self._written = written
 
     def push(self, name: str, batch: EventBatch) -> Iterator[pa.RecordBatch]:
         """Push a batch of an input, and yield final results."""
-        for result in self.steps.push(name, batch):
-            shaped = self.shape.on_batch(result)
-            self.cti = max(self.cti, shaped.cti)
+        yield from self._shape(self.steps.push(name, batch))
+
+    def complete(self) -> Iterator[pa.RecordBatch]:
+        """End all inputs, and yield what is final by the times of the devices."""
+        yield from self._shape(self.steps.complete())
+
+    def _shape(self, results: list[EventBatch]) -> Iterator[pa.RecordBatch]:
+        for result in results:
+            shaped = result if self._in_lanes else self.shape.on_batch(result)
+            self.cti = self.cti if self._in_lanes else max(self.cti, shaped.cti)
             if len(shaped):
                 yield from self._to_arrow(shaped)
 
@@ -141,21 +137,45 @@ def admit_rows(door: Door, reader: InputReader, rows: pl.DataFrame) -> pl.DataFr
 class BoundedDoor:
     """Door over one input: its rows in order, late ones dropped or adjusted.
 
-    Its last CTI follows them to every bucket, unless it is the end of time.
+    Its last CTI follows them to every bucket, unless it is the end of time; that of a device to the
+    bucket of its rows.
     """
 
     reader: InputReader
     settings: AdvanceTimeSettings
     buckets: int
     written: pa.Schema
+    clock: ClockSettings | None = None
+    synchronized: Synchronize | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the accepted rows, with their adjusted starts."""
+        if self.clock is not None:
+            yield from self._judge_by_device(self.clock, batches)
+            return
         door = Door(self.settings, self.reader.name)
         for rows in read_frames(batches):
             yield from self._to_arrow(admit_rows(door, self.reader, rows))
         if door.finish() < MAX_TIME:
             yield from self._to_arrow(self._ctis(door.finish()))
+
+    def _judge_by_device(
+        self, clock: ClockSettings, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        from rxtemporal.spark.query.device_door import DeviceDoor
+
+        door = DeviceDoor(self.reader, self.settings, clock, self.synchronized)
+        for rows in read_frames(batches):
+            admitted = door.admit(rows)
+            if CTI in admitted:  # told at the end
+                admitted = admitted.filter(pl.col(CTI).is_null())
+            yield from self._to_arrow(admitted)
+        last = door.finish()
+        if last is not None and self.synchronized is not None:
+            yield from self._to_arrow(self._ctis(door.cti))
+        elif last is not None:
+            number = pl.lit(self.reader.number, pl.Int32).alias(INPUT)
+            yield from self._to_arrow(last.with_columns(number))
 
     def _ctis(self, cti: int) -> pl.DataFrame:
         buckets = pl.Series(BUCKET, range(self.buckets), pl.Int32)

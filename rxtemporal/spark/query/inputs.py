@@ -10,13 +10,17 @@ import polars as pl
 
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.schema import payload_schema
+from rxtemporal.core.spans import Span
 from rxtemporal.core.time_forms import Unit, check_unit
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, SchemaError
+from rxtemporal.ingress.clock_settings import ClockFields, ClockSettings, read_clock
 from rxtemporal.ingress.settings import AdvanceTime, AdvanceTimeSettings, read_advance_time
 from rxtemporal.spark.schema import arrow_schema, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from rxtemporal.operators.synchronize.plan import Synchronize
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +34,9 @@ class DataFrameInput:
     order_by: tuple[str, ...]
     cti: str | None = None
     late: str | None = None
+    clock: ClockSettings | None = None
+    # makes one time of those of the devices, behind the door
+    synchronized: Synchronize | None = None
 
     @property
     def fields(self) -> list[str]:
@@ -74,6 +81,11 @@ def stream(
     cti: str | None = None,
     late: str | None = None,
     unit: Unit | None = None,
+    clock: ClockFields | None = None,
+    behind: Span | None = None,
+    silent_after: Span | None = None,
+    forget_after: Span | None = None,
+    spread: Span | None = None,
 ) -> DataFrameInput:
     """Describe how ``run`` reads a DataFrame as a stream.
 
@@ -95,6 +107,10 @@ def stream(
     ``events``, of ``dropped`` and of ``adjusted`` ones, and the ``largest_lateness`` in ticks (the
     delay that would have lost nothing), all since the start of the checkpoint; null in a
     micro-batch without rows of this DataFrame. The name must be unique in the query.
+
+    ``clock`` names the field, or the fields, that name a device: each then has its own time, and
+    ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are as in ``PushSource``. It needs
+    ``advance_time`` and ``order_by``. All rows of a device go to one bucket.
     """
     _check(frame, start)
     if end is None and END in frame.columns and start == START:
@@ -121,7 +137,22 @@ def stream(
         )
     if late is not None:
         _check_late(late, frame, settings)
-    return DataFrameInput(frame, start, end, settings, order, cti, late)
+    given = DataFrameInput(frame, start, end, settings, order, cti, late)
+    if clock is not None and cti is not None:
+        raise AdvanceTimeError(
+            "the CTIs in the column cti= hold for all rows, and with clock= each device has its "
+            "own time. Hint: advance_time= and order_by= make CTIs for each device."
+        )
+    clocks = read_clock(
+        clock,
+        settings,
+        given.schema,
+        behind=behind,
+        silent_after=silent_after,
+        forget_after=forget_after,
+        spread=spread,
+    )
+    return dataclasses.replace(given, clock=clocks)
 
 
 def as_input(name: str, given: Any) -> DataFrameInput:

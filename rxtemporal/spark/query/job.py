@@ -20,25 +20,31 @@ from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.explain import explain as explain_plan
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition import Partition, find_partition
-from rxtemporal.operators.plan import AnySource, Node
+from rxtemporal.operators.plan import AnySource, Node, compose_again
 from rxtemporal.query.inputs import from_events
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.spark.jvm.session import require_pyspark
-from rxtemporal.spark.query.bounded_bucket import InputReader
 from rxtemporal.spark.query.cti_column import PROMISED
 from rxtemporal.spark.query.inputs import DataFrameInput, as_input
+from rxtemporal.spark.query.reader import InputReader
 from rxtemporal.spark.schema import quote_name, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
+    from rxtemporal.ingress.clock_settings import ClockSettings
+
 
 Query = Callable[..., Streamable]
 
 
-def compose_plan(query: Query, schemas: Mapping[str, pl.Schema]) -> Node:
-    """Return the plan of a query over streams with these fields."""
+def compose_plan(
+    query: Query,
+    schemas: Mapping[str, pl.Schema],
+    clocks: Mapping[str, ClockSettings | None] | None = None,
+) -> Node:
+    """Return the plan of a query over streams with these fields, and clocks of devices."""
     if not callable(query):
         raise ArgumentError(f"run takes a function from streams to a stream, got {query!r}")
     try:
@@ -48,7 +54,11 @@ def compose_plan(query: Query, schemas: Mapping[str, pl.Schema]) -> Node:
             f"the DataFrames do not match the query's parameters: {error}. Hint: pass each "
             "DataFrame under the name of a parameter."
         ) from error
-    streams = {name: from_events([], schema=fields, name=name) for name, fields in schemas.items()}
+    found = clocks or {}
+    streams = {
+        name: Streamable(_make_source(name, fields, found.get(name)))
+        for name, fields in schemas.items()
+    }
     result = query(**streams)
     if not isinstance(result, Streamable):
         raise BindingError(f"a query returns a stream, got {result!r}")
@@ -69,6 +79,53 @@ def compose_plan(query: Query, schemas: Mapping[str, pl.Schema]) -> Node:
             "Hint: rename it with select()."
         )
     return plan
+
+
+def _make_source(name: str, fields: pl.Schema, clock: ClockSettings | None = None) -> Node:
+    """Return an input of a plan."""
+    source: Any = from_events([], schema=fields, name=name)._node.source
+    source.clock = clock
+    return Node(source.schema, (), source=source)
+
+
+def separate_synchronized(
+    plan: Node, inputs: Mapping[str, DataFrameInput]
+) -> tuple[Node, dict[str, DataFrameInput]]:
+    """Return a plan without operators that make one time, and inputs that have one in their place.
+
+    Such an operator stands right behind its input: its door judges the rows a second time.
+    """
+    found, new, origins = dict(inputs), dict[int, Node](), dict[str, str]()
+    nodes = plan.list_nodes()
+    for node in nodes:
+        operator: Any = node.operator
+        if operator is None or not operator.makes_one_time:
+            continue
+        (source,) = node.inputs
+        assert source.source is not None
+        assert source.schema is not None
+        name = origin = source.source.name
+        while name in found:
+            name += ", synchronized"
+        origins[name] = origin
+        found[name] = dataclasses.replace(inputs[origin], synchronized=operator, late=None)
+        new[id(node)] = _make_source(name, source.schema)
+    plan = _rebuild(nodes, new)[id(plan)]
+    counted = {node.source.name for node in plan.list_nodes() if node.source is not None}
+    for name, origin in origins.items():
+        if origin not in counted:  # the counts of late rows have one place
+            counted.add(origin)
+            found[name] = dataclasses.replace(found[name], late=inputs[origin].late)
+    return plan, found
+
+
+def forget_clocks(plan: Node) -> Node:
+    """Return a plan in which all rows have one time: those that are accepted are all there."""
+    for node in plan.list_nodes():
+        if node.source is not None:
+            source: Any = node.source
+            source.clock = None
+    return compose_again([plan])[0]
 
 
 def _refuse_late_rows(source: AnySource, streams: Mapping[str, Streamable]) -> None:
@@ -295,10 +352,23 @@ class Job:
         inputs = {name: as_input(name, each) for name, each in given.items()}
         if not inputs:
             raise ArgumentError("run takes at least one DataFrame, by the name of a parameter")
-        plan = compose_plan(query, {name: each.schema for name, each in inputs.items()})
+        plan = compose_plan(
+            query,
+            {name: each.schema for name, each in inputs.items()},
+            {name: each.clock for name, each in inputs.items()},
+        )
         check_reference(plan, {name for name, each in inputs.items() if each.advance_time})
         if cti is not None:
             check_cti(cti, plan.schema or pl.Schema())
+        plan, inputs = separate_synchronized(plan, inputs)
+        clocked = [inputs[each.source.name] for each in plan.device_sources if each.source]
+        if clocked and all(each.ends and not each.frame.isStreaming for each in clocked):
+            plan = forget_clocks(plan)
+        if cti is not None and plan.clock is not None:
+            raise ArgumentError(
+                f"cti={cti!r} is a column of CTIs that hold for all rows, and each device has its "
+                "own time in the results. Hint: .synchronize('1h') at the end of the query."
+            )
         plan, inputs, pushed_down = push_down(plan, inputs)
         split = find_partition(plan)
         if buckets is None:
@@ -330,7 +400,12 @@ class Job:
         """Readers of the inputs that the plan uses."""
         numbers = {name: number for number, name in enumerate(self.inputs)}
         return tuple(
-            InputReader(node.source.name, numbers[node.source.name], node.schema or pl.Schema())
+            InputReader(
+                node.source.name,
+                numbers[node.source.name],
+                node.schema or pl.Schema(),
+                () if node.source.clock is None else node.source.clock.fields,
+            )
             for node in self.sources
             if node.source is not None
         )

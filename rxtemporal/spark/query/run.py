@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.log import get_logger
-from rxtemporal.spark.query.bounded_bucket import BoundedDoor, BucketRun, InputReader
+from rxtemporal.spark.query.bounded_bucket import BoundedDoor, BucketRun
 from rxtemporal.spark.query.columns import (
     BUCKET,
     ENDS,
@@ -16,6 +16,7 @@ from rxtemporal.spark.query.columns import (
 )
 from rxtemporal.spark.query.cti_column import BucketCti, LowestCti, append_end
 from rxtemporal.spark.query.job import Job, Query
+from rxtemporal.spark.query.reader import InputReader
 from rxtemporal.spark.query.streaming import run_streaming
 from rxtemporal.spark.schema import arrow_schema
 
@@ -33,7 +34,13 @@ def run_bounded(job: Job) -> DataFrame:
     steady = not any(
         n.operator is not None and n.operator.checks_ctis for n in job.plan.list_nodes()
     )
-    with_ctis = frozenset(r.number for r in job.readers if job.inputs[r.name].cti is not None)
+    # of devices nothing is final before the last time of each
+    steady = steady and job.plan.clock is None
+    with_ctis = frozenset(
+        r.number
+        for r in job.readers
+        if job.inputs[r.name].cti is not None or (r.clock and not job.inputs[r.name].ends)
+    )
     work = BucketRun(job.plan, job.readers, arrow_schema(job.tick_schema), steady, with_ctis)
     if job.cti is None:
         return rows.mapInArrow(work, job.tick_schema)
@@ -60,7 +67,10 @@ def _select_rows(job: Job, reader: InputReader) -> DataFrame:
         return rows
     order = [f"o{i}" for i in range(len(given.order_by))]
     schema = rows.drop(*order).schema
-    door = BoundedDoor(reader, given.advance_time, job.buckets, arrow_schema(schema))
+    door = BoundedDoor(
+        reader, given.advance_time, job.buckets, arrow_schema(schema), given.clock,
+        given.synchronized,
+    )  # fmt: skip
     return rows.repartition(1).sortWithinPartitions(*order, STARTS, ENDS).mapInArrow(door, schema)
 
 

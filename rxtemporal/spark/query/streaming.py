@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 from pyspark.sql.streaming import StatefulProcessor
@@ -25,17 +25,21 @@ from rxtemporal.operators.operator import Keys
 from rxtemporal.operators.plan import Node
 from rxtemporal.run.stepper import Stepwise
 from rxtemporal.spark.jvm.session import STATE_STORE
-from rxtemporal.spark.query.bounded_bucket import InputReader, PlanRun, admit_rows
-from rxtemporal.spark.query.columns import ENDS, STARTS, assign_buckets
+from rxtemporal.spark.query.bounded_bucket import PlanRun, admit_rows
+from rxtemporal.spark.query.columns import CTI, ENDS, STARTS, assign_buckets
 from rxtemporal.spark.query.cti_column import AFTER, BEFORE, MicroBatchCti
 from rxtemporal.spark.query.inputs import DataFrameInput
 from rxtemporal.spark.query.job import Job
 from rxtemporal.spark.query.packing import PACKED, BucketPacker, dump_batches, pack_buckets, unpack
+from rxtemporal.spark.query.reader import InputReader
 from rxtemporal.spark.schema import arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+    from rxtemporal.ingress.clock_settings import ClockSettings
+    from rxtemporal.operators.synchronize.plan import Synchronize
 
 # the schema of a bucket's result: one row for each micro-batch, with or without results
 RESULT = f"data binary, {BEFORE} bigint, {AFTER} bigint"
@@ -134,8 +138,12 @@ class StreamRun:
     def _push(
         self, reader: InputReader, rows: list[pl.DataFrame], cti: int
     ) -> Iterator[pa.RecordBatch]:
-        before = self._ctis[reader.number]
-        batch = reader.batch(pl.concat(rows), before if cti == MIN_TIME else cti)
+        before, frame, clocks = self._ctis[reader.number], pl.concat(rows), None
+        if reader.clock:
+            clocks = reader.read_clocks(frame.filter(pl.col(CTI).is_not_null()))
+            frame = frame.filter(pl.col(CTI).is_null())
+        batch = reader.batch(frame, before if cti == MIN_TIME else cti)
+        batch.clocks = clocks
         try:
             batch.check(before)
         except Exception as error:
@@ -204,6 +212,8 @@ def _list_rows(frames: Iterator[Any]) -> Iterable[tuple[int, int, bytes]]:
         yield from zip(frame["input"].tolist(), frame["cti"].tolist(), frame["data"], strict=True)
 
 
+# the state of a door, the accepted rows, the CTI after them, and the counts so far
+Judged: TypeAlias = tuple[bytes, pl.DataFrame, int, tuple[int, ...]]
 # counts of accepted and late events in all micro-batches so far; lateness is in ticks
 COUNTS = ("events", "dropped", "adjusted", "largest_lateness")
 
@@ -216,23 +226,47 @@ class DoorWork:
     settings: AdvanceTimeSettings
     order: tuple[str, ...]
     buckets: int
+    clock: ClockSettings | None = None
+    synchronized: Synchronize | None = None
 
     def __call__(self, saved: bytes | None, received: Received) -> tuple[bytes, dict[str, Any]]:
         """Return the new state, and the accepted rows, packed, with the CTI after them.
 
         Each packed row has the counts of late events since the start of the checkpoint.
         """
+        rows = pl.concat([load_frame(data) for _, _, data in received])
+        rows = rows.sort(*self.order, STARTS, ENDS)
+        if self.clock is not None:
+            state, accepted, cti, found = self._judge_by_device(self.clock, saved, rows)
+        else:
+            state, accepted, cti, found = self._judge(saved, rows)
+        packed = pack_buckets(self.reader.number, accepted.drop(*self.order), cti, self.buckets)
+        counts = zip(COUNTS, found, strict=True)
+        counted = packed.with_columns(pl.lit(n, pl.Int64).alias(name) for name, n in counts)
+        return state, counted.to_dict(as_series=False)
+
+    def _judge(self, saved: bytes | None, rows: pl.DataFrame) -> Judged:
         door = Door(self.settings, self.reader.name)
         if saved is not None:
             door = load_door(door, saved)
-        rows = pl.concat([load_frame(data) for _, _, data in received])
-        accepted = admit_rows(door, self.reader, rows.sort(*self.order, STARTS, ENDS))
-        cti = max(door.cti, MIN_TIME)
-        packed = pack_buckets(self.reader.number, accepted.drop(*self.order), cti, self.buckets)
+        accepted = admit_rows(door, self.reader, rows)
         late = door.late[LateReason.DROPPED], door.late[LateReason.ADJUSTED]
-        counts = zip(COUNTS, (door.events, *late, door.largest_lateness), strict=True)
-        counted = packed.with_columns(pl.lit(n, pl.Int64).alias(name) for name, n in counts)
-        return save_door(door), counted.to_dict(as_series=False)
+        counts = door.events, *late, door.largest_lateness
+        return save_door(door), accepted, max(door.cti, MIN_TIME), counts
+
+    def _judge_by_device(
+        self, clock: ClockSettings, saved: bytes | None, rows: pl.DataFrame
+    ) -> Judged:
+        from rxtemporal.spark.query.device_door import DeviceDoor
+
+        door = DeviceDoor(self.reader, self.settings, clock, self.synchronized)
+        settings = repr([self.settings, clock, self.synchronized])
+        if saved is not None:
+            before, state = loads("device door", saved, "the state in this checkpoint", ANEW)
+            _refuse_settings(self.reader.name, before, settings)
+            door.load(state)
+        accepted = door.admit(rows)
+        return dumps("device door", [settings, door.save()]), accepted, door.cti, door.counts
 
 
 def save_door(door: Door) -> bytes:
@@ -243,14 +277,18 @@ def save_door(door: Door) -> bytes:
 def load_door(door: Door, data: bytes) -> Door:
     """Return a door that resumes from the result of ``save_door``, with the same settings."""
     settings, saved = loads("door", data, "the state in this checkpoint", ANEW)
-    if settings != repr(door.settings):
-        raise CheckpointError(
-            f"advance_time= of {door.source!r} has changed since this checkpoint was begun: it was "
-            f"{settings}, and here it is {door.settings!r}. Hint: continue with the earlier "
-            f"settings, {ANEW}."
-        )
+    _refuse_settings(door.source, settings, repr(door.settings))
     door.load(saved)
     return door
+
+
+def _refuse_settings(name: str, before: str, now: str) -> None:
+    """Raise if the settings of a door have changed."""
+    if before != now:
+        raise CheckpointError(
+            f"advance_time= of {name!r} has changed since this checkpoint was begun: it was "
+            f"{before}, and here it is {now}. Hint: continue with the earlier settings, {ANEW}."
+        )
 
 
 def run_streaming(job: Job) -> DataFrame:
@@ -287,7 +325,7 @@ def _pack_input(job: Job, reader: InputReader) -> DataFrame:
     if given.advance_time is None:
         return rows.mapInArrow(BucketPacker(reader.number, job.buckets), PACKED)
     order = tuple(f"o{i}" for i in range(len(given.order_by)))
-    door = DoorWork(reader, given.advance_time, order, job.buckets)
+    door = DoorWork(reader, given.advance_time, order, job.buckets, given.clock, given.synchronized)
     whole = rows.mapInArrow(BucketPacker(reader.number, job.buckets, whole=True), PACKED)
     counts = ", ".join(f"{name} bigint" for name in COUNTS)
     accepted = _process(whole, door, f"{PACKED}, {counts}")
@@ -321,7 +359,7 @@ def _fields(reader: InputReader) -> str:
 
 def _columns(given: DataFrameInput) -> Iterator[str]:
     """Yield the columns of a stream's times and order, which determine its events."""
-    for name in ("start", "end", "cti", "order_by", "advance_time"):
+    for name in ("start", "end", "cti", "order_by", "advance_time", "clock", "synchronized"):
         if value := getattr(given, name):
             yield f"{name}={value!r}"
 
