@@ -238,6 +238,13 @@ class Columns:
         columns.coded = None
         return columns
 
+    def share(self) -> Columns:
+        """Return the same columns, whose keys may be numbered without touching these."""
+        shared = Columns.__new__(Columns)
+        shared._schema, shared._columns, shared._frame = self._schema, self._columns, self._frame
+        shared.height, shared.coded = self.height, None
+        return shared
+
     @classmethod
     def empty(cls, schema: pl.Schema) -> Columns:
         """Return columns without rows."""

@@ -342,6 +342,11 @@ class DevicePacker(Packer):
             return self.accept_items(batch, classify_rows(batch), ahead)
         return self.accept_judged(batch, self.judge_columns(batch, ahead=ahead))
 
+    def check_batch(self, batch: EventBatch) -> EventBatch:
+        """Check a batch as ``Packer`` does; it stays as it is where its devices are numbered."""
+        checked = super().check_batch(batch)
+        return checked.replace(payload=checked.columns.share())
+
     def judge_columns(
         self,
         batch: EventBatch,
