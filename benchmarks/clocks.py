@@ -3,8 +3,8 @@
 Each of 10,000 devices sends once a second of its time, in an order of their own; a second is
 allowed for disorder. ``abreast``: all send at the time. ``behind``: one device in a hundred is
 behind by up to six hours, and sends as often; one time then needs a delay of six hours to lose
-nothing, and is measured with a second. ``memory``: bytes for each of 100,000 devices that have sent
-one row whose window is final.
+nothing, and is measured with a second. Then the bytes for each of 100,000 devices that have sent
+one row whose window is final; and how long results wait, over the lag of one device in ten.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ import argparse
 import statistics
 import time
 import tracemalloc
+from collections.abc import Sequence
 from typing import Any
 
+import figures
+import measure
 import numpy as np
 import polars as pl
 
@@ -25,6 +28,8 @@ DEVICES, SECOND, MOST_BEHIND = 10_000, 1_000_000, 6 * 3_600
 SIZES = {64: 400_000, 1_024: 1_000_000, 65_536: 8_000_000}
 FIELDS = {"device": str, "x": int}
 GOALS = {"abreast": 0.9, "behind": 0.25}
+RATES, DELAYS = "Clocks of devices", "Seconds until final, over the lag of one device in seconds"
+LAGS = [1, 10, 60, 600, 3_600, 21_600]
 
 
 def make_batches(rows: int, size: int, share: float) -> list[rxt.EventBatch]:
@@ -74,28 +79,72 @@ def measure_memory(devices: int = 100_000) -> float:
     return (after - before) / devices
 
 
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--sizes", type=int, nargs="*", default=[*SIZES])
-    options = parser.parse_args()
-    for size in options.sizes:
+def measure_delay(lag: int, *, by_device: bool) -> float:
+    """Return the median of the seconds after which a window of a device that is not behind leaves.
+
+    Nine devices send a row a second, and one that is ``lag`` seconds behind. Nothing is lost: one
+    time waits for the lag, and a clock for each device for a second.
+    """
+    delay = 1 if by_device else lag
+    clocks: dict[str, Any] = {"clock": "device", "behind": lag + 1} if by_device else {}
+    source = rxt.PushSource("r", schema=FIELDS, delay=delay, **clocks)
+    windows = source.stream.group_by("device").tumbling_window(60)
+    waits: list[float] = []
+    now = 0
+
+    def note(batch: rxt.EventBatch) -> None:
+        late = batch.payload["device"].to_numpy() == "behind"
+        waits.extend((now - batch.end[~late]).tolist())
+
+    with windows.aggregate(n=agg.count()).run(note, warn_after=None) as process:
+        for now in range(lag, 2 * lag + 600):
+            rows = [{"time": now, "device": f"d{n}", "x": n} for n in range(9)]
+            rows.append({"time": now - lag, "device": "behind", "x": 0})
+            verdict = source.push(rows)
+            assert not verdict.late
+        process.stop()
+    return statistics.median(waits)
+
+
+def compare_delays(report: figures.Report, lags: Sequence[int]) -> None:
+    """Measure after how long results leave, over the lag of one device."""
+    for curve, by_device in (("one time", False), ("a clock for each", True)):
+        for lag in lags:
+            value = measure_delay(lag, by_device=by_device)
+            what = f"{curve}, a device {lag:,} s behind"
+            report.add(figures.Figure(DELAYS, what, value, "s", curve=curve, size=lag))
+
+
+def compare_rates(report: figures.Report, sizes: Sequence[int], rounds: int) -> None:
+    """Measure the rows a second with clocks, beside one time."""
+    for size in sizes:
         for name, share in (("abreast", 0.0), ("behind", 0.01)):
             rows = SIZES[size]
             batches = make_batches(rows, size, share)
             run(batches[:20]), run(batches[:20], clock="device")
-            pairs = [(run(batches), run(batches, clock="device")) for _ in range(options.rounds)]
-            plain, clocks = (statistics.median(each) for each in zip(*pairs, strict=True))
-            ratio = statistics.median(one / other for one, other in pairs)
-            verdict = "met" if ratio >= GOALS[name] else "not met"
-            print(
-                f"{size:,} rows a batch, {name}: one time {rows / plain / 1e6:.2f} M rows/s, "
-                f"clocks {rows / clocks / 1e6:.2f} M rows/s, {ratio:.2f} x "
-                f"(goal {GOALS[name]} x: {verdict})",
-                flush=True,
+            pairs = [(run(batches), run(batches, clock="device")) for _ in range(rounds)]
+            plain, clocks = zip(*pairs, strict=True)
+            of = f"{size:,} rows a batch, {name}"
+            for who, seconds in (("one time", plain), ("clocks", clocks)):
+                rates = [rows / each / 1e6 for each in seconds]
+                report.add(figures.summarize(RATES, f"{of}: {who}", rates, "M/s"))
+            ratios = [one / other for one, other in pairs]
+            report.add(
+                figures.summarize("Ratios of clocks", f"{of}: ratio", ratios, "×", GOALS[name])
             )
-    print(f"{measure_memory():.0f} bytes for each sleeping device (goal 200)")
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="*", default=[*SIZES])
+    options = figures.parse(parser, rounds=3)
+    measure.keep_memory()
+    report = figures.Report("clocks", options)
+    compare_delays(report, LAGS[:3] if options.quick else LAGS)
+    compare_rates(report, options.sizes[:1] if options.quick else options.sizes, options.rounds)
+    report.add(figures.Figure("Memory of clocks", "a sleeping device", measure_memory(), "bytes"))
+    report.save()
 
 
 if __name__ == "__main__":

@@ -108,6 +108,18 @@ def draw_batches(results: Results, folder: Path) -> str:
     return f"![{title}]({path.name})"
 
 
+def draw_delays(results: Results, folder: Path) -> str:
+    """Draw how long results wait over the lag of a device; return the line that shows it."""
+    table = next(iter(results.names("Seconds until final")), "")
+    if not table:
+        return UNMEASURED
+    path = folder / "performance-clocks.svg"
+    title = "Seconds until a window is final"
+    across = "seconds by which another device is behind"
+    path.write_text(pictures.draw(title, across, "seconds", results.curves(table)), "utf-8")
+    return f"![{title}, over the lag of another device]({path.name})"
+
+
 # the groups of the picture of rates, and the lines of the page that it has
 GROUPS = {
     "tumbling windows": "W2",
@@ -159,6 +171,8 @@ def write(results: Results, folder: Path) -> Path:
         yahoo=results.table("Yahoo streaming benchmark"),
         nexmark=results.table("NEXMark"),
         scaling=draw(results, folder),
+        delays=draw_delays(results, folder),
+        clocks=results.table("Clocks of devices"),
     )
     path = folder / "performance.md"
     path.write_text(page, "utf-8")
