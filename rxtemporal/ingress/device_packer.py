@@ -102,6 +102,8 @@ class DevicePacker(Packer):
         self._told = np.full(0, NEVER)
         # the mask of those that have advanced beyond that
         self._is_moved = np.zeros(0, np.bool_)
+        # for the kernel: the last row of each device in a batch, and the number of its rows
+        self._last_rows = self._row_counts = np.zeros(0, np.int32)
         self._fleet = np.full(5, NEVER)
         self._limits = (
             NO_LIMIT if clock.behind is None else clock.behind,
@@ -133,6 +135,8 @@ class DevicePacker(Packer):
         states[:have] = self._states
         self._states, self._told = states, grow(self._told, room, NEVER - 1)
         self._is_moved = grow(self._is_moved, room)
+        self._last_rows = np.full(room, -1, np.int32)
+        self._row_counts = np.zeros(room, np.int32)
 
     def number_devices(self, columns: Columns) -> Int64s:
         """Return the numbers of the devices of rows; raise if one has none."""
@@ -183,12 +187,13 @@ class DevicePacker(Packer):
     def list_ctis(self) -> tuple[Columns, Int64s]:
         """Return the devices, and their CTIs as they are now."""
         count = len(self._coder)
-        return self._coder.decode(np.arange(count)), self._find_ctis(self._states[:count])
+        devices = np.arange(count)
+        return self._coder.decode(devices), self._find_ctis(devices)
 
-    def _find_ctis(self, states: Int64s) -> Int64s:
-        """Return the CTIs of devices with these states, as the others allow them now."""
+    def _find_ctis(self, devices: Int64s) -> Int64s:
+        """Return the CTIs of these devices, as the others allow them now."""
         self._fleet[self._kernel.FLOOR] = self.cti
-        found: Int64s = self._kernel.find_ctis(states, self._fleet, *self._limits)
+        found: Int64s = self._kernel.find_ctis(devices, self._states, self._fleet, *self._limits)
         return found
 
     @property
@@ -214,7 +219,7 @@ class DevicePacker(Packer):
         order = live[np.argsort(-behind[live], kind="stable")][:MOST_FURTHEST]
         names = Clocks(self._coder.decode(order), MIN_TIME).list_devices()
         # nothing is written here: another thread may be at the door
-        found = self._kernel.find_ctis(states[order], self._fleet, *self._limits)
+        found = self._kernel.find_ctis(order, states, self._fleet, *self._limits)
         ctis = np.maximum(found, MIN_TIME).tolist()
         furthest = map(DeviceClock, names, ctis, behind[order].tolist())
         of_live = np.sort(behind[live])
@@ -360,12 +365,13 @@ class DevicePacker(Packer):
         batch.columns.coded = Coded(self._clock.fields, devices, self._coder)
         if ahead is None and not len(kind) and len(batch) and self._passes:
             moves = self._make_moves(len(batch))
-            behind = self._kernel.pass_by_device(
+            met, behind = self._kernel.pass_by_device(
                 devices, batch.start, self.rules.delay, max(self._reached, self.cti),
-                self._clock.by_wall, self._states, self._fleet, moves,
+                self._clock.by_wall, self._states, self._fleet, moves, self._last_rows,
+                self._row_counts,
             )  # fmt: skip
             if behind >= 0:
-                self._note_devices(devices)
+                self._note_devices(met)
                 self._add_moves(np.arange(1, 1 + len(batch)), devices, moves)
                 return Verdicts(
                     batch.start, batch.end, (self.cti, self.own, 0, 0, 0, self.high, behind),
@@ -504,7 +510,7 @@ class DevicePacker(Packer):
             return
         self._looked = fleet
         count = len(self._coder)
-        ctis = self._find_ctis(self._states[:count])
+        ctis = self._find_ctis(np.arange(count))
         found = np.flatnonzero((ctis > self._told[:count]) & ~self._is_moved[:count])
         self._is_moved[found] = True
         self._add_moved(found)
@@ -514,7 +520,7 @@ class DevicePacker(Packer):
         if batch is None:
             return None
         moved = self._take_moved()
-        ctis = np.maximum(self._find_ctis(self._states[moved]), MIN_TIME)
+        ctis = np.maximum(self._find_ctis(moved), MIN_TIME)
         self._told[moved] = ctis
         coder = self._coder
         moves = self._take_moves()
