@@ -223,6 +223,8 @@ class LaneRun:
         # seconds: since when lanes are there, when one was last split, and for how long in all
         self._begun = self._last_split = self._clock()
         self._spent = 0.0
+        # rows by the numbers of the lanes that have not taken them yet
+        self._coming: dict[int, EventBatch] = {}
         # the lanes that have laggards and could not be split yet
         self._postponed: set[int] = set()
         self._add_lane(np.full(len(fields), MIN_TIME))
@@ -265,16 +267,19 @@ class LaneRun:
             (lane,) = self.lanes.values()
             low = self._find_low(lane) if len(devices.coder) else lane.ctis
             self._push(lane, source, np.maximum(low, lane.ctis), batch)
-        else:
-            # all rows before any time: a lane that advances may take others with it
-            lanes = devices.lanes[self._encode_rows(source, batch)]
-            for number in np.unique(lanes).tolist():
-                lane = self.lanes[number]
-                self._push(lane, source, lane.ctis, batch.take(lanes == number))
         parts = {lane.number for lane in touched}
-        new = self._expel_all(parts)
+        if not alone:
+            # they come with the next time of their lane, which may come with that of another
+            lanes = devices.lanes[self._encode_rows(source, batch)]
+            self._coming = {
+                number: batch.take(lanes == number) for number in np.unique(lanes).tolist()
+            }
+            self._advance_all(source, sorted(parts))
+            for number in [*self._coming]:
+                lane = self.lanes[number]
+                self._push(lane, source, lane.ctis)
         # of two lanes that were one, each may go on to the time of its own last device
-        if new or not alone:
+        if new := self._expel_all(parts):
             self._advance_all(source, sorted(parts | new))
 
     def _expel_all(self, numbers: set[int]) -> set[int]:
@@ -528,9 +533,11 @@ class LaneRun:
     ) -> None:
         """Take rows of a source through the stages of a lane, and advance it to these CTIs.
 
+        If rows of the lane are still to come, it takes these.
         If it waits for another lane, no stage gives out a higher CTI than that one's, so that both
         can be merged.
         """
+        batch = self._coming.pop(lane.number, batch)
         lane.limit_stages()
         if self._last is not lane:
             for mine, its in zip(lane.numbered, self._last.numbered, strict=True):
