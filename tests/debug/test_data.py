@@ -203,3 +203,15 @@ def test_nothing_leaves_the_script() -> None:
     assert [row["k"] for row in rows[:5]] == HOSTILE[:5]
     assert found["nodes"][0]["fields"][0]["name"] == HOSTILE[0]
     assert len(text) < 30_000
+
+
+def test_the_sentence_tells_of_the_clocks_of_devices() -> None:
+    """As the run left them: how many are behind, and which of them furthest."""
+    times = [("a", 7_200), ("c", 7_300), ("b", 60), ("a", 7_260)]
+    events = [rxt.PointEvent(time, {"device": name}) for name, time in times]
+    stream = rxt.from_events(events, advance_time=5, clock="device", name="readings")
+    windows = stream.group_by("device").tumbling_window(10).aggregate(n=agg.count())
+    assert describe(windows)["sentence"] == (
+        "Everything is final. Of 3 devices of 'readings', 1 is behind and 0 silent; "
+        "furthest behind: 'b' by 7,200 ticks."
+    )

@@ -140,6 +140,25 @@ def test_late_events_are_arrivals() -> None:
         assert "Of 2 events of 'readings', 1 came late." in part["sentence"]
 
 
+def test_the_clocks_of_devices_are_told() -> None:
+    """How many are behind, and which of them furthest."""
+    source = rxt.PushSource("readings", schema={"device": str}, delay=5, clock="device")
+    house = rxt.Application("house")
+    house.query("all", source.stream)
+    made = app(
+        house,
+        Settings(server=settings.ServerSettings(port=0), limits=settings.Limits(ahead=None)),
+    )
+    with serve(made) as url, look(url) as events:
+        next(events)
+        source.push([{"time": 500, "device": "a"}, {"time": 20, "device": "b"}])
+        part = next(data for _, data in events if "Of 2 devices" in data["sentence"])
+        assert part["sentence"].endswith(
+            "Of 2 devices of 'readings', 1 is behind and 0 silent; "
+            "furthest behind: 'b' by 480 ticks."
+        )
+
+
 def test_nothing_is_kept_when_nobody_looks() -> None:
     """Before the first looker and after the last one the run counts as it did."""
     made, source = make_app()

@@ -11,6 +11,7 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s, TimeForm
 from rxtemporal.core.safe_text import describe_error
+from rxtemporal.ingress.clock_stats import ClockStats
 from rxtemporal.ingress.source import StreamSource
 from rxtemporal.operators.causes.history import ADJUSTED, LATE, TIME, Arrivals
 from rxtemporal.operators.causes.lost_row import write_delay, write_span
@@ -160,7 +161,21 @@ def write_sentence(flow: Flow) -> str:
     if flow.error is not None:
         return f"The run failed: {cut_text(describe_error(flow.error))}"
     waits = [f"{each[:1].upper()}{each[1:].rstrip('.')}." for each in flow.holding_back]
-    return " ".join([*(waits or ["Everything is final."]), *_write_late(flow)])
+    clocks = [write_clocks(name, each, flow.time) for name, each in flow.clocks.items()]
+    return " ".join([*(waits or ["Everything is final."]), *_write_late(flow), *clocks])
+
+
+def write_clocks(name: str, clocks: ClockStats, time: TimeForm) -> str:
+    """Return a sentence about the clocks of a stream's devices, and those furthest behind."""
+    verb = "is" if clocks.behind == 1 else "are"
+    counts = f"{clocks.behind:,} {verb} behind and {clocks.silent:,} silent"
+    furthest = ", ".join(
+        f"{each.device!r} by {write_span(each.distance, time)}"
+        for each in clocks.furthest
+        if each.distance
+    )
+    told = f"Of {clocks.devices:,} devices of {name!r}, {counts}"
+    return f"{told}; furthest behind: {furthest}." if furthest else f"{told}."
 
 
 def list_cti_delays(flow: Flow) -> dict[str, int | None]:

@@ -48,7 +48,7 @@ from rxtemporal.view.debug.columns import (
     encode_texts,
     encode_ticks,
 )
-from rxtemporal.view.debug.data import VERSION
+from rxtemporal.view.debug.data import VERSION, write_clocks
 from rxtemporal.view.debug.live_causes import KeptBatch, NumberedRows, encode_links, keep_rows
 from rxtemporal.view.debug.nodes import (
     describe_fields,
@@ -467,7 +467,14 @@ class LiveFlow:
         if self.process.ended:
             return "The run has ended: everything is final."
         waits = [f"{each[:1].upper()}{each[1:]}." for each in stalls]
-        return " ".join([*waits, *self._count_late()]) or "Nothing is held back."
+        told = [*waits, *self._count_late()] or ["Nothing is held back."]
+        return " ".join([*told, *self._list_clocks()])
+
+    def _list_clocks(self) -> Iterator[str]:
+        for each in self.nodes:
+            clocks = None if each.reader is None else each.reader.door.get_clock_stats()
+            if clocks is not None:
+                yield write_clocks(each.name, clocks, self.process._execution.time)
 
     def _count_late(self) -> Iterator[str]:
         for each in self.nodes:

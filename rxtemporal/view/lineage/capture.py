@@ -241,6 +241,11 @@ class _Capture:
             time=run.time,
             holding_back=tuple(map(str, stalls)),
             error=next(iter(self._errors), None),
+            clocks={
+                reader.name: clocks
+                for reader in run.readers
+                if (clocks := reader.door.get_clock_stats()) is not None
+            },
         )
 
     def _drive(self) -> None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import Int64s, TimeForm
+from rxtemporal.ingress.clock_stats import ClockStats
 from rxtemporal.operators.causes.causes import Causes, merge_rows
 from rxtemporal.operators.causes.history import ADJUSTED, LATE, Arrivals, History
 from rxtemporal.operators.operator import Operator, TwoInputs
@@ -37,6 +38,7 @@ class Flow:
     operators. A step takes at most ``every`` arrivals; 0: as many as the run takes at once.
     ``steps`` is the number of steps. ``holding_back`` says in sentences why the result is not
     complete at the end of a run that was cut off, and ``error`` is what ended a run that failed.
+    ``clocks`` has the state of the clocks of devices at the end, by the streams that have such.
     """
 
     output: int
@@ -47,6 +49,7 @@ class Flow:
     time: TimeForm
     holding_back: tuple[str, ...] = ()
     error: BaseException | None = None
+    clocks: Mapping[str, ClockStats] = dataclasses.field(default_factory=dict)
 
     @property
     def result(self) -> History:
