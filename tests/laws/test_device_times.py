@@ -384,7 +384,11 @@ class FleetModel:
         seen, reached = self.seen[device], fleet - of.delay
         # a device that was there before the fleet had a time was seen at its CTI
         since = reached - own if self.alone[device] else fleet - seen
-        is_silent = of.silent_after is not None and since >= of.silent_after
+        is_silent = (
+            of.silent_after is not None
+            and since >= of.silent_after
+            and own < reached - of.silent_after
+        )
         is_idle = of.idle_after is not None and own <= reached - of.idle_after
         if not is_silent and not is_idle:
             return own

@@ -71,10 +71,10 @@ def find_fleet_ctis(
     ``device``, ``cti``, ``fleet`` ``int64[m]``: the device that has moved, -1 for all, its CTI, and
     the CTI of the fleet. The result is ``within`` behind the fleet or, once all devices have come
     that are awaited, the lowest CTI of a device if that is higher. A device is idle if it is
-    ``idle`` or more behind the fleet, unless it has no CTI yet, or has sent nothing while the fleet
-    has moved on by ``silent``; -1 stands for no limit. One that is idle is not waited for; but the
-    result is not above the fleet's CTI less ``silent``, where that is less than ``idle``, since the
-    device may begin there again.
+    ``idle`` or more behind the fleet, unless it has no CTI yet; or if it is further behind than
+    ``silent``, and has sent nothing while the fleet has moved on by so much; -1 stands for no
+    limit. One that is idle is not waited for; but the result is not above the fleet's CTI less
+    ``silent``, where that is less than ``idle``, since the device may begin there again.
 
     ``states`` ``int64[devices, WIDTH]``, ``counts`` ``int64[2]`` and ``tree`` are updated in place.
     O(m log devices).
@@ -95,7 +95,7 @@ def find_fleet_ctis(
             continue
         while tree[1] < MAX_TIME and now > MIN_TIME:
             d = _find_lowest(tree)
-            is_silent = silent >= 0 and now - states[d, SEEN] >= silent
+            is_silent = silent >= 0 and tree[1] < now - silent and states[d, SEEN] <= now - silent
             if not is_silent and not (idle >= 0 and MIN_TIME < tree[1] <= now - idle):
                 break
             states[d, STATE] = IDLE
