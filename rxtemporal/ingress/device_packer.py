@@ -260,7 +260,10 @@ class DevicePacker(Packer):
             if counts:
                 self._note_time(device, event.start, own)
         finally:
-            self._leave(device, own, event.start, 0 if verdict[0] is None else 1)
+            kept = verdict[0]
+            # an end edge at the end of time leaves its row as it is
+            is_row = kept is not None and not (kept.end == MAX_TIME and ends_row(kept))
+            self._leave(device, own, event.start, int(is_row))
         return verdict
 
     def _drop_ahead(self, device: int, event: RowEvent) -> Verdict:
@@ -537,7 +540,8 @@ class DevicePacker(Packer):
     def _forget_from(self, row: int) -> None:
         super()._forget_from(row)
         self._take_moved()  # later rows of theirs are gone, so nothing more of them is final
-        self._moves.clear()
+        moves = self._stack_moves()
+        self._moves = [moves[:, moves[0] <= row]]
 
     # State ----------------------------------------------------------------------------------------
 

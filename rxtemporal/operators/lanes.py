@@ -309,7 +309,8 @@ class LaneRun:
     def finish(self) -> None:
         """Give out all that the devices' own times allow: nothing more will come.
 
-        Lanes are split as often as that needs; in a stream that ends at the end of time, never.
+        If a lane holds results back for those of other devices, it is split until it does not. A
+        stream that ends at the end of time holds none back.
         """
         queue = [*self.lanes.values()] if len(self.devices.coder) else []
         while queue:
@@ -321,8 +322,13 @@ class LaneRun:
                 ctis = self.devices.ctis[:, self._get_members(lane)]
                 most = ctis[:, ctis.sum(axis=0).argmax()]
                 queue += [lane, self._split_off(lane, (ctis != most[:, np.newaxis]).any(axis=0))]
-            else:
-                self._push(lane, self.sources[0], np.maximum(low, lane.ctis))
+                continue
+            self._push(lane, self.sources[0], np.maximum(low, lane.ctis))
+            members, due = self._get_members(lane), lane.leaf.next_due
+            if len(members) > 1 and due is not None and due <= low.max():
+                # the open row of a device holds back what others have
+                first = np.arange(len(members)) < len(members) // 2
+                queue += [lane, self._split_off(lane, first)]
 
     def _advance_empty(self, source: Node) -> None:
         """Advance the only lane if there is no device yet: somebody may wait for the time."""

@@ -222,6 +222,9 @@ class _Description:
         """Return the operator for a source of whose devices it makes one time."""
         raise NotImplementedError
 
+    def check_device_sources(self, count: int) -> None:
+        """Raise if the operator cannot stand behind so many sources of devices."""
+
     def check_devices(self, fields: pl.Schema) -> None:
         """Raise if the operator names devices that cannot be: ``fields`` name the devices."""
 

@@ -179,9 +179,17 @@ def _follow_device(node: Node, side: int) -> tuple[DeviceFields, Mapping[Node, K
     given = [each for each in inner if each.source is not None]
     schemas = [each.schema for each in given if each.schema is not None]
     crosses = any(each.operator is not None and each.operator.makes_one_time for each in inner)
+    if crosses:
+        assert node.operator is not None
+        raise ArgumentError(
+            f"{node.operator.name}, composed at {node.operator.line}, joins a stream in which each "
+            "device has its own time with one that comes out of synchronize(), and of that no "
+            "device can be computed alone. Hint: .synchronize('1h') before the join on this side, "
+            "too."
+        )
     found: list[tuple[frozenset[str], tuple[str, ...]]] = []
     for names in other.clock or ():
-        pairs = () if crosses or len(schemas) < len(given) else rule.together or ()
+        pairs = () if len(schemas) < len(given) else rule.together or ()
         wanted = {pair[side] for pair in pairs if pair[1 - side] in names}
         traced = ((_follow(one, dict(zip(given, each, strict=True))), each)
                   for each in product(*schemas))  # fmt: skip
@@ -313,6 +321,7 @@ def synchronize_sources(output: Node, operator: Operator) -> Node:
     The operator comes right behind the sources, so that each row is judged once, when it comes, and
     what the plan computes from those in time has one time.
     """
+    operator.check_device_sources(len(output.device_sources))
     made: dict[int, Node] = {}
     for node in output.list_nodes():
         if node.clock is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -304,10 +304,19 @@ class PushSource:
             raise ArgumentError(f"source {self.name!r} has clock={self.clock.fields!r} already")
         if self._entry is not None:
             raise ArgumentError(f"source {self.name!r} is in a run already, with one time")
-        source = add_clock(self._entrance, clock, **spans)
-        self._make_rows = partial(self._make_rows, required=list_fields(clock))
+        add_clock(self._entrance, clock, **spans)
+        self._require(list_fields(clock))
+
+    def drop_clock(self) -> None:
+        """Give all rows one time again, before any run, as before ``use_clock``."""
+        self._entrance.clock = None
+        self._require(())
+
+    def _require(self, fields: Sequence[str]) -> None:
+        """Reject rows in which one of these fields is null; make the stream again."""
+        self._make_rows = partial(self._make_rows, required=fields)
         self._rows = self._make_rows(unit=self._layout["unit"])
-        self._stream = Streamable(Node(source.schema, (), source=source))
+        self._stream = Streamable(Node(self._entrance.schema, (), source=self._entrance))
 
     @property
     def _entrance(self) -> PushedSource:

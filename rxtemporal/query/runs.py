@@ -30,6 +30,7 @@ from rxtemporal.engine.shape import make_shape_step
 from rxtemporal.engine.step import Step
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.unpacker import Unpacker, make_unpacker
+from rxtemporal.operators.fingerprint import Fingerprints
 from rxtemporal.operators.stream import Stream
 from rxtemporal.query.async_bridge import iterate_results
 from rxtemporal.reactive.clock import Clock
@@ -336,7 +337,13 @@ def start_process(
 ) -> Process:
     """Start queries and their sinks as one process; ``named`` are the input streams."""
     outlets = [
-        Outlet(each, sink, stream.schema, stream._node.list_device_fields())
+        Outlet(
+            each,
+            sink,
+            stream.schema,
+            stream._node.list_device_fields(),
+            "; ".join(Fingerprints(n for n in stream._node.list_nodes() if n.operator).lines),
+        )
         for each, (stream, sink) in queries.items()
     ]
     outputs = [shape_output(stream, sink.shape) for stream, sink in queries.values()]

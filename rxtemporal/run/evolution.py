@@ -116,6 +116,13 @@ def compare(
     kept_inputs = saved["inputs"].keys() & inputs.keys()
     fates = [*_compare_inputs(saved["inputs"], inputs, ctis)]
     for number, match in enumerate(operators):
+        operator = records.nodes[number].operator
+        if match is None and operator is not None and operator.makes_one_time:
+            raise CheckpointError(
+                f"{operator.name}, composed at {operator.line}, is not in the saved run and cannot "
+                "begin in the middle of a stream in which each device has its own time. Hint: use "
+                "the stream that the run has synchronized already, or begin with a new folder."
+            )
         note = "" if match is not None else _tell_beginning(records.nodes[number])
         name = _name(records, number)
         fates.append(PartFate(BEGUN if match is None else KEPT, "operator", name, note))
@@ -218,7 +225,13 @@ def _name(records: Records, number: int) -> str:
 
 def _read_fields(held: bytes) -> list[pl.Schema | None]:
     """Return the fields of the inputs of a saved operator, as far as they were known."""
-    return [None if each is None else each.schema for each in loads("operator", held)[0]]
+    saved = loads("operator", held)
+    if not saved:
+        raise CheckpointError(
+            "in the saved run each device had its own time (clock=), and now all have one. Hint: "
+            "resume with the query as it was, or begin with a new folder."
+        )
+    return [None if each is None else each.schema for each in saved[0]]
 
 
 # Fields -------------------------------------------------------------------------------------------
@@ -285,9 +298,18 @@ def add_fields_to_reader(state: Mapping[str, Any], schema: pl.Schema | None) -> 
 
 
 def list_tailed(wiring: Wiring, find: Any) -> dict[Any, Meter]:
-    """Return the streams whose open rows are kept, by their places: sources, and operators."""
-    streams: dict[Any, Meter] = {find(node): entry for node, entry in wiring.sources.items()}
-    streams |= {find(node): stage for node, stage in wiring.stages.items() if not passes(node)}
+    """Return the streams whose open rows are kept, by their places: sources, and operators.
+
+    None of those in which each device has its own time: no operator may begin behind them.
+    """
+    streams: dict[Any, Meter] = {
+        find(node): entry for node, entry in wiring.sources.items() if node.clock is None
+    }
+    streams |= {
+        find(node): stage
+        for node, stage in wiring.stages.items()
+        if not passes(node) and node.clock is None
+    }
     return streams
 
 

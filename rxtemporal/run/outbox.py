@@ -14,6 +14,7 @@ from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.rows import grow
+from rxtemporal.errors import CheckpointError
 
 # results that get one number at most: what a sink delivers at once
 MOST_ROWS = 10_000
@@ -38,11 +39,15 @@ class Outbox:
     those since its checkpoint: with the same numbers and rows. What it computes again of them is
     left out: of a device, all that starts before the CTI with which its rows have left.
 
-    ``devices`` are the fields of the results that name the device.
+    ``devices`` are the fields of the results that name the device, ``made_for`` identifies the
+    query, and a batch has at most ``most`` rows.
     """
 
-    def __init__(self, name: str, devices: Sequence[str]) -> None:
-        self._name, self._devices = name, devices
+    def __init__(
+        self, name: str, devices: Sequence[str], made_for: str, most: int | None = None
+    ) -> None:
+        self._name, self._devices, self._made_for = name, devices, made_for
+        self._most = min(most or MOST_ROWS, MOST_ROWS)
         # the number of the next batch
         self.number = 0
         self._store: OutputStore | None = None
@@ -60,7 +65,13 @@ class Outbox:
             return []
         found: list[EventBatch] = []
         for content in self._store.list_outputs(self._name, self.number):
-            number, batch, form = loads("results", content)
+            number, batch, form, made_for = loads("results", content)
+            if made_for != self._made_for:
+                raise CheckpointError(
+                    f"query {self._name!r} has changed since its last results left, which no "
+                    f"checkpoint has. Then: {made_for}. Now: {self._made_for}. Hint: resume with "
+                    "the query as it was until there is a checkpoint, or begin with a new folder."
+                )
             batch.time = form
             self._note(batch)
             batch.number, self.number = number, number + 1
@@ -112,15 +123,15 @@ class Outbox:
         if self._coder is not None:
             batch = self._leave_out(self._coder, batch)
         parts = [
-            batch.slice(begin, min(begin + MOST_ROWS, len(batch)))
-            for begin in range(0, len(batch), MOST_ROWS)
+            batch.slice(begin, min(begin + self._most, len(batch)))
+            for begin in range(0, len(batch), self._most)
         ]
         for part in parts:
             part.number, self.number = self.number, self.number + 1
         if self._store is not None and parts:
             # at once: a part says that all up to its CTI have left
             contents = {
-                number: dumps("results", [number, each, each.time])
+                number: dumps("results", [number, each, each.time, self._made_for])
                 for number, each in enumerate(parts, self.number - len(parts))
             }
             self._store.put_outputs(self._name, contents)

@@ -43,13 +43,20 @@ class Outlet:
     """The end of one query of a process: opens its sink, writes into it and counts."""
 
     def __init__(
-        self, name: str, sink: Sink, schema: pl.Schema | None, devices: Sequence[str] = ()
+        self,
+        name: str,
+        sink: Sink,
+        schema: pl.Schema | None,
+        devices: Sequence[str] = (),
+        made_for: str = "",
     ) -> None:
         self.name = name
         self.sink = sink
         # numbers the results for a sink that continues by position, if each device, which these
         # fields of the results name, has its own time
-        self.outbox = Outbox(name, devices) if devices and sink.by_position else None
+        self.outbox: Outbox | None = None
+        if devices and sink.by_position:
+            self.outbox = Outbox(name, devices, made_for, sink.most_rows)
         sink.numbered = self.outbox is not None
         # the form of the times of rows that have left before, while these leave again
         self._form: TimeForm | None = None
@@ -97,12 +104,9 @@ class Outlet:
                 self.cti = batch.cti
                 return
             self.open(batch.schema)
-        if self.outbox is None:
-            self._write(batch)
-        else:
-            for part in self.outbox.number_results(batch):
-                self._write(part)
-            self.cti = max(self.cti, batch.cti)
+        for part in [batch] if self.outbox is None else self.outbox.number_results(batch):
+            self._write(part)
+        self.cti = max(self.cti, batch.cti)
 
     def _write(self, batch: EventBatch) -> None:
         try:  # a context manager would cost two microseconds a batch
@@ -112,7 +116,6 @@ class Outlet:
             raise
         self.rows += len(batch)
         self.batches += 1
-        self.cti = batch.cti
 
     def _take_new(self, batch: EventBatch) -> EventBatch:
         """Return the rows that the query before has not given; the CTI does not go back."""

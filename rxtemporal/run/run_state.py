@@ -137,9 +137,11 @@ class RunState:
         if "plan" not in saved:
             refuse_unknown_plan("the saved run")
         if any(node.clock is not None for node in (*self._wiring.stages, *self._outlets)):
+            self.refuse_changes(saved)
             raise CheckpointError(
                 "a query in which each device has its own time (clock=) continues its state only "
-                "as it is. Hint: resume without evolve=True, or begin with a new folder."
+                f"as it is, with the same outputs. Saved: {[*outlets[0]]}. Now: {[*outlets[1]]}. "
+                "Hint: resume with these, or begin with a new folder."
             )
         refuse_other_fields(saved, self._schemas)
         ctis = {name: each["meter"][1] for name, each in saved["readers"].items()}

@@ -428,11 +428,12 @@ def find_position(scope: Scope, feed: ResultFeed) -> int:
     if text in ("", "oldest"):
         return feed.oldest
     position = feed.cti if text == "now" else read_position(text)
-    if feed.numbered and position > feed.cti:
+    is_number = _TICKS.fullmatch(text) is not None
+    if feed.numbered and text != "now" and not is_number:
         raise RequestError(
             400,
-            "there are no results at this position: each device has its own time, so that "
-            "positions are numbers of batches, 'oldest' or 'now'",
+            "a time is no position here: each device has its own time, so that positions are "
+            "numbers of batches, 'oldest' or 'now'",
             position=feed.cti,
         )
     if position < feed.oldest:

@@ -61,6 +61,11 @@ class SinkPair(Sink):
     by_position = True
 
     @property
+    def most_rows(self) -> int | None:  # type: ignore[override]
+        """The most rows that the other sink takes at once."""
+        return self._sinks[0].most_rows
+
+    @property
     def numbered(self) -> bool:
         """True if positions are numbers of batches."""
         return self._sinks[-1].numbered

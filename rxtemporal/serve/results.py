@@ -422,7 +422,7 @@ class ResultFeed(Sink):
         ``RestartedError``: the place is inside the rows with one start, of an earlier run.
         """
         position = place.position
-        if position < self.oldest:
+        if position < self.oldest or self._is_strange(position):
             return self._tell_gap(position)
         if position >= self.cti:
             if self.ended:
@@ -447,7 +447,12 @@ class ResultFeed(Sink):
 
     def has_news(self, position: int) -> bool:
         """Return True if there is news for a reader at a position."""
-        return position < self.cti or position < self.oldest or self.ended
+        is_there = position < self.cti or position < self.oldest
+        return is_there or self.ended or self._is_strange(position)
+
+    def _is_strange(self, position: int) -> bool:
+        """Return True for the number of a batch that this run has not had, as one before may."""
+        return self.numbered and self.cti < position < MAX_TIME
 
     def tell_time(self, position: int) -> Time | None:
         """Return a position in the form of the rows' times; None for the ends of time.

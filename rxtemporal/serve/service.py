@@ -120,14 +120,20 @@ def set_clocks(
         for name, source in sources.items()
         if source.clock is None and {*section.clock} <= {*(source.stream.schema or ())}
     }
-    if not chosen and all(source.clock is None for source in sources.values()):
+    fields = {name for source in sources.values() for name in source.stream.schema or ()}
+    if not {*section.clock} <= fields:
         raise ArgumentError(
             f"[ingest] clock names {', '.join(section.clock)}, and no source has such a field; "
             f"there are {', '.join(sources) or 'none'}. Hint: name the field that names a device."
         )
-    for source in chosen.values():
-        source.use_clock(section.clock, **section.clock_spans)
-    application.compose_again()
+    try:
+        for source in chosen.values():
+            source.use_clock(section.clock, **section.clock_spans)
+        application.compose_again()
+    except BaseException:
+        for source in chosen.values():
+            source.drop_clock()
+        raise
     others = [name for name in sources if name not in chosen]
     _log.info("service.clocks", by=[*section.clock], streams=[*chosen], others=others)
 

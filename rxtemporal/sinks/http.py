@@ -115,7 +115,8 @@ class Http(Sink):
         self.refused = 0
         self.url = url
         self._headers = {"Content-Type": "application/x-ndjson", **(headers or {})}
-        self._rows, self._timeout, self._patience = rows, timeout, patience
+        self._rows = self.most_rows = rows
+        self._timeout, self._patience = timeout, patience
         self._context = context
         self._query = ""
         # up to here the rows have been taken, and True if a checkpoint says so

@@ -46,6 +46,9 @@ class Sink(ABC):
     numbered: bool = False
     """True if its positions are numbers of batches: each device has its own time."""
 
+    most_rows: int | None = None
+    """The most rows that it takes at once, if they are numbered; None: any number."""
+
     has_begun: bool = False
     """True if a part of it begins with this run, in which the other parts have resumed."""
 

@@ -111,3 +111,23 @@ def test_a_cti_for_all_and_one_of_a_device_are_moves() -> None:
     assert [move[:3] for move in moves] == [(1, 0, 8), (1, -1, 4), (2, 1, 18), (2, 0, 15)]
     before = rxt.MIN_TIME
     assert [move[3] for move in moves] == [before, before, 8, 13]
+
+
+def test_an_end_edge_at_the_end_of_time_is_no_row() -> None:
+    """Its row stays as it is; what moves after it, moves after the rows before."""
+    door = make_door(0, rxt.AdvanceTimePolicy.DROP, None)
+    door.set_bounds(10**6)
+    payload = {"k": "a", "x": 0}
+    for event in (
+        rxt.EdgeEvent.create_start(3, payload),
+        rxt.EdgeEvent.create_end(3, rxt.MAX_TIME, payload),
+        rxt.Cti(9, "a"),
+        rxt.PointEvent(10, payload),
+    ):
+        assert door.take(event) is None
+    batch = door.pack()
+    assert batch is not None
+    assert len(batch) == 2
+    assert [move[:3] for move in list_moves([batch])] == [
+        (1, 0, 3), (1, 0, 3), (1, 0, 9), (2, 0, 10)
+    ]  # fmt: skip

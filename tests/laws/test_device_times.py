@@ -269,6 +269,23 @@ def test_results_of_a_device_are_those_of_its_rows_alone(
     assert way(QUERIES[name], rows, given, random) == expected, way.__name__
 
 
+@some_queries
+@settings(max_examples=max(10, settings().max_examples // 8))
+@given(rows=arrivals(), number=st.integers(0, 2**20))
+def test_what_is_final_for_a_device_leaves_at_the_end(
+    name: str, rows: list[Arrival], number: int
+) -> None:
+    """Also in a stream whose time does not end with it, whatever others hold open."""
+    random = Random(number)
+    generation = rxt.AdvanceTimeGenerationSettings(
+        1, random.choice((0, 2, 6)), advance_to_infinity_on_shutdown=False
+    )
+    given = rxt.AdvanceTimeSettings(generation, policy=rxt.AdvanceTimePolicy.DROP)
+    expected = compute_alone(QUERIES[name], rows, given)
+    way = random.choice((read_list, read_iterator, read_frame))
+    assert way(QUERIES[name], rows, given, random) == expected, way.__name__
+
+
 @pytest.mark.parametrize("name", MIXED)
 @settings(max_examples=max(10, settings().max_examples // 8))
 @given(rows=arrivals(), others=arrivals(), number=st.integers(0, 2**20))

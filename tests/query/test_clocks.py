@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -636,3 +637,98 @@ def test_an_end_edge_of_a_row_that_was_late_for_the_fleet_is_dropped() -> None:
         (each for each in events), schema={"device": str}, advance_time=0, clock="device"
     )
     assert rows_of(stream.synchronize(100)) == [(390, 400, "b"), (500, 501, "a")]
+
+
+def test_a_checkpoint_does_not_grow_with_the_rows(tmp_path: Path) -> None:
+    """Rows that are over are kept for nobody: no operator begins in the middle."""
+    sizes = []
+    for rows in (100, 20_000):
+        source, folder = make_source(), tmp_path / str(rows)
+        each = count(source.stream, 10)
+        fleet = source.stream.synchronize(100).tumbling_window(50).aggregate(n=agg.count())
+        application = rxt.Application("house")
+        application.query("each", each)
+        application.query("fleet", fleet)
+        sinks = {"each": rxt.Collect(), "fleet": rxt.Collect()}
+        process = application.run(sinks=sinks, resume=folder)
+        source.push([row("ab"[n % 2], n) for n in range(rows)])
+        process.stop()
+        with sqlite3.connect(folder / "run.sqlite") as file:
+            (size,) = file.execute(
+                "SELECT sum(length(content)) FROM facts WHERE name LIKE 'checkpoint %'"
+            ).fetchone()
+        sizes.append(size)
+    assert sizes[1] < 2 * sizes[0]
+
+
+def test_results_that_have_left_belong_to_their_query(tmp_path: Path) -> None:
+    """Before there is a checkpoint a changed query may begin anew, but not go on with these."""
+
+    class Failing(rxt.Sink):
+        by_position = True
+
+        def write(self, batch: rxt.EventBatch) -> None:
+            if len(batch):
+                raise OSError("away")
+
+    for length in (5, 10):
+        source = make_source(spread=0)
+        query = count(source.stream, length)
+        if length == 5:
+            process = query.run(Failing(), resume=tmp_path)
+            source.push([row("a", n) for n in range(12)])
+            with pytest.raises(OSError, match="away"):
+                process.wait()
+        else:
+            with pytest.raises(rxt.CheckpointError, match="has changed since its last results"):
+                query.run(Failing(), resume=tmp_path)
+
+
+def test_a_run_is_told_that_clocks_have_come_or_gone(tmp_path: Path) -> None:
+    """By an error that says what to do."""
+    for clock, message in ((None, ""), ("device", "Saved: input 'readings'")):
+        folder = tmp_path / "added"
+        source = rxt.PushSource("readings", schema=FIELDS, clock=clock)
+        if message:
+            with pytest.raises(rxt.CheckpointError, match=message):
+                count(source.stream, 10).run(rxt.Collect(), resume=folder)
+            continue
+        process = count(source.stream, 10).run(rxt.Collect(), resume=folder)
+        source.push([row("a", 5)])
+        process.stop()
+    for clock in ("device", None):
+        folder = tmp_path / "gone"
+        source = rxt.PushSource("readings", schema=FIELDS, clock=clock)
+        if clock is None:
+            with pytest.raises(rxt.CheckpointError, match=r"each device had its own time"):
+                count(source.stream, 10).run(rxt.Collect(), resume=folder, evolve=True)
+            continue
+        process = count(source.stream, 10).run(rxt.Collect(), resume=folder)
+        source.push([row("a", 5)])
+        process.stop()
+
+
+def test_devices_of_several_sources_are_waited_for_one_by_one() -> None:
+    """None of them sees the devices of the other."""
+    one, other = make_source(), rxt.PushSource("others", schema=FIELDS, clock="device")
+    both = one.stream.union(other.stream)
+    assert both.synchronize(5).schema == one.stream.schema
+    with pytest.raises(rxt.ArgumentError, match=r"Hint: .synchronize\(…, devices=…\) of each"):
+        both.synchronize(5, devices=["a"])
+    parts = [each.stream.synchronize(5, devices=1) for each in (one, other)]
+    assert parts[0].union(parts[1]).schema == one.stream.schema
+
+
+def test_nan_names_no_device() -> None:
+    """It would never arrive."""
+    source = rxt.PushSource("r", schema={"device": float}, clock="device")
+    with pytest.raises(rxt.ArgumentError, match="NaN is equal to no other value"):
+        source.stream.synchronize(5, devices=[1.0, float("nan")])
+
+
+def test_devices_are_not_joined_with_what_was_synchronized() -> None:
+    """The error names that, and not a remedy that has been followed."""
+    stream = make_source(behind=50).stream
+    fleet = stream.synchronize(5).select("device", y="x")
+    with pytest.raises(rxt.ArgumentError, match="one that comes out of synchronize"):
+        stream.join(fleet, on="device")

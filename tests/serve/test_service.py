@@ -360,6 +360,29 @@ class TestClocks:
         with pytest.raises(ArgumentError, match=message):
             Service(house, Settings.parse({"ingest": table}))
 
+    def test_a_clock_that_is_refused_changes_nothing(self) -> None:
+        """The application may be served with one time afterwards."""
+        house, source = self.make_house()
+        house.query("all", source.stream.tumbling_window("10s").aggregate(n=agg.count()))
+        with pytest.raises(ArgumentError, match="needs rows together that differ in device"):
+            Service(house, Settings.parse({"ingest": {"clock": "device"}}))
+        assert source.clock is None
+        service = Service(house, Settings())
+        service.start()
+        for seconds in (0, 20, 40):
+            moment = NOON + timedelta(seconds=seconds)
+            assert source.push({"time": moment, "device": None, "x": 1}).accepted == 1
+        assert [service.feeds[name].count for name in ("all", "counts")] == [2, 2]
+        service.stop()
+
+    def test_a_field_that_no_source_has_is_told(self) -> None:
+        """Also if one source has clocks of its own."""
+        house, _ = self.make_house()
+        other = rxt.PushSource("others", schema={"device": str}, clock="device")
+        house.query("others", other.stream)
+        with pytest.raises(ArgumentError, match="clock names devcie, and no source"):
+            Service(house, Settings.parse({"ingest": {"clock": "devcie"}}))
+
     def test_a_process_has_its_clocks(self) -> None:
         """Its queries are composed."""
         house, source = self.make_house()

@@ -340,3 +340,15 @@ def test_requests_of_devices_with_times_of_their_own_are_numbered(tmp_path: Path
         assert keys == ["q:1", "q:1", "q:2", "q:3"]
         assert [headers["Results-To"] for headers, _ in server.requests] == ["1", "1", "2", "3"]
         assert server.starts == [100, 100, 300, 400]
+
+
+def test_numbered_requests_have_at_most_so_many_rows() -> None:
+    """As others."""
+    with receive() as server:
+        source = rxt.PushSource("rows", schema={"device": str}, clock="device", batch_rows=25)
+        with source.stream.run(rxt.Http(server.url, rows=10), name="q"):
+            source.push([{"time": time, "device": "a"} for time in range(25)])
+            source.close()
+        assert [len(rows) for _, rows in server.requests] == [10, 10, 4, 1]
+        keys = [headers["Idempotency-Key"] for headers, _ in server.requests]
+        assert keys == ["q:1", "q:2", "q:3", "q:4"]

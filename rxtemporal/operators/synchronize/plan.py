@@ -53,6 +53,14 @@ class Synchronize(Operator):
         """True: the times of devices become one time for all."""
         return True
 
+    def check_device_sources(self, count: int) -> None:
+        """Raise if devices are to be waited for that are in several sources."""
+        if self.devices is not None and count > 1:
+            raise ArgumentError(
+                f"synchronize waits with devices= for those of one source, and this stream has "
+                f"{count}. Hint: .synchronize(…, devices=…) of each source, before they meet."
+            )
+
     def check_devices(self, fields: pl.Schema) -> None:
         """Raise if a device is not of the type of the fields that name it."""
         if not isinstance(self.devices, tuple):
@@ -68,6 +76,8 @@ class Synchronize(Operator):
                     raise UnfitError(f"a device is a tuple of {', '.join(fields)}")
                 for each, value in zip(checks, values, strict=True):
                     each.check(value)
+                    if value != value:
+                        raise UnfitError("NaN is equal to no other value")
             except UnfitError as error:
                 raise ArgumentError(
                     f"synchronize: devices= has {brief(device)}, which no row can name: {error}"

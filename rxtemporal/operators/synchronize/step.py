@@ -132,7 +132,8 @@ class SynchronizeStep(Stateful):
         """Judge rows, each by the CTI before it."""
         kind = classify_rows(batch)
         times = np.where(kind == END_EDGE, batch.end, batch.start) if len(kind) else batch.start
-        late = np.flatnonzero(times < before)
+        # an end edge may be late for its row, and is told with the CTI before it
+        late = np.flatnonzero((times < before) | ((kind == END_EDGE) if len(kind) else False))
         if not len(late):
             return self.door.accept_batch(batch)
         # the CTI of each late row comes in front of it, as an item of its own
