@@ -28,8 +28,8 @@ class ClockMoves:
     """The moves of devices' clocks among the rows of a batch, in order.
 
     After ``rows`` rows of the batch (``int64[m]``, never falling) the CTI of device ``devices`` is
-    ``ctis``, and that of the fleet is ``fleet``: the time of the fleet less the delay. A device is
-    a number, as in ``Clocks.codes``; -1 stands for all.
+    ``ctis``, and the time of the fleet less the delay is ``fleet``. A device is a number, as in
+    ``Clocks.codes``; -1 stands for all.
     """
 
     rows: Int64s

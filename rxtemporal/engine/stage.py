@@ -191,7 +191,7 @@ class Stage(Meter):
     def retry_time(self, run: Run, *, anyway: bool = False) -> None:
         """Give out the CTI that the limit did not allow, as far as it does now.
 
-        ``anyway``: also if there was no limit, since keys have been dropped that held it back.
+        ``anyway``: also without a limit, after keys that held it back have been dropped.
         """
         if self.is_limited or anyway:
             self.is_limited = False

@@ -36,8 +36,8 @@ class Outbox:
     Results of devices leave when the time of each has come, in an order that depends on the speed
     of the machine; so after a crash they may come in other batches. In a run with ``resume=`` each
     batch is written to the run's file before the sink gets it, and a run that resumes begins with
-    those since its checkpoint: with the same numbers and rows. What it computes again of them is
-    left out: of a device, all that starts before the CTI with which its rows have left.
+    those since its checkpoint: with the same numbers and rows. When it computes them again, they
+    are left out: the rows of a device that start before the CTI of its last batch.
 
     ``devices`` are the fields of the results that name the device, ``made_for`` identifies the
     query, and a batch has at most ``most`` rows.

@@ -303,11 +303,12 @@ def pass_by_device(
     last: Ints32,
     count: Ints32,
 ) -> tuple[Ints, int]:
-    """Take complete rows of devices that are all in time; return the devices, each once.
+    """Take complete rows of devices that are all in time.
 
-    And what ``admit_by_device`` does as its last value; -1, with nothing done, for other rows. They
-    are in order of start, none starts before ``cti``, the highest CTI of a device, each makes a
-    CTI, at its start less ``delay``, which is not negative, and no device lifts another. ``moves``
+    Returns their devices, each once, and the largest distance of a row behind its device; -1 for
+    that, with nothing done, if the rows are not such: in order of start, and none before ``cti``,
+    the highest CTI of a device. Each row makes a CTI, at its start less ``delay``, which is not
+    negative, and no device lifts another. ``moves``
     as for ``admit_by_device``. ``last`` and ``count`` ``int32[devices]`` are -1 and 0 before and
     after: of rows in order only the last one of each device matters for its state, and these are
     read from memory in less time. O(n + devices).

@@ -69,7 +69,7 @@ def find_fleet_ctis(
     """Return the CTI that the devices allow after each of their moves; ``int64[m]``.
 
     ``device``, ``cti``, ``fleet`` ``int64[m]``: the device that has moved, -1 for all, its CTI, and
-    the CTI of the fleet. The result is ``within`` behind the fleet or, once all devices have come
+    the time of the fleet less the delay. The result is ``within`` behind the fleet or, once all devices have come
     that are awaited, the lowest CTI of a device if that is higher. A device is idle if it is
     ``idle`` or more behind the fleet, unless it has no CTI yet; or if it is further behind than
     ``silent``, and has sent nothing while the fleet has moved on by so much; -1 stands for no

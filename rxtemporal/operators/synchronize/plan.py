@@ -127,24 +127,27 @@ def synchronize(
     """Make one time of the times of devices, for operators that compute over several of them.
 
     The CTI is that of the most advanced device less ``within``, so that a device which has not come
-    yet has that long to appear. A device counts as it does for ``behind=``: a row that is ahead of
-    the wall clock does not advance the others, and where no wall clock is asked the second-highest
-    device counts. With ``devices``, their names or their number, the CTI is, once all of them have
-    come, the lowest one of a device if that is higher. A device that is ``idle_after`` or more
-    behind the most advanced one, or silent for ``silent_after=`` of its source, is not waited for.
-    A CTI that holds for all devices holds here, too.
+    yet has that long to appear. A row that is ahead of the wall clock does not count. Lists, frames
+    and files are not compared with the wall clock; there the second most advanced device counts, so
+    that one wrong clock moves nobody else.
+
+    ``devices`` are the names of the devices of the source, or their number. Once all of them have
+    come, the CTI is that of the device furthest behind, if that is higher. Devices that are
+    ``idle_after`` or more behind the most advanced one, or silent for ``silent_after=`` of the
+    source, are not waited for. A CTI that the source sends for all devices holds here, too.
 
     Rows are judged where they enter the query, each by the CTI that the rows before it have made,
-    however they are cut into batches; and what the query computes before this operator is computed
-    from those that are in time, with one time. So results are the same live, in a replay and after
-    a recovery. The results by device of the same query are not touched.
+    however they are cut into batches. Operators before this one are computed from the rows that are
+    in time, as if it came first. So results are the same live, in a replay and after a recovery.
+    Results by device of the same query do not change.
 
     Rows and lifetimes stay. A row that starts before the CTI is a late event of this operator, in
     ``Process.late`` and in the diagnostics, and is judged as at the door of a stream: ``policy``
     drops it or moves its start to the CTI; a late end edge is moved to the CTI, and the end edge of
     a dropped start is dropped. Held: the ids of open edges, and with ``devices`` the CTI of each.
 
-    Errors: ``ArgumentError`` on a stream that has one time already.
+    Errors: ``ArgumentError`` on a stream that has one time already, and with ``devices`` behind
+    several sources.
 
     >>> import rxtemporal as rxt
     >>> from rxtemporal import agg
