@@ -69,12 +69,12 @@ def find_fleet_ctis(
     """Return the CTI that the devices allow after each of their moves; ``int64[m]``.
 
     ``device``, ``cti``, ``fleet`` ``int64[m]``: the device that has moved, -1 for all, its CTI, and
-    the time of the fleet less the delay. The result is ``within`` behind the fleet or, once all devices have come
-    that are awaited, the lowest CTI of a device if that is higher. A device is idle if it is
-    ``idle`` or more behind the fleet, unless it has no CTI yet; or if it is further behind than
-    ``silent``, and has sent nothing while the fleet has moved on by so much; -1 stands for no
-    limit. One that is idle is not waited for; but the result is not above the fleet's CTI less
-    ``silent``, where that is less than ``idle``, since the device may begin there again.
+    the time of the fleet less the delay. The result is ``within`` behind the fleet or, once all
+    devices have come that are awaited, the lowest CTI of a device if that is higher. A device is
+    idle if it is ``idle`` or more behind the fleet, unless it has no CTI yet; or if it is further
+    behind than ``silent``, and has sent nothing while the fleet has moved on by so much; -1 stands
+    for no limit. One that is idle is not waited for; but the result is not above the fleet's time
+    less ``silent``, where that is less than ``idle``, since the device may begin there again.
 
     ``states`` ``int64[devices, WIDTH]``, ``counts`` ``int64[2]`` and ``tree`` are updated in place.
     O(m log devices).
