@@ -347,10 +347,15 @@ class Operator(_Description):
 
         ``schemas`` are those of the inputs, as far as the plan knows them.
         """
+        make, passes = self._check_and_make, self.passes_time
+        kind = self.get_stage_type()
+        return kind(make, self.place, inputs, passes_time=passes, clock=clock)
+
+    def get_stage_type(self) -> type[Stage]:
+        """Return the type of the stages of this operator."""
         from rxtemporal.engine.stage import Stage
 
-        make, passes = self._check_and_make, self.passes_time
-        return Stage(make, self.place, inputs, passes_time=passes, clock=clock)
+        return Stage
 
     def __call__(self, source: Observable[EventBatch]) -> Observable[EventBatch]:
         """Return the observable of this operator's output for a source."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -21,7 +21,7 @@ from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule
 
 if TYPE_CHECKING:
-    from rxtemporal.engine.stage import Meter, Stage
+    from rxtemporal.engine.stage import Stage
     from rxtemporal.engine.step import Step
     from rxtemporal.ingress.clock_settings import ClockSettings
 
@@ -95,16 +95,11 @@ class Synchronize(Operator):
             self.within, self.idle_after, self.silent_after, self.devices, self.policy
         )
 
-    def make_stage(
-        self,
-        inputs: Sequence[Meter],
-        schemas: tuple[pl.Schema | None, ...] = (None,),
-        clock: Callable[[], float] = float,
-    ) -> Stage:
-        """Return the stage of this operator in a new run; it tells of the late rows."""
+    def get_stage_type(self) -> type[Stage]:
+        """Return the type of the stages, which tell of the late rows."""
         from rxtemporal.operators.synchronize.stage import SynchronizeStage
 
-        return SynchronizeStage(self._check_and_make, self.place, inputs, clock=clock)
+        return SynchronizeStage
 
     def follow_source(self, clock: ClockSettings) -> Synchronize:
         """Return the operator for a source with these settings of its devices' clocks."""
