@@ -480,9 +480,10 @@ def test_an_async_push_needs_a_run(results):
 
     with pytest.raises(rxt.ProcessEndedError):
         asyncio.run(push())
+    before = {*threading.enumerate()}  # those of other tests may still end
     process = source.stream.run(results)
     assert asyncio.run(push()).accepted == 1
-    (thread,) = (each for each in threading.enumerate() if "pushes" in each.name)
+    (thread,) = (each for each in {*threading.enumerate()} - before if "pushes" in each.name)
     process.stop()
     thread.join(5)
     assert not thread.is_alive()
