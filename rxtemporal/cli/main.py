@@ -43,6 +43,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     options = _parse(parser, arguments)
     _configure_logging(options.verbose)
+    status = _run(options)
+    if status == INTERRUPTED:
+        # Ctrl-C within exec(), as dataclasses and named tuples call it on import, leaves a mark by
+        # which Python ends itself with SIGINT after this status; the next exec() removes it
+        exec("")
+    return status
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Run the command of the options and return its status; an error of the user is one line."""
     try:
         return int(options.run(options))
     except KeyboardInterrupt:

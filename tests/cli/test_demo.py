@@ -257,6 +257,29 @@ def test_interrupt_stops_cleanly(tmp_path: Path) -> None:
     assert "Traceback" not in err
 
 
+def test_interrupt_within_exec_has_the_same_status(tmp_path: Path) -> None:
+    """Ctrl-C while a dataclass is made ends with status 130 too, and not by the signal."""
+    (tmp_path / "program.py").write_text(
+        "import sys\n"
+        "import rxtemporal.cli.demo.main as demo\n"
+        "from rxtemporal.cli.main import main\n"
+        "demo.demo = lambda *given, **options: exec('raise KeyboardInterrupt')\n"
+        "sys.exit(main(['demo', '--no-spark']))\n",
+        encoding="utf-8",
+    )
+    places = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    done = subprocess.run(
+        # only a module (-m) ends by the signal; a program of -c does not
+        [sys.executable, "-P", "-m", "program"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    assert done.returncode == 130
+    assert b"The same command starts again" in done.stdout
+
+
 def test_help_and_wrong_words(tmp_path: Path) -> None:
     """Help says what there is; a wrong rate says what is allowed."""
     assert "--no-spark" in run_command(tmp_path, "demo", "--help").stdout
