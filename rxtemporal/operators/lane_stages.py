@@ -138,7 +138,7 @@ class LaneLeaf(Leaf):
             run.fail(blame(error, self.place))
 
     def capture(self) -> Captured:
-        """Return the state of all lanes, and of the own step."""
+        """Return the state of all lanes, and that of the stage itself."""
         return Captured("fed by lanes", [self.lanes.capture(), super().capture()])
 
     def load(self, data: bytes) -> None:

@@ -303,15 +303,16 @@ def pass_by_device(
     last: Ints32,
     count: Ints32,
 ) -> tuple[Ints, int]:
-    """Take complete rows of devices that are all in time.
+    """Take complete rows that are in order of start, none of them before ``cti``.
 
-    Returns their devices, each once, and the largest distance of a row behind its device; -1 for
-    that, with nothing done, if the rows are not such: in order of start, and none before ``cti``,
-    the highest CTI of a device. Each row makes a CTI, at its start less ``delay``, which is not
-    negative, and no device lifts another. ``moves``
-    as for ``admit_by_device``. ``last`` and ``count`` ``int32[devices]`` are -1 and 0 before and
-    after: of rows in order only the last one of each device matters for its state, and these are
-    read from memory in less time. O(n + devices).
+    ``cti`` is the highest CTI of a device, so that all rows are in time. Each row makes a CTI, at
+    its start less ``delay``, which is not negative, and no device lifts another. Returns the
+    devices of the rows, each once, and the largest distance of a row behind its device. If the rows
+    are not such, that is -1, and nothing has been done.
+
+    ``moves`` as for ``admit_by_device``. ``last`` and ``count`` ``int32[devices]`` are -1 and 0
+    before and after. In order, only the last row of a device matters for its state; so the state of
+    each is written once, and these two, which are smaller, once for each row. O(n).
     """
     n = len(start)
     devices = np.empty(n, np.int64)

@@ -263,7 +263,8 @@ class DoorWork:
         settings = repr([self.settings, clock, self.synchronized])
         if saved is not None:
             before, state = loads("device door", saved, "the state in this checkpoint", ANEW)
-            _refuse_settings(self.reader.name, before, settings)
+            what = "advance_time=, clock= or synchronize()"
+            _refuse_settings(what, self.reader.name, before, settings)
             door.load(state)
         accepted = door.admit(rows)
         return dumps("device door", [settings, door.save()]), accepted, door.cti, door.counts
@@ -277,16 +278,16 @@ def save_door(door: Door) -> bytes:
 def load_door(door: Door, data: bytes) -> Door:
     """Return a door that resumes from the result of ``save_door``, with the same settings."""
     settings, saved = loads("door", data, "the state in this checkpoint", ANEW)
-    _refuse_settings(door.source, settings, repr(door.settings))
+    _refuse_settings("advance_time=", door.source, settings, repr(door.settings))
     door.load(saved)
     return door
 
 
-def _refuse_settings(name: str, before: str, now: str) -> None:
-    """Raise if the settings of a door have changed."""
+def _refuse_settings(what: str, name: str, before: str, now: str) -> None:
+    """Raise if the settings of a door have changed; ``what`` names them."""
     if before != now:
         raise CheckpointError(
-            f"advance_time= of {name!r} has changed since this checkpoint was begun: it was "
+            f"{what} of {name!r} has changed since this checkpoint was begun: it was "
             f"{before}, and here it is {now}. Hint: continue with the earlier settings, {ANEW}."
         )
 
