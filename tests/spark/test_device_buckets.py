@@ -208,3 +208,19 @@ def test_what_is_final_for_a_device_leaves_its_bucket(name: str, number: int) ->
     assert bounded.run(rows) == here
     streaming = Buckets(QUERIES[name], count, silent, ends=False)
     assert streaming.stream(rows, random) == here
+
+
+def test_a_changed_clock_does_not_continue_the_state_of_a_door() -> None:
+    """The error names both settings, and says how to go on."""
+    there = Buckets(QUERIES["rows"], 1, 8, ends=False)
+    (reader,) = there.readers
+    received = [(0, MIN, dump_frame(there.make_frame([("a", 1, 1)], 0)))]
+
+    def make_door(silent: int) -> DoorWork:
+        clock = ClockSettings(("k",), None, silent, None, 0)
+        return DoorWork(reader, there.advance_time, ("o0",), 1, clock)
+
+    state, _ = make_door(8)(None, received)
+    make_door(8)(state, received)
+    with pytest.raises(rxt.CheckpointError, match=r"clock= .* of 'rows' has changed .* Hint: "):
+        make_door(9)(state, received)
