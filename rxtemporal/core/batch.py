@@ -242,7 +242,9 @@ class EventBatch:
 
         Of several fields that name a device, each is a tuple.
         """
-        return None if self.clocks is None else self.clocks.list_devices()
+        if self.clocks is None:
+            return None
+        return tuple(dict.fromkeys(self.clocks.list_devices()))
 
     def estimate_bytes(self) -> int:
         """Return about how many bytes of memory the rows take."""
@@ -321,12 +323,12 @@ class EventBatch:
         end have ``end = MAX_TIME``. 4. No row breaks the promise made by ``previous_cti``.
         5. The CTI does not go back.
         """
-        edges = self.start if self._edge is None else self._edge
-        lengths = {len(self.start), len(self.end), len(edges), self.columns.height}
+        edges, ends = (self.start if each is None else each for each in (self._edge, self._end))
+        lengths = {len(self.start), len(ends), len(edges), self.columns.height}
         if len(lengths) > 1:
             raise SchemaError(f"the columns of a batch differ in length: {sorted(lengths)}")
         self._check_starts()
-        if not (self.start < self.end).all():
+        if not self.are_points and not (self.start < ends).all():
             row = int(np.argmin(self.start < self.end))
             raise EventError(f"row {row} ends before it starts: {self._row_text(row)}")
         if previous_cti > MIN_TIME:  # which promises nothing
