@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.core.columns import Columns
+from rxtemporal.core.columns import Coded, Columns
+from rxtemporal.core.ticks import MIN_TIME
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
@@ -59,14 +62,15 @@ class ClockMoves:
 class Clocks:
     """Devices, and the CTI of each: nothing of a device before its CTI changes any more.
 
-    ``devices`` are the values of the fields that name a device, n different rows; or a function
-    that returns them, which is called when they are first read. ``ctis`` is ``int64[n]``, or one
-    time for all. ``codes`` ``int64[n]`` are numbers of the devices that mean the same in all clocks
-    of the same ``owner``; without an owner there are none. ``moves`` say how they came to that
-    among the rows of the batch, in a query that asks for it.
+    ``devices`` are the values of the fields that name a device, n rows; or a function that returns
+    them, which is called when they are first read. A device may be there several times: its highest
+    CTI holds. ``ctis`` is ``int64[n]``, or one time for all. ``codes`` ``int64[n]`` are numbers of
+    the devices that mean the same in all clocks of the same ``owner``; without an owner there are
+    none. ``moves`` say how they came to that among the rows of the batch, in a query that asks for
+    it.
     """
 
-    __slots__ = ("_ctis", "_devices", "codes", "moves", "owner")
+    __slots__ = ("_codes", "_ctis", "_devices", "_owner", "moves")
 
     def __init__(
         self,
@@ -79,7 +83,7 @@ class Clocks:
         self.moves = moves
         self._devices = devices
         self._ctis = ctis
-        self.codes, self.owner = codes, owner
+        self._codes, self._owner = codes, owner
 
     @property
     def devices(self) -> Columns:
@@ -95,6 +99,16 @@ class Clocks:
             self._ctis = np.full(self.devices.height, self._ctis)
         return self._ctis
 
+    @property
+    def codes(self) -> Int64s | None:
+        """The numbers of the devices, if there are any."""
+        return self._codes
+
+    @property
+    def owner(self) -> object:
+        """The owner of the numbers."""
+        return self._owner
+
     def replace_moves(self, moves: ClockMoves | None) -> Clocks:
         """Return the same clocks with these moves."""
         return Clocks(self._devices, self._ctis, self.codes, self.owner, moves)
@@ -106,16 +120,13 @@ class Clocks:
 
     @staticmethod
     def unite(batches: Sequence[HasClocks]) -> Clocks | None:
-        """Return what batches have brought, in order, in which a device may be there twice.
-
-        None if they have brought nothing.
-        """
+        """Return what batches have brought, in order; None if they have brought nothing."""
         clocks = [batch.clocks for batch in batches if batch.clocks is not None]
         if not clocks:
             return None
         moves = ClockMoves.unite(batches)
         if len(clocks) == 1:
-            return clocks[0].replace_moves(moves)
+            return clocks[0] if moves is None else clocks[0].replace_moves(moves)
         ctis = np.concatenate([each.ctis for each in clocks])
         owner = clocks[0].owner
         codes = [each.codes for each in clocks if each.codes is not None and each.owner is owner]
@@ -126,3 +137,85 @@ class Clocks:
         if len(codes) < len(clocks):
             return Clocks(make, ctis, moves=moves)
         return Clocks(make, ctis, np.concatenate(codes), owner, moves)
+
+    def condense(self) -> Clocks:
+        """Return clocks that need no rows of the batch."""
+        return self
+
+
+class RowClocks(Clocks):
+    """The devices of the rows of a batch, each as far as its highest start less ``delay``.
+
+    ``coded`` has the number of each row's device. ``start`` ``int64[n]`` are the starts of the
+    rows, of which ``lowest`` is the lowest; ``in_order``: they never fall. ``delay`` is not
+    negative, and no CTI is above ``highest``. Nothing is computed before it is asked for.
+    """
+
+    __slots__ = ("coded", "delay", "highest", "in_order", "lowest", "start")
+
+    def __init__(
+        self,
+        coded: Coded,
+        start: Int64s,
+        delay: int,
+        lowest: int,
+        highest: int,
+        *,
+        in_order: bool,
+    ) -> None:
+        self.coded, self.start, self.delay = coded, start, delay
+        self.lowest, self.highest, self.in_order = lowest, highest, in_order
+        self.moves = None
+
+    @property
+    def devices(self) -> Columns:
+        """The device of each row."""
+        found: Columns = self.coded.owner.decode(self.coded.codes)
+        return found
+
+    @property
+    def ctis(self) -> Int64s:
+        """The CTI that each row makes."""
+        return np.maximum(self.start - self.delay, MIN_TIME)
+
+    @property
+    def codes(self) -> Int64s:
+        """The number of each row's device."""
+        return self.coded.codes
+
+    @property
+    def owner(self) -> object:
+        """The owner of the numbers."""
+        return self.coded.owner
+
+    def condense(self) -> Clocks:
+        """Return each device once, with its CTI."""
+        codes, places = np.unique(self.codes, return_inverse=True)
+        ctis = np.full(len(codes), MIN_TIME)
+        np.maximum.at(ctis, places, self.ctis)
+        owner: Any = self.owner
+        return Clocks(partial(owner.decode, codes), ctis, codes, owner)
+
+    @staticmethod
+    def take_some(parts: list[RowClocks], most: int) -> list[RowClocks]:
+        """Take those off a list whose devices have been numbered; all if there are over ``most``.
+
+        The numbers of many batches are found together, when somebody needs some of them.
+        """
+        taken = len(parts) if len(parts) > most else 0
+        while taken < len(parts) and parts[taken].coded.are_known:
+            taken += 1
+        some = parts[:taken]
+        del parts[:taken]
+        return some
+
+    @staticmethod
+    def concat_times(parts: Sequence[RowClocks]) -> tuple[Int64s, bool]:
+        """Return the starts of the rows of several batches, and True if they never fall."""
+        if len(parts) == 1:
+            return parts[0].start, parts[0].in_order
+        pairs = itertools.pairwise(parts)
+        in_order = all(each.in_order for each in parts) and all(
+            one.start[-1] <= other.start[0] for one, other in pairs
+        )
+        return np.concatenate([each.start for each in parts]), in_order

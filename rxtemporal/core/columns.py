@@ -6,8 +6,8 @@ a query a payload is a set of columns, and a frame is made where one is asked fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -200,15 +200,54 @@ def _series(column: Column) -> pl.Series:
 NO_FIELDS = pl.Schema()
 
 
-class Coded(NamedTuple):
-    """Numbers of the keys in the columns of these ``names``, ``int64[height]``, by their owner.
+class Coded:
+    """Numbers of the keys in the columns of these ``names``, by their owner.
 
-    ``owner`` is a ``KeyCoder``, which has given each number to one key for good.
+    ``owner`` is a ``KeyCoder``, which gives each number to one key for good. ``find`` is called
+    when they are first read, unless they are known, and sets ``codes``.
     """
 
-    names: tuple[str, ...]
-    codes: Any
-    owner: Any
+    __slots__ = ("_codes", "_find", "names", "owner")
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        owner: Any,
+        codes: Array | None = None,
+        find: Callable[[], object] | None = None,
+    ) -> None:
+        self.names, self.owner = names, owner
+        self._codes, self._find = codes, find
+
+    @property
+    def are_known(self) -> bool:
+        """True if the numbers have been found."""
+        return self._codes is not None
+
+    @property
+    def codes(self) -> Array:
+        """The number of each row, ``int64[height]``."""
+        if self._codes is None:
+            assert self._find is not None
+            self._find()
+            assert self._codes is not None
+        return self._codes
+
+    @codes.setter
+    def codes(self, codes: Array) -> None:
+        self._codes, self._find = codes, None
+
+    def take(self, rows: Array) -> Coded:
+        """Return the numbers of the rows with these numbers."""
+        if self._codes is not None:
+            return Coded(self.names, self.owner, self._codes.take(rows))
+        taken = Coded(self.names, self.owner)
+
+        def find() -> None:
+            taken.codes = self.codes.take(rows)
+
+        taken._find = find
+        return taken
 
 
 class Columns:
@@ -319,7 +358,10 @@ class Columns:
             column.take(numbers) if type(column) is np.ndarray else column[numbers]
             for column in self._columns or self.columns
         ]
-        return Columns(self._schema or self.schema, taken, len(numbers))
+        made = Columns(self._schema or self.schema, taken, len(numbers))
+        if self.coded is not None:
+            made.coded = self.coded.take(numbers)
+        return made
 
     def slice(self, begin: int, end: int) -> Columns:
         """Return the rows from number ``begin`` up to ``end``, without copying them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from rxtemporal.core.columns import (
     Columns,
     Nullable,
     SeriesColumn,
+    concat_columns,
     make_column,
 )
 from rxtemporal.engine.key_store import (
@@ -181,6 +183,73 @@ HALF = 32
 Bools = npt.NDArray[np.bool_]
 
 
+class _Translation:
+    """The codes that a coder gives to the keys that another one, the owner, has numbered."""
+
+    __slots__ = ("_count", "_is_same", "codes", "owner")
+
+    def __init__(self, owner: KeyCoder) -> None:
+        self.owner = owner
+        # by the owner's numbers; -1 for those that have not come
+        self.codes = np.full(0, -1)
+        # how many have come, and True if each is the owner's number
+        self._count, self._is_same = 0, True
+
+    def find(self, numbers: Codes) -> Codes | None:
+        """Return the codes for these numbers; None if one is missing."""
+        count = len(self.owner)
+        if self._is_same and self._count == count:
+            return numbers
+        if len(self.codes) < count:
+            have, self.codes = self.codes, np.full(max(count, 2 * len(self.codes)), -1)
+            self.codes[: len(have)] = have
+        codes: Codes = self.codes.take(numbers)
+        return None if codes.min(initial=0) < 0 else codes
+
+    def list_missing(self, numbers: Codes) -> Codes:
+        """Return those of the numbers that have no code, each once, as they appear first."""
+        missing = numbers[self.codes[numbers] < 0]
+        found: Codes = missing[np.sort(np.unique(missing, return_index=True)[1])]
+        return found
+
+    def note(self, numbers: Codes, codes: Codes) -> None:
+        """Note the codes of numbers that had none."""
+        self.codes[numbers] = codes
+        self._count += len(numbers)
+        self._is_same = self._is_same and bool((codes == numbers).all())
+
+
+class KeyGroup:
+    """Batches whose keys are numbered together, when the numbers of one are first read.
+
+    Any thread may do so: ``lock`` is that of the coder's owner.
+    """
+
+    def __init__(self, coder: KeyCoder, lock: AbstractContextManager[Any]) -> None:
+        self._coder, self._lock = coder, lock
+        self._find = self._number
+        self._parts: list[tuple[Coded, list[Column]]] = []
+
+    def add(self, names: tuple[str, ...], columns: list[Column]) -> Coded:
+        """Add the rows of a batch, whose keys are in these columns; return their numbers."""
+        coded = Coded(names, self._coder, find=self._find)
+        with self._lock:
+            self._parts.append((coded, columns))
+        return coded
+
+    def _number(self) -> None:
+        """Number the keys of the batches so far."""
+        with self._lock:
+            parts, self._parts = self._parts, []
+            if not parts:  # another thread was first
+                return
+            columns = map(concat_columns, zip(*(each for _, each in parts), strict=True))
+            codes, begin = self._coder.encode_columns([*columns]), 0
+            for coded, (first, *_) in parts:
+                end = begin + len(first)
+                coded.codes, begin = codes[begin:end], end
+
+
 class KeyCoder:
     """Numbers the distinct keys of a stream, 0, 1, 2 … in order of first appearance.
 
@@ -196,8 +265,8 @@ class KeyCoder:
     """
 
     __slots__ = (
-        "_columns", "_count", "_few", "_few_codes", "_keys", "_limit", "_owner", "_pairs",
-        "_shared", "_translated", "names", "schema",
+        "_columns", "_count", "_few", "_few_codes", "_keys", "_limit", "_pairs", "_shared",
+        "_translations", "names", "schema",
     )  # fmt: skip
 
     _columns: list[KeyColumn]
@@ -224,9 +293,8 @@ class KeyCoder:
         self._keys = KeyStore([self._shared] if self._shared is not None else list(fields))
         self._count = 0 if self.names else 1
         self._few_codes = {}
-        # the coder whose numbers have been translated, and the code for each of these
-        self._owner: KeyCoder | None = None
-        self._translated = np.full(0, -1)
+        # of other coders, by their ids
+        self._translations: dict[int, _Translation] = {}
 
     def __len__(self) -> int:
         return self._count
@@ -239,26 +307,28 @@ class KeyCoder:
             return self.translate(rows.coded)
         return self.encode_columns(self.select(rows))
 
-    def translate(self, coded: Coded) -> Codes:
-        """Return the code of each row's key, given the numbers that another coder has found.
+    def translate(self, *parts: Coded) -> Codes:
+        """Return the codes of rows in order, given the numbers that another coder has found.
 
-        A row costs a look-up in an array.
+        A row costs a look-up in an array, or nothing as long as both give the same numbers.
         """
-        owner: KeyCoder = coded.owner
-        if self._owner is not owner:
-            self._owner, self._translated = owner, np.full(0, -1)
-        known = self._translated
-        if len(known) < len(owner):
-            self._translated = np.full(max(len(owner), 2 * len(known)), -1)
-            self._translated[: len(known)] = known
-            known = self._translated
-        codes: Codes = known[coded.codes]
-        if codes.min(initial=0) < 0:
-            missing = coded.codes[codes < 0]
-            first = np.sort(np.unique(missing, return_index=True)[1])
-            new = missing[first]  # in order of first appearance, as without numbers
-            known[new] = self.encode_columns(owner.take(new))
-            codes = known[coded.codes]
+        owner: KeyCoder = parts[0].owner
+        if any(part.owner is not owner for part in parts):
+            return np.concatenate([self.translate(part) for part in parts])
+        numbers: Codes = parts[0].codes
+        if len(parts) > 1:
+            numbers = np.concatenate([part.codes for part in parts])
+        if owner is self:
+            return numbers
+        known = self._translations.get(id(owner))
+        if known is None:
+            known = self._translations[id(owner)] = _Translation(owner)
+        codes = known.find(numbers)
+        if codes is None:
+            new = known.list_missing(numbers)
+            known.note(new, self.encode_columns(owner.take(new)))
+            codes = known.find(numbers)
+            assert codes is not None
         return codes
 
     def select(self, rows: Columns) -> list[Column]:

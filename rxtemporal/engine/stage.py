@@ -12,6 +12,7 @@ from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.engine.cut_windows import CutWindows
 from rxtemporal.engine.holdings import Moves, Selection
 from rxtemporal.engine.open_tail import OpenTail
+from rxtemporal.engine.state import IdCounter
 from rxtemporal.engine.step import Step, TwoInputStep, find_earliest_due
 from rxtemporal.errors import blame
 
@@ -298,17 +299,10 @@ class Stage(Meter):
         assert other.step is not None
         self.step.merge_from(other.step, moves)
 
-    def continue_ids(self, other: Stage) -> None:
-        """Give out no edge id that a stage of the same operator has given out."""
+    def list_counters(self) -> list[IdCounter]:
+        """Return where the step, which has been made, notes the next edge id that it gives out."""
         assert self.step is not None
-        assert other.step is not None
-        self.step.continue_ids(other.step)
-
-    @property
-    def gives_ids(self) -> bool:
-        """True if the step, which has been made, may give out edge ids."""
-        assert self.step is not None
-        return self.step.gives_ids()
+        return self.step.list_counters()
 
     def load(self, data: bytes) -> None:
         """Resume from the bytes of what ``capture`` of a stage of the same operator returned."""

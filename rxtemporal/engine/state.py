@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.engine.holdings import PART, Held, Moves, NextEdge, Selection, pair_parts
@@ -55,23 +55,19 @@ class Stateful:
 
     def continue_ids(self, other: Self) -> None:
         """Give out no edge id that an equal object has given out, of which this was a part."""
+        for mine, its in zip(self.list_counters(), other.list_counters(), strict=True):
+            mine.go_on(its)
+
+    def list_counters(self) -> list[IdCounter]:
+        """Return where the object, and its parts, note the next edge id that they give out."""
+        found = list[IdCounter]()
         for name, kind in self.held.items():
             if isinstance(kind, NextEdge):
-                setattr(self, name, kind.join(getattr(self, name), getattr(other, name)))
+                found.append(IdCounter(self, name, kind))
             elif kind is PART:
-                for mine, its in pair_parts(getattr(self, name), getattr(other, name)):
-                    mine.continue_ids(its)
-
-    def gives_ids(self) -> bool:
-        """Return True if the object may give out edge ids, for which ``continue_ids`` is needed."""
-        return any(
-            isinstance(kind, NextEdge)
-            or (
-                kind is PART
-                and any(part.gives_ids() for part, _ in pair_parts(*2 * [getattr(self, name)]))
-            )
-            for name, kind in self.held.items()
-        )
+                for part, _ in pair_parts(*2 * [getattr(self, name)]):
+                    found += part.list_counters()
+        return found
 
     def load(self, data: bytes) -> None:
         """Continue from a saved state; a state that does not fit changes nothing."""
@@ -84,6 +80,20 @@ class Stateful:
             )
         _check_fit(saved["state"], self)
         _restore(saved["state"], self)
+
+
+class IdCounter(NamedTuple):
+    """The place in a state where the next edge id is."""
+
+    state: Stateful
+    name: str
+    kind: NextEdge
+
+    def go_on(self, other: IdCounter) -> None:
+        """Give out no id that another one has given out."""
+        mine, its = getattr(self.state, self.name), getattr(other.state, other.name)
+        if mine != its:
+            setattr(self.state, self.name, self.kind.join(mine, its))
 
 
 def _state_of(value: Any) -> Any:

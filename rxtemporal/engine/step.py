@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.engine.codec import Captured
 from rxtemporal.engine.holdings import Moves, Selection
-from rxtemporal.engine.state import Stateful
+from rxtemporal.engine.state import IdCounter, Stateful
 
 
 class StepState(Protocol):
@@ -37,8 +37,8 @@ class StepState(Protocol):
     def continue_ids(self, other: Any) -> None:
         """Give out no edge id that an equal step has given out."""
 
-    def gives_ids(self) -> bool:
-        """Return True if the step may give out edge ids."""
+    def list_counters(self) -> list[IdCounter]:
+        """Return where the step notes the next edge id that it gives out."""
 
 
 class Step(StepState, Protocol):
@@ -75,6 +75,10 @@ class Stateless(Stateful):
     rows = 0
 
 
+# no time, for what has none
+_NOT_THERE: Any = object()
+
+
 def find_earliest_due(held: Any) -> int | None:
     """Return the earliest start or end, in ticks, that waits for the CTI; None if nothing waits.
 
@@ -83,8 +87,8 @@ def find_earliest_due(held: Any) -> int | None:
     its own ``next_due``. It is computed only on request, so that a batch costs nothing, and without
     a lock, while the step may be running.
     """
-    if hasattr(held, "next_due"):
-        own: int | None = held.next_due
+    own: int | None = getattr(held, "next_due", _NOT_THERE)
+    if own is not _NOT_THERE:
         return own
     if isinstance(held, EventBatch):
         return int(held.start.min()) if len(held) else None

@@ -17,7 +17,7 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND, describe
 from rxtemporal.engine.door_rules import END_EDGE
 
 if TYPE_CHECKING:
-    from rxtemporal.core.batch import Bools, Int64s
+    from rxtemporal.core.batch import Bools, EventBatch, Int64s
     from rxtemporal.ingress.batch_verdicts import Bytes
 
 _log = get_logger(__name__)
@@ -71,6 +71,11 @@ class ClockGuard:
         if start <= self.limit or not self.is_time_ahead(start):
             return False
         return not (isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END)
+
+    def passes(self, batch: EventBatch) -> bool:
+        """Return True if neither a row of a batch nor its CTI is too far ahead."""
+        highest = batch.highest_start if len(batch.start) else MIN_TIME
+        return not self.is_time_ahead(highest) and not self.is_time_ahead(batch.cti)
 
     def rows_ahead(self, start: Int64s, kind: Bytes | None = None) -> Bools | None:
         """Return a mask of the items that are too far ahead, or None if none is.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from functools import partial
 from types import ModuleType
@@ -12,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
-from rxtemporal.core.clocks import ClockMoves, Clocks
+from rxtemporal.core.clocks import ClockMoves, Clocks, RowClocks
 from rxtemporal.core.columns import Coded, Columns, has_nulls
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, RowEvent
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
@@ -27,9 +28,10 @@ from rxtemporal.engine.door_rules import (
     NEVER,
     NO_LIMIT,
     is_due,
+    make_cti,
     make_sent_cti,
 )
-from rxtemporal.engine.keys import KeyCoder
+from rxtemporal.engine.keys import KeyCoder, KeyGroup
 from rxtemporal.engine.rows import grow
 from rxtemporal.errors import EventError
 from rxtemporal.ingress.batch_verdicts import (
@@ -53,6 +55,9 @@ from rxtemporal.ingress.packer import Packer, ends_row
 
 # a device is told to be silent after at most a further such part of the span
 _PARTS = 16
+# so many batches may wait until their rows advance their devices, and so many until the devices
+# are numbered; and so many rows
+_BATCHES, _MOST_BATCHES, _ROWS = 256, 512, 131_072
 # where nobody asks for the moves of clocks
 _NO_MOVES = np.empty((2, 0), np.int64)
 
@@ -67,6 +72,9 @@ class DevicePacker(Packer):
 
     With ``tells_moves`` they also say how the clocks have moved among their rows.
 
+    Rows that cannot be late, whatever their devices, advance these later: many at once cost less.
+    The clocks of their batch are read from them.
+
     The others lift a device that is too far behind, or silent, by the rule in
     ``find_lifted_cti``: when its next event comes, before that is judged. So the verdicts follow
     from the events alone, in the order in which they came. The query is told earlier: of ``behind``
@@ -74,6 +82,7 @@ class DevicePacker(Packer):
     """
 
     by_device = True
+    _largest_lateness: int
 
     def __init__(
         self,
@@ -83,13 +92,14 @@ class DevicePacker(Packer):
         tells_moves: bool = False,
         **settings: Any,
     ) -> None:
-        from rxtemporal.engine.kernels import door
+        from rxtemporal.engine.kernels import door, order
 
         # the devices that have advanced beyond what the query was told
         self._moved: list[Int64s] = []
         super().__init__(*args, **settings)
         assert self.settings is not None
         self._kernel: ModuleType = door
+        self._is_sorted = order.is_sorted
         self._clock = clock
         fields = pl.Schema({name: schema[name] for name in clock.fields})
         self._coder = KeyCoder(fields)
@@ -102,8 +112,18 @@ class DevicePacker(Packer):
         self._told = np.full(0, NEVER)
         # the mask of those that have advanced beyond that
         self._is_moved = np.zeros(0, np.bool_)
-        # for the kernel: the last row of each device in a batch, and the number of its rows
-        self._last_rows = self._row_counts = np.zeros(0, np.int32)
+        # accepted rows that have not advanced their devices yet, and their number
+        self._passed: list[RowClocks] = []
+        self._rows_passed = 0
+        # where they do: another thread may ask for the clocks
+        self._turn = threading.RLock()
+        self._group = KeyGroup(self._coder, self._turn)
+        # of the batch that is being accepted: its columns with the numbers of devices, and what its
+        # rows say of these if they have passed
+        self._numbered: Columns | None = None
+        self._row_clocks: RowClocks | None = None
+        # no row that has advanced a device began later than the one, and no row than the other
+        self._top = self._latest = NEVER
         self._fleet = np.full(5, NEVER)
         self._limits = (
             NO_LIMIT if clock.behind is None else clock.behind,
@@ -112,8 +132,12 @@ class DevicePacker(Packer):
         # the time of the fleet at which silent devices have last been looked for
         self._looked = NEVER
         self._counts_ahead = self.settings.ahead is None
-        # True if rows in time and in order advance their own devices alone
-        self._passes = self.follows_rows and self._limits == (NO_LIMIT, NO_LIMIT)
+        limits = [each for each in self._limits if each != NO_LIMIT]
+        # True if no CTI of a device is above the highest start less the delay
+        self._passes = self.follows_rows and not tells_moves
+        # rows pass up to this time; beyond it the query is told how far the others lift a device
+        self._pass_until = NEVER if limits else MAX_TIME
+        self._pass_for = min(limits, default=0) // _PARTS
         # a time that the CTI of no device is above
         self._reached = NEVER
         # why the others have lifted the device that is being judged
@@ -135,8 +159,6 @@ class DevicePacker(Packer):
         states[:have] = self._states
         self._states, self._told = states, grow(self._told, room, NEVER - 1)
         self._is_moved = grow(self._is_moved, room)
-        self._last_rows = np.full(room, -1, np.int32)
-        self._row_counts = np.zeros(room, np.int32)
 
     def number_devices(self, columns: Columns) -> Int64s:
         """Return the numbers of the devices of rows; raise if one has none."""
@@ -147,7 +169,8 @@ class DevicePacker(Packer):
                     f"a row of stream {self.source!r} has null for {name!r}, which names the "
                     "device whose clock it follows"
                 )
-        codes = self._coder.encode_columns([columns[name] for name in names])
+        with self._turn:
+            codes = self._coder.encode_columns([columns[name] for name in names])
         self._grow()
         return codes
 
@@ -192,6 +215,7 @@ class DevicePacker(Packer):
 
     def _find_ctis(self, devices: Int64s) -> Int64s:
         """Return the CTIs of these devices, as the others allow them now."""
+        self._settle()
         self._fleet[self._kernel.FLOOR] = self.cti
         found: Int64s = self._kernel.find_ctis(devices, self._states, self._fleet, *self._limits)
         return found
@@ -199,6 +223,7 @@ class DevicePacker(Packer):
     @property
     def fleet_time(self) -> int:
         """The time of the fleet; below all times while it has none."""
+        self._settle()
         return int(self._fleet[self._kernel.FLEET])
 
     @property
@@ -208,8 +233,9 @@ class DevicePacker(Packer):
 
     def get_clock_stats(self) -> ClockStats:
         """Return counters of the devices' clocks. O(devices). Any thread may call it."""
+        fleet, (_, silent) = self.fleet_time, self._limits
         count = min(len(self._coder), len(self._states))
-        states, fleet, (_, silent) = self._states[:count], self.fleet_time, self._limits
+        states = self._states[:count]
         high = np.maximum(states[:, self._kernel.HIGH], MIN_TIME)
         behind = np.maximum(fleet - high, 0)
         is_silent = np.zeros(count, np.bool_)
@@ -283,6 +309,7 @@ class DevicePacker(Packer):
 
     def _enter(self, device: int) -> Int64s:
         """Be the door of a device, until ``_leave``; return its state."""
+        self._settle()
         own: Int64s = self._states[device]
         self._fleet[self._kernel.FLOOR] = self._floor = self.cti
         self._kernel.lift_device(own, self._fleet, *self._limits)
@@ -296,6 +323,7 @@ class DevicePacker(Packer):
         ``rows`` is the number of rows that have been accepted.
         """
         self._reached = max(self._reached, self.cti)
+        self._top = self._latest = max(self._latest, time, self.high)
         own[:5] = self.cti, self.own, self._count, self._last, self.high
         fleet = self.fleet_time
         own[self._kernel.SEEN] = fleet if fleet > NEVER else time
@@ -315,6 +343,7 @@ class DevicePacker(Packer):
     def measure_behind(self, event: RowEvent, time: int) -> int:
         """Return how far an event is behind the highest time of its device."""
         device = self._find_device(event.payload)  # which may replace the array
+        self._settle()
         return int(self._states[device, self._kernel.HIGH]) - time
 
     def _take_cti(self, event: Cti) -> None:
@@ -348,12 +377,17 @@ class DevicePacker(Packer):
         """Judge a batch, each row by its device's time; return its accepted rows, and the late."""
         if batch.has_edges:
             return self.accept_items(batch, classify_rows(batch), ahead)
-        return self.accept_judged(batch, self.judge_columns(batch, ahead=ahead))
+        if ahead is None and self._pass(batch):
+            self.events += len(batch.start)
+            self.enqueue(batch.cti)
+            return batch.replace(cti=max(self.cti, MIN_TIME)), None
+        return self.accept_judged(batch, self._judge_batch(batch, ahead=ahead))
 
     def check_batch(self, batch: EventBatch) -> EventBatch:
-        """Check a batch as ``Packer`` does; it stays as it is where its devices are numbered."""
+        """Check a batch as ``Packer`` does, and see whether its rows are in order."""
         checked = super().check_batch(batch)
-        return checked.replace(payload=checked.columns.share())
+        checked.in_order = checked.in_order or self._is_sorted(checked.start)
+        return checked
 
     def judge_columns(
         self,
@@ -364,29 +398,37 @@ class DevicePacker(Packer):
         ahead: Bools | None = None,
     ) -> Verdicts:
         """Return the verdicts on a batch, which advances its devices."""
+        if ahead is None and not len(kind) and self._pass(batch, tells=True):
+            state: State = (self.cti, self.own, 0, 0, 0, self.high, 0)
+            none = NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, False
+            return Verdicts(batch.start, batch.end, state, *none)
+        return self._judge_batch(batch, kind, row, moved, ahead)
+
+    def _judge_batch(
+        self,
+        batch: EventBatch,
+        kind: Bytes = NO_KINDS,
+        row: Int64s = NO_ROWS,
+        moved: Int64s = NO_ROWS,
+        ahead: Bools | None = None,
+    ) -> Verdicts:
+        """Return the verdicts on a batch, row by row."""
+        self._settle()
         devices = self.number_devices(batch.columns)
-        batch.columns.coded = Coded(self._clock.fields, devices, self._coder)
-        if ahead is None and not len(kind) and len(batch) and self._passes:
-            moves = self._make_moves(len(batch))
-            met, behind = self._kernel.pass_by_device(
-                devices, batch.start, self.rules.delay, max(self._reached, self.cti),
-                self._clock.by_wall, self._states, self._fleet, moves, self._last_rows,
-                self._row_counts,
-            )  # fmt: skip
-            if behind >= 0:
-                self._note_devices(met)
-                self._add_moves(np.arange(1, 1 + len(batch)), devices, moves)
-                return Verdicts(
-                    batch.start, batch.end, (self.cti, self.own, 0, 0, 0, self.high, behind),
-                    NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, False,
-                )  # fmt: skip
+        self._numbered = batch.columns.share()
+        self._numbered.coded = Coded(self._clock.fields, self._coder, devices)
         kind = mark_ahead(kind, len(batch), ahead, drops_ahead=self._drops_ahead)
-        return self._judge_items(devices, batch.start, batch.end, kind, row, moved)
+        verdicts = self._judge_items(devices, batch.start, batch.end, kind, row, moved)
+        if self._pass_until < MAX_TIME:
+            self._pass_until = self.fleet_time + self._pass_for
+        return verdicts
 
     def _judge_items(
         self, devices: Int64s, start: Int64s, end: Int64s, kind: Bytes, row: Int64s, moved: Int64s
     ) -> Verdicts:
+        self._settle()
         self._fleet[self._kernel.FLOOR] = self.cti
+        self._top = self._latest = max(self._latest, int(start.max(initial=NEVER)))
         moves = self._make_moves(len(start))
         starts, ends, reason, before, by_import, behind = self._kernel.admit_by_device(
             devices, start, end, kind, row, moved, *self.rules, *self._limits,
@@ -405,6 +447,84 @@ class DevicePacker(Packer):
             plain = kind % KEEP_AHEAD  # without the marks
             self._add_moves(np.cumsum(verdicts.find_rows(plain)), devices, moves)
         return verdicts
+
+    def _pass(self, batch: EventBatch, *, tells: bool = False) -> bool:
+        """Take complete rows if none of them can be late; return True if so.
+
+        No CTI is above the start of one, neither before nor after these rows, unless they are in
+        order. They advance their devices when somebody asks for the clocks. ``tells``: somebody
+        asks now how far a row is behind its device, which has to be 0.
+        """
+        starts = batch.start
+        n = len(starts)
+        if not n or not self._passes or self._moved:
+            return False
+        in_order = batch.in_order or self._is_sorted(starts)
+        low = starts.item(0) if in_order else int(starts.min())
+        high = starts.item(n - 1) if in_order else int(starts.max())
+        reached = make_cti(high, self.rules.delay)
+        if low < self._reached or low < self.cti or high > self._pass_until:
+            return False
+        if (tells and low < self._latest) if in_order else (tells or low < reached):
+            return False
+        names, numbered = self._clock.fields, batch.columns.share()
+        columns = [numbered[name] for name in names]
+        if any(map(has_nulls, columns)):
+            return False
+        numbered.coded = self._group.add(names, columns)
+        clocks = RowClocks(
+            numbered.coded, starts, self.rules.delay, low, reached, in_order=in_order
+        )
+        self._numbered, self._row_clocks = numbered, clocks
+        with self._turn:
+            self._passed.append(clocks)
+            self._rows_passed += n
+        if reached > self._reached:
+            self._reached = reached
+        if high > self._latest:
+            self._latest = high
+        if self._rows_passed >= _ROWS:
+            self._settle()
+        elif len(self._passed) >= _BATCHES:
+            self._settle(_MOST_BATCHES)
+        return True
+
+    def _settle(self, most: int = 0) -> None:
+        """Advance the devices of the rows that have passed.
+
+        With ``most``, up to so many batches are left whose devices have not been numbered.
+        """
+        if not self._passed:
+            return
+        with self._turn:
+            passed = RowClocks.take_some(self._passed, most)
+            if not passed:
+                return
+            self._rows_passed -= sum(len(each.start) for each in passed)
+            devices = self._coder.translate(*(each.coded for each in passed))
+            self._grow()
+            (start, in_order), delay = RowClocks.concat_times(passed), self.rules.delay
+            known = len(self._coder)
+            if in_order and start[0] >= self._top and self._limits == (NO_LIMIT, NO_LIMIT):
+                self._kernel.pass_in_order(
+                    devices, start, delay, self._clock.by_wall, self._states[:known], self._fleet,
+                    self._told,
+                )  # fmt: skip
+                self._top = int(start[-1])
+            else:
+                self._kernel.raise_ctis(devices, start, delay, self._told, 0)
+                judged = self._judge_items(devices, start, start, NO_KINDS, NO_ROWS, NO_ROWS)
+                self._largest_lateness = max(self._largest_lateness, judged.state[6])
+
+    @property
+    def largest_lateness(self) -> int:
+        """The largest distance of an event behind its device, in ticks."""
+        self._settle()
+        return self._largest_lateness
+
+    @largest_lateness.setter
+    def largest_lateness(self, distance: int) -> None:
+        self._largest_lateness = distance
 
     def _make_moves(self, count: int) -> Int64s:
         """Return room for the CTI of the device, and the time of the fleet, after each item."""
@@ -487,6 +607,14 @@ class DevicePacker(Packer):
         return self._add_clocks(self._lift(super().take_run(judged)))
 
     def _put_batch(self, batch: EventBatch, late: LateRows | None) -> EventBatch:
+        clocks, numbered = self._row_clocks, self._numbered
+        self._row_clocks = self._numbered = None
+        if numbered is not None and numbered.height == len(batch.start):  # all rows are accepted
+            batch.columns = numbered
+        if clocks is not None:
+            passed = super()._put_batch(batch, late)
+            passed.clocks, passed.in_order = clocks, clocks.in_order
+            return passed
         self._look_for_silent()
         made = self._add_clocks(self._lift(super()._put_batch(batch, late)))
         assert made is not None
@@ -547,6 +675,7 @@ class DevicePacker(Packer):
 
     def save(self) -> list[Any]:
         """Return the state of the packer, and that of each device."""
+        self._settle()
         count = len(self._coder)
         devices = [
             self._coder, self._states[:count].copy(), self._told[:count].copy(),
@@ -559,10 +688,12 @@ class DevicePacker(Packer):
         *packer, devices = state
         super().load(packer)
         self._coder, states, told, fleet, moved, self._looked, moves = devices
+        self._group = KeyGroup(self._coder, self._turn)
         self._moves = [moves]
         self._grow()
         self._states[: len(states)], self._told[: len(told)] = states, told
         self._fleet[:] = fleet
         self._reached = int(states[:, 0].max(initial=NEVER))
+        self._top = self._latest = int(states[:, self._kernel.HIGH].max(initial=NEVER))
         self._is_moved[moved] = True
         self._add_moved(moved)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from rxtemporal.core.batch import EventBatch
@@ -123,19 +122,17 @@ class LaneLeaf(Leaf):
     def take(self, side: int, batch: EventBatch | None, run: Run) -> None:
         """Take a batch of a source, or its end, through the lanes."""
         self._run = run
-        if batch is None:
+        try:
+            if batch is not None:
+                self.lanes.push(self._sources[side], batch)
+                return
             self._open.discard(side)
             if not self._open:
-                self._do(run, self.lanes.finish)
-                self._give(None, run)
-            return
-        self._do(run, partial(self.lanes.push, self._sources[side], batch))
-
-    def _do(self, run: Run, action: Callable[[], None]) -> None:
-        try:
-            action()
+                self.lanes.finish()
         except Exception as error:
             run.fail(blame(error, self.place))
+        if not self._open:
+            self._give(None, run)
 
     def capture(self) -> Captured:
         """Return the state of all lanes, and that of the stage itself."""

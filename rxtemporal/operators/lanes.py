@@ -19,15 +19,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
-from rxtemporal.core.clocks import Clocks
-from rxtemporal.core.columns import Column, Columns
-from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.core.clocks import Clocks, RowClocks
+from rxtemporal.core.columns import Coded, Column, Columns
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.codec import Captured
 from rxtemporal.engine.driver import Driver, Entry, Leaf
 from rxtemporal.engine.holdings import Moves, Selection
+from rxtemporal.engine.kernels.door import raise_ctis
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.rows import grow
 from rxtemporal.engine.stage import Stage
+from rxtemporal.engine.state import IdCounter
 from rxtemporal.engine.step import find_earliest_due
 from rxtemporal.operators.operator import Keys
 from rxtemporal.operators.partition import TracedFields
@@ -39,6 +41,13 @@ _LONGEST, _AT_ONCE, _SHARE = 1.0, 0.05, 0.02
 # with more devices than these the lowest time of a lane is looked for when such a part of them has
 # advanced, or the highest time by such a part of the spread
 _FEW_DEVICES, _PARTS = 20_000, 8
+# devices are advanced after so many rows at the latest, or so many seconds if there are rows
+_MOST_ROWS, _SOON = 65_536, 1.0
+# so many batches advance their devices together, or more, until these are numbered; with larger
+# ones this saves nothing
+_BATCHES, _MOST_BATCHES, _LARGE = 256, 512, 4_096
+# a time that is below all
+_UNKNOWN = MIN_TIME - 1
 # the lane of a device that holds nothing, since none of its rows has come
 NO_LANE = -1
 # takes a batch of results, with the devices of the lane that it comes from as its clocks
@@ -77,6 +86,8 @@ class DeviceLane:
         self.awaited: DeviceLane | None = None
         # True if devices have left it: results may leave that their rows have held back
         self.has_lost = False
+        # nothing leaves it with a CTI below this time
+        self.due = _UNKNOWN
 
     @property
     def leaf(self) -> Stage:
@@ -84,33 +95,41 @@ class DeviceLane:
         return self.wiring.leaves[0][1]
 
     @cached_property
-    def numbered(self) -> list[Stage]:
-        """The stages that may give out edge ids, which are different in all lanes."""
-        return [each for each in self.stages if each.gives_ids]
+    def counters(self) -> list[IdCounter]:
+        """The places of the next edge ids, which are different in all lanes."""
+        return [counter for stage in self.stages for counter in stage.list_counters()]
 
     @cached_property
     def stages(self) -> list[Stage]:
         """The stages, those that shape results among them."""
         return [*self.wiring.stages.values(), *(leaf for _, leaf in self.wiring.leaves)]
 
+    def find_due(self) -> int:
+        """Return a time below which no CTI lets anything leave; one below all if it is unknown."""
+        due = find_earliest_due(self.stages)
+        return _UNKNOWN if due is None else due
+
     def forget_devices(self) -> None:
         """Look for its devices and their times again, since they have changed."""
         self.low = self.high = self.members = None
 
     def note_advance(
-        self, source: int, before: Int64s, after: Int64s, spread: int, devices: int
+        self, source: int, count: int, lowest: int, highest: int, spread: int, devices: int
     ) -> None:
-        """Note that some of the ``devices`` have advanced in a source, from these times to those.
+        """Note that ``count`` of the ``devices`` have advanced in a source.
 
-        The lowest time is looked for again once that has moved; where there are many devices, only
-        when many have moved or the highest time has advanced by a part of the spread. Until then
-        the old one still holds.
+        Before, ``lowest`` was the lowest time of one; now ``highest`` is the highest. The lowest
+        time of all is looked for again once that has moved; where there are many devices, only when
+        many have moved or the highest time has advanced by a part of the spread. Until then the old
+        one still holds.
         """
-        if self.low is None or self.high is None:
+        if self.high is None:
             return
-        high = self.high[source] = max(self.high[source], after.max())
-        self.has_moved = self.has_moved or bool(before.min() <= self.low[source])
-        self.moves += len(after)
+        high = self.high[source] = max(self.high[source], highest)
+        if self.low is None:
+            return
+        self.has_moved = self.has_moved or bool(lowest <= self.low[source])
+        self.moves += count
         if self.has_moved and (
             devices <= _FEW_DEVICES
             or self.moves >= devices // _PARTS
@@ -143,29 +162,22 @@ class DeviceTimes:
         self.ctis = np.full((sources, 0), MIN_TIME)
         self.floors = np.full(sources, MIN_TIME)
         self.lanes = np.full(0, NO_LANE)
-        # for each source the number of a device, by that which the owner of its clocks has
-        self._owners: dict[int, object] = {}
-        self._numbers: dict[int, Int64s] = {}
 
-    def number(self, source: int, clocks: Clocks) -> Int64s:
-        """Return the numbers of the devices of a source's clocks; see ``encode_columns``."""
-        owner, codes = clocks.owner, clocks.codes
-        if owner is None or codes is None:
+    def number(self, clocks: Clocks) -> Int64s:
+        """Return the numbers of the devices of clocks; see ``encode_columns``."""
+        if clocks.owner is None or clocks.codes is None:
             return self.encode_columns(clocks.devices.columns)
-        if self._owners.get(source) is not owner:
-            self._owners[source], self._numbers[source] = owner, np.full(0, NO_LANE)
-        highest = 1 + int(codes.max(initial=-1))
-        known = self._numbers[source] = grow(self._numbers[source], highest, NO_LANE)
-        found = known[codes]
-        if found.min(initial=0) < 0:
-            found = known[codes] = self.encode_columns(clocks.devices.columns)
-        return found
+        return self.translate(Coded((), clocks.owner, clocks.codes))
 
     def encode(self, rows: Columns, names: Keys) -> Int64s:
         """Return the numbers of the devices of rows, which these fields name."""
         if rows.coded is not None and rows.coded.names == names:
-            return self._note_new(self.coder.translate(rows.coded))
+            return self.translate(rows.coded)
         return self.encode_columns([rows[name] for name in names])
+
+    def translate(self, *parts: Coded) -> Int64s:
+        """Return the numbers of the devices of rows that others have numbered."""
+        return self._note_new(self.coder.translate(*parts))
 
     def encode_columns(self, columns: Sequence[Column]) -> Int64s:
         """Return the numbers of these devices; those that are new have no lane."""
@@ -174,6 +186,8 @@ class DeviceTimes:
     def _note_new(self, codes: Int64s) -> Int64s:
         """Make room for devices that are new."""
         have = self.ctis.shape[1]
+        if have >= len(self.coder):
+            return codes
         self.ctis = grow(self.ctis, len(self.coder))
         self.ctis[:, have:] = self.floors[:, np.newaxis]
         self.lanes = grow(self.lanes, len(self.coder), NO_LANE)
@@ -191,7 +205,8 @@ class LaneRun:
     all streams. ``make`` returns a new copy of the plan, its steps made. ``spread`` is how far the
     most advanced device of a lane may be ahead of the others, in ticks; ``most`` is the number of
     lanes from which on none is split, so that results come later. ``clock`` returns seconds; it
-    says only how often lanes are split. Not thread-safe: its owner serialises calls.
+    says only how often lanes are split, and how soon CTIs are told. ``moves_time``: an operator may
+    give out a CTI above that of its input. Not thread-safe: its owner serialises calls.
     """
 
     def __init__(
@@ -205,6 +220,7 @@ class LaneRun:
         spread: int,
         most: int = 16,
         clock: Callable[[], float] = float,
+        moves_time: bool = False,
     ) -> None:
         self._make = make
         self._names = names
@@ -214,6 +230,9 @@ class LaneRun:
         self._spread = spread
         self._most = most
         self._clock = clock
+        self._moves_time = moves_time
+        # True if what a lane holds tells when something leaves it
+        self._knows_due = len(fields) == 1 and not moves_time
         self._numbers = count()
         self.devices = DeviceTimes(coder, len(fields))
         # by their numbers
@@ -225,6 +244,16 @@ class LaneRun:
         self._spent = 0.0
         # rows by the numbers of the lanes that have not taken them yet
         self._coming: dict[int, EventBatch] = {}
+        # of rows that the only lane has taken: the clocks that have not advanced their devices yet
+        self._waiting: list[RowClocks] = []
+        # the numbers of the lanes that have not been told how far their devices are, since nothing
+        # would leave; the number of rows since then, and when they are told anyway
+        self._stale: set[int] = set()
+        self._rows_stale, self._tell_at = 0, 0.0
+        # the only lane, if what it holds tells when something leaves; the CTI with which it takes
+        # rows, and the CTI that holds for all devices
+        self._only: DeviceLane | None = None
+        self._cti = self._floor = MIN_TIME
         # the lanes that have laggards and could not be split yet
         self._postponed: set[int] = set()
         self._add_lane(np.full(len(fields), MIN_TIME))
@@ -238,54 +267,172 @@ class LaneRun:
         devices, also for those that have not come yet. As long as all devices are in one lane, a
         batch costs what its devices do, not the rows.
         """
-        at, known = self._sources[source], len(self.devices.coder)
-        if batch.clocks is not None:
-            moved = self.devices.number(at, batch.clocks)
-            self._push_rows(source, batch, moved, batch.clocks.ctis, known)
-        elif len(batch):
-            moved = self._encode_rows(source, batch)
-            self._push_rows(source, batch, moved, np.full(len(batch), MIN_TIME), known)
+        clocks = batch.clocks
+        if type(clocks) is RowClocks and self._may_wait(clocks, batch.cti):
+            given = batch.replace(cti=self._cti)
+            given.clocks = None
+            self._last.wiring.sources[source].on_next(given)
+            return
+        self._settle()
+        if clocks is not None or len(batch):
+            self._push_rows(source, batch, clocks)
         self.advance(source, batch.cti)
 
-    def _push_rows(
-        self, source: Node, batch: EventBatch, moved: Int64s, ctis: Int64s, known: int
-    ) -> None:
-        """Take rows, then the CTIs of devices; before these, ``known`` devices were there."""
-        devices, at = self.devices, self._sources[source]
+    def _may_wait(self, clocks: RowClocks, cti: int) -> bool:
+        """Return True if rows may advance their devices later, since nothing would leave yet.
+
+        Their devices are in the only lane, which takes the rows at once.
+        """
+        lane, rows = self._only, len(clocks.start)
+        if lane is None or cti > self._floor or rows > _LARGE or lane.has_lost:
+            return False
+        if self._may_leave(lane, clocks.highest, clocks.lowest) or self._is_time(rows):
+            return False
+        self._cti = int(lane.ctis[0])
+        self._stale.add(lane.number)
+        self._waiting.append(clocks)
+        if len(self._waiting) >= _BATCHES:
+            self._settle(_MOST_BATCHES)
+        return True
+
+    def _is_time(self, rows: int) -> bool:
+        """Return True if lanes have to be told their times, though nothing leaves them."""
+        self._rows_stale += rows
+        return self._rows_stale > _MOST_ROWS or self._clock() > self._tell_at
+
+    def _may_leave(self, lane: DeviceLane, time: int, lowest: int) -> bool:
+        """Return True if something may leave a lane at a time, after it has taken rows.
+
+        ``lowest`` is the lowest start of the rows.
+        """
+        if time >= lane.due:
+            lane.due = lane.find_due()
+            if time >= lane.due:
+                return True
+        # no row leaves before the CTI has reached its start, or it leaves at once
+        if lowest < lane.due:
+            lane.due = lowest
+        return time >= lowest
+
+    def _settle(self, most: int = 0) -> None:
+        """Advance the devices of the rows that the only lane has taken.
+
+        With ``most``, up to so many batches are left whose devices have not been numbered.
+        """
+        waiting = RowClocks.take_some(self._waiting, most)
+        if not waiting:
+            return
+        devices, known = self.devices, len(self.devices.coder)
+        moved = devices.translate(*(each.coded for each in waiting))
         if len(devices.coder) > known:
-            self._place_new(at, self._encode_rows(source, batch), batch.start, moved, ctis)
-        before = devices.ctis[at][moved]
-        # of a device that is there twice the last CTI is the highest
-        after = np.maximum(before, ctis)
-        devices.ctis[at][moved] = after
-        touched = self._list_lanes(moved) if len(moved) else []
-        for lane in touched:
-            mine = devices.lanes[moved] == lane.number if len(touched) > 1 else slice(None)
-            lane.note_advance(at, before[mine], after[mine], self._spread, len(devices.coder))
-        alone = len(self.lanes) == 1
-        if alone:
             (lane,) = self.lanes.values()
-            low = self._find_low(lane) if len(devices.coder) else lane.ctis
-            self._push(lane, source, np.maximum(low, lane.ctis), batch)
-        parts = {lane.number for lane in touched}
-        if not alone:
-            # they come with the next time of their lane, which may come with that of another
-            lanes = devices.lanes[self._encode_rows(source, batch)]
+            devices.lanes[known : len(devices.coder)] = lane.number
+            lane.forget_devices()
+        start, in_order = RowClocks.concat_times(waiting)
+        self._raise_ctis(0, moved, start, waiting[0].delay, in_order=in_order)
+
+    def _push_rows(self, source: Node, batch: EventBatch, clocks: Clocks | None) -> None:
+        """Take rows, then the CTIs of devices that the clocks tell."""
+        devices, at, own = self.devices, self._sources[source], None
+        known, delay, in_order = len(devices.coder), 0, False
+        if type(clocks) is RowClocks:
+            moved = own = devices.translate(clocks.coded)
+            times, delay, in_order = clocks.start, clocks.delay, clocks.in_order
+        elif clocks is not None:
+            moved, times = devices.number(clocks), clocks.ctis
+        else:
+            moved = own = self._encode_rows(source, batch)
+            times = np.full(len(batch), MIN_TIME)
+        if len(devices.coder) > known:
+            own = self._encode_rows(source, batch) if own is None else own
+            self._place_new(at, own, batch.start, moved, np.maximum(times - delay, MIN_TIME))
+        touched = self._raise_ctis(at, moved, times, delay, in_order=in_order)
+        if len(self.lanes) == 1:
+            self._coming = dict.fromkeys(self.lanes, batch)
+        else:
+            lanes = devices.lanes[self._encode_rows(source, batch) if own is None else own]
             self._coming = {
                 number: batch.take(lanes == number) for number in np.unique(lanes).tolist()
             }
+        # the rows come with the next time of their lane, which may come with that of another
+        advanced = {lane.number for lane in touched}
+        self._stale |= advanced
+        if self._have_news(advanced.union(self._coming), len(batch)):
+            parts = {*self._stale}
+            self._tell_times()
             self._advance_all(source, sorted(parts))
-            for number in [*self._coming]:
-                lane = self.lanes[number]
-                self._push(lane, source, lane.ctis)
-        # of two lanes that were one, each may go on to the time of its own last device
-        if new := self._expel_all(parts):
-            self._advance_all(source, sorted(parts | new))
+            self._push_coming(source)
+            # of two lanes that were one, each may go on to the time of its own last device
+            if new := self._expel_all(parts):
+                self._advance_all(source, sorted(parts | new))
+        self._push_coming(source)
+
+    def _tell_times(self) -> None:
+        """Note that all lanes are told their times now."""
+        self._stale.clear()
+        self._rows_stale, self._tell_at = 0, self._clock() + _SOON
+        for lane in self.lanes.values():
+            lane.due = _UNKNOWN
+
+    def _push_coming(self, source: Node) -> None:
+        """Have the lanes take the rows that are still to come."""
+        for number in [*self._coming]:
+            lane = self.lanes[number]
+            self._push(lane, source, lane.ctis)
+
+    def _have_news(self, numbers: Iterable[int], rows: int) -> bool:
+        """Return True if something may leave these lanes, or lanes have to be told their times."""
+        return (
+            not self._knows_due
+            or (bool(self._postponed) and self._may_split(self._clock()))
+            or self._is_time(rows)
+            or any(self._has_news(self.lanes[number]) for number in numbers)
+        )
+
+    def _has_news(self, lane: DeviceLane) -> bool:
+        """Return True if something may leave a lane, now or once it has been split."""
+        if lane.has_lost or lane.awaited is not None:
+            return True
+        coming = self._coming.get(lane.number)
+        lowest = MAX_TIME if coming is None or not len(coming) else int(coming.start.min())
+        if not len(self._get_members(lane)):
+            return True
+        if self._may_leave(lane, int(self._find_low(lane)[0]), lowest):
+            return True
+        assert lane.high is not None
+        time = int(lane.high[0]) - self._spread
+        if time < lane.due or len(self.lanes) >= self._most:
+            return False
+        if self._may_split(self._clock()):
+            return self._may_leave(lane, time, lowest)
+        self._postponed.add(lane.number)
+        return False
+
+    def _raise_ctis(
+        self, at: int, moved: Int64s, times: Int64s, delay: int = 0, *, in_order: bool = False
+    ) -> list[DeviceLane]:
+        """Raise the CTIs of devices in a source to times less a delay; return their lanes.
+
+        ``in_order``: the times never fall.
+        """
+        devices = self.devices
+        known = len(devices.coder)
+        lanes = self._list_lanes(moved) if len(moved) else []
+        for lane in lanes:
+            mine, its = moved, times
+            if len(lanes) > 1:
+                mask = devices.lanes[moved] == lane.number
+                mine, its = moved[mask], times[mask]
+            found = raise_ctis(mine, its, delay, devices.ctis[at], known * in_order)
+            lane.note_advance(at, len(mine), *found, self._spread, known)
+        return lanes
 
     def _expel_all(self, numbers: set[int]) -> set[int]:
         """Split these lanes, and those that could not be split before; return the new ones."""
         known, waiting = {*self.lanes}, numbers | self._postponed
         self._postponed = set()
+        if len(known) >= self._most:
+            return set()
         for number in sorted(waiting & known):
             self._expel_laggards(self.lanes[number])
         return {*self.lanes} - known
@@ -299,7 +446,10 @@ class LaneRun:
         devices, at = self.devices, self._sources[source]
         if cti <= devices.floors[at]:
             return
+        self._settle()
         devices.floors[at] = cti
+        self._floor = int(devices.floors[0])
+        self._tell_times()
         np.maximum(devices.ctis[at], cti, out=devices.ctis[at])
         for lane in self.lanes.values():
             lane.low = lane.high = None
@@ -312,10 +462,11 @@ class LaneRun:
         If a lane holds results back for those of other devices, it is split until it does not. A
         stream that ends at the end of time holds none back.
         """
+        self._settle()
         queue = [*self.lanes.values()] if len(self.devices.coder) else []
         while queue:
             lane = queue.pop()
-            lane.low = lane.awaited = None
+            lane.low, lane.awaited, lane.due = None, None, _UNKNOWN
             low = self._find_low(lane)
             assert lane.high is not None
             if (low < lane.high).any() and self._holds_back(lane, 0):
@@ -345,7 +496,13 @@ class LaneRun:
         wiring.driver.on_error = _fail
         for listener in self.listeners:
             listener(lane)
+        self._note_lanes()
         return lane
+
+    def _note_lanes(self) -> None:
+        """Note whether there is only one lane."""
+        (lane, *others) = self.lanes.values()
+        self._only = lane if self._knows_due and not others else None
 
     def _give(self, lane: DeviceLane, batch: EventBatch) -> None:
         """Give results of a lane out, with its devices."""
@@ -366,6 +523,14 @@ class LaneRun:
         A device that has sent nothing to a source may begin there at any time.
         """
         devices = self.devices
+        if len(self.lanes) == 1:
+            (lane,) = self.lanes.values()
+            floors = devices.floors.copy()
+            floors[at] = max(floors[at], np.concatenate([start, ctis]).min(initial=MAX_TIME))
+            if (lane.ctis <= floors).all():
+                devices.lanes[: len(devices.coder)] = lane.number
+                lane.forget_devices()
+                return
         both = np.concatenate([own, moved])
         new = np.unique(both[devices.lanes[both] == NO_LANE])
         if not len(new):
@@ -435,7 +600,7 @@ class LaneRun:
         """Return True if something could leave a lane if it were not for those behind."""
         assert lane.high is not None
         due = find_earliest_due(lane.stages)
-        return due is not None and due <= (lane.high - spread).max()
+        return due is not None and (self._moves_time or due <= (lane.high - spread).max())
 
     def _split(self, lane: DeviceLane) -> DeviceLane | None:
         """Split off the devices that are too far behind the most advanced one, if any are."""
@@ -494,7 +659,8 @@ class LaneRun:
         have the same CTI; of some that depends on the rows. Otherwise the smaller of two waits for
         the larger, unless that is too far behind its devices.
         """
-        low, before = self._find_low(lane), lane.ctis
+        before = lane.ctis
+        low = np.maximum(self._find_low(lane), before)
         lane.awaited = above = self._find_above(lane, low)
         if above is not None:
             self._push(lane, source, above.ctis)
@@ -546,8 +712,8 @@ class LaneRun:
         batch = self._coming.pop(lane.number, batch)
         lane.limit_stages()
         if self._last is not lane:
-            for mine, its in zip(lane.numbered, self._last.numbered, strict=True):
-                mine.continue_ids(its)
+            for mine, its in zip(lane.counters, self._last.counters, strict=True):
+                mine.go_on(its)
             self._last = lane
         for node, entry in lane.wiring.sources.items():
             at = self._sources[node]
@@ -574,6 +740,8 @@ class LaneRun:
         self.devices.lanes[self.devices.lanes == lane.number] = into.number
         into.forget_devices()
         del self.lanes[lane.number]
+        self._stale.discard(lane.number)
+        self._note_lanes()
         waiting = self._list_waiting(lane)
         for number in waiting:
             self.lanes[number].awaited = None
@@ -592,6 +760,7 @@ class LaneRun:
 
     def capture(self) -> Captured:
         """Return the state of the devices and of all lanes as it is now, to be encoded later."""
+        self._settle()
         devices, known = self.devices, len(self.devices.coder)
         lanes = [
             [
@@ -621,6 +790,7 @@ class LaneRun:
                 stage.cti, stage.rows_out, stage.is_limited = cti, rows, limited
         self._numbers = count(1 + max(self.lanes))
         self._last = self.lanes[last]
+        self._floor = int(floors[0])
 
 
 def _fail(error: Exception) -> None:

@@ -214,6 +214,11 @@ class _Description:
         return f"in {self.name}, composed at {self.line}"
 
     @property
+    def moves_time(self) -> bool:
+        """True if the output CTI may be above that of the input."""
+        return not self.passes_time
+
+    @property
     def makes_one_time(self) -> bool:
         """True if the times of devices become one time for all."""
         return False

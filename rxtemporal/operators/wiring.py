@@ -132,6 +132,7 @@ class Wiring:
 
         sources = [node.source for node in given]
         spread = max(each.clock.spread for each in sources if each and each.clock)
+        moves_time = any(node.operator.moves_time for node in inner if node.operator is not None)
         stage.feed(
             _make_empty(output),
             lambda receive: LaneRun(
@@ -142,6 +143,7 @@ class Wiring:
                 receive,
                 spread=spread,
                 clock=clock,
+                moves_time=moves_time,
             ),
         )
         for node in inner:

@@ -212,7 +212,7 @@ class InputStream:
             batch = self.door.check_batch(item if isinstance(item, EventBatch) else item.batch)
             item = batch if isinstance(item, EventBatch) else item._replace(batch=batch)
         noted, ahead = item, None
-        if isinstance(item, EventBatch) and self.guard is None:
+        if isinstance(item, EventBatch) and (self.guard is None or self.guard.passes(item)):
             self.sender, batch = None, item
         else:
             sent = self._note_sender(item)

@@ -87,16 +87,16 @@ def test_a_step_that_loads_a_state_forgets_the_rows_that_wait() -> None:
 
 
 def test_many_rows_or_batches_do_not_wait() -> None:
-    """At most 64 batches, or 1,024 rows, wait; then they are taken up."""
+    """At most 64 batches, or 4,096 rows, wait; then they are taken up."""
     step = make_step(tumbling_window(10_000))
     step.on_batch(make_batch([1], 10_000))
     for start in range(10_000, 10_064):
         step.on_batch(make_batch([start], start))
     assert (step._waiting.count, step.rows) == (0, 64)
-    step.on_batch(make_batch([10_100] * 1_023, 10_100))
-    assert (step._waiting.count, step.rows) == (1_023, 1_087)
+    step.on_batch(make_batch([10_100] * 4_095, 10_100))
+    assert (step._waiting.count, step.rows) == (4_095, 4_159)
     step.on_batch(make_batch([10_101], 10_101))
-    assert (step._waiting.count, step.rows) == (0, 1_088)
+    assert (step._waiting.count, step.rows) == (0, 4_160)
 
 
 @pytest.mark.parametrize("windows", [tumbling_window(10), hopping_window(20, 10)])

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rxtemporal as rxt
@@ -454,3 +456,118 @@ def test_rows_are_judged_by_the_time_of_the_fleet_one_by_one(
 
     given = make_settings(limits.delay, adjusts=False)
     assert way(query, rows, given, random, limits.silent_after) == expected, way.__name__
+
+
+@st.composite
+def abreast(draw: st.DrawFn) -> tuple[list[list[Arrival]], int]:
+    """Draw rows of devices at about the same time, as they come together, and the delay."""
+    in_order, time = draw(st.booleans()), draw(st.integers(0, 20))
+    rows = []
+    for device, step, x in draw(
+        st.lists(
+            st.tuples(st.sampled_from("abc"), st.sampled_from((0, 1, 3, 12)), st.integers(0, 4)),
+            max_size=20,
+        )
+    ):
+        time += step
+        start = time if in_order else max(0, time - draw(st.integers(0, 22)))
+        rows.append(Arrival(device, start, start + 1, x))
+    parts = []
+    while rows:
+        count = draw(st.sampled_from((1, 1, 3, 20)))
+        parts.append(rows[:count])
+        del rows[:count]
+    return parts, draw(st.sampled_from((0, 3, 8, 20)))
+
+
+class WindowModel:
+    """Windows of seven ticks by device, of rows that are judged one by one."""
+
+    def __init__(self, delay: int) -> None:
+        self.delay = delay
+        self.ctis: dict[str, int] = {}
+        self.windows: dict[tuple[int, str], list[int]] = {}
+        self.late = self.largest_lateness = 0
+
+    def add(self, row: Arrival) -> None:
+        """Take a row."""
+        cti = self.ctis.get(row.device, rxt.MIN_TIME)
+        if row.start < cti:
+            self.late += 1
+        else:
+            self.windows.setdefault((row.start // 7 * 7, row.device), []).append(row.x)
+        if cti > rxt.MIN_TIME:
+            self.largest_lateness = max(self.largest_lateness, cti + self.delay - row.start)
+        self.ctis[row.device] = max(cti, row.start - self.delay)
+
+    def list_results(self, until: int) -> list[tuple[Any, ...]]:
+        """Return the results of the windows that end by a time."""
+        return sorted(
+            (start, start + 7, device, len(values), sum(values))
+            for (start, device), values in self.windows.items()
+            if start + 7 <= until
+        )
+
+
+# the fourth row is in a window before that of the first one
+EARLIER_WINDOW = [("b", 40), ("a", 40), ("b", 41), ("a", 22), ("b", 48), ("a", 48), ("b", 49)]
+
+
+@pytest.mark.parametrize("way", ["rows", "frames", "batches"])
+@settings(max_examples=100)
+@example(drawn=([[Arrival(k, at, at + 1, 1)] for k, at in EARLIER_WINDOW], 20))
+@given(drawn=abreast())
+def test_results_leave_with_the_rows_that_make_them_final(
+    way: str, drawn: tuple[list[list[Arrival]], int]
+) -> None:
+    """However many rows advance their devices together, which are computed together here."""
+    parts, delay = drawn
+    model, sink = WindowModel(delay), rxt.Collect()
+    options: dict[str, Any] = {"schema": FIELDS, "clock": "k", "spread": 10_000}
+
+    def list_found() -> list[tuple[Any, ...]]:
+        return sorted(sink.to_polars(time="ticks").rows())
+
+    def feed() -> Iterator[list[Arrival]]:
+        for part in parts:
+            for row in part:
+                model.add(row)
+            yield part
+            started.wait()
+            check_counters(process, model)
+            until = min(model.ctis.values())
+            found = list_found()
+            assert [row for row in found if row[1] <= until] == model.list_results(until)
+
+    started = threading.Event()
+    pushed = rxt.PushSource("r", delay=delay, **options)
+    batches = rxt.from_events(map(make_batch, feed()), advance_time=delay, unit=None, **options)
+    stream = batches if way == "batches" else pushed.stream
+    process = count_and_sum(stream.group_by("k").tumbling_window(7)).run(sink)
+    started.set()
+    if way != "batches":
+        for part in feed():
+            rows = [{"time": row.start, "k": row.device, "x": row.x} for row in part]
+            pushed.push(rows if way == "rows" else pl.DataFrame(rows))
+            clocks = process.diagnostics().streams[0].clocks
+            assert clocks is not None
+            assert sorted(each.cti for each in clocks.furthest) == sorted(model.ctis.values())
+        pushed.close()
+    process.wait()
+    check_counters(process, model)
+    assert list_found() == model.list_results(rxt.MAX_TIME)
+
+
+def make_batch(rows: list[Arrival]) -> rxt.EventBatch:
+    """Return rows as a batch of points."""
+    payload = pl.DataFrame({"k": [row.device for row in rows], "x": [row.x for row in rows]})
+    return rxt.EventBatch.of_rows(
+        np.array([row.start for row in rows]), None, payload, rxt.MIN_TIME
+    )
+
+
+def check_counters(process: rxt.Process, model: WindowModel) -> None:
+    """Fail unless the counters of a stream are those of the model."""
+    stream = process.diagnostics().streams[0]
+    assert sum(stream.late.values()) == model.late
+    assert stream.largest_lateness == model.largest_lateness

@@ -291,63 +291,36 @@ def _note_move(device: int, states: Ints, fleet: Ints, move: Ints) -> None:
 
 
 @jit
-def pass_by_device(
+def pass_in_order(
     device: Ints,
     start: Ints,
     delay: int,
-    cti: int,
     trusts_all: bool,
     states: Ints,
     fleet: Ints,
-    moves: Ints,
-    last: Ints32,
-    count: Ints32,
-) -> tuple[Ints, int]:
-    """Take complete rows that are in order of start, none of them before ``cti``.
+    told: Ints,
+) -> None:
+    """Take complete rows in order, none of which is before the start of one that came earlier.
 
-    ``cti`` is the highest CTI of a device, so that all rows are in time. Each row makes a CTI, at
-    its start less ``delay``, which is not negative, and no device lifts another. Returns the
-    devices of the rows, each once, and the largest distance of a row behind its device. If the rows
-    are not such, that is -1, and nothing has been done.
-
-    ``moves`` as for ``admit_by_device``. ``last`` and ``count`` ``int32[devices]`` are -1 and 0
-    before and after. In order, only the last row of a device matters for its state; so the state of
-    each is written once, and these two, which are smaller, once for each row. O(n).
+    They are in time. Each makes a CTI, at its start less ``delay``, which is not negative, and no
+    device lifts another. Of each device only the last row matters; so this looks from the end on,
+    until it has seen all devices. The columns COUNT and SEEN stay: nobody asks for them where each
+    row makes a CTI, and nobody lifts. ``told`` ``int64[devices]``: the CTI of each device that is
+    told, by the rows among others. O(n).
     """
-    n = len(start)
-    devices = np.empty(n, np.int64)
-    if start[0] < cti:
-        return devices[:0].copy(), -1
-    for i in range(1, n):
-        if start[i] < start[i - 1]:
-            return devices[:0].copy(), -1
-    seen = np.empty(n, np.int64)
-    furthest = known = 0
-    for i in range(n):
-        d, time = device[i], start[i]
-        if last[d] < 0:
-            devices[known] = d
-            known += 1
-            furthest = max(furthest, states[d, HIGH] - time)
-        last[d] = i
-        count[d] += 1
-        _note_highest(d, time, trusts_all, fleet)
-        seen[i] = fleet[FLEET]
-        if moves.shape[1]:
-            states[d, 0] = max(states[d, 0], _make_cti(time, delay))
-            _note_move(d, states, fleet, moves[:, i])
-    for k in range(known):
-        d = devices[k]
-        own, at = states[d], last[d]
-        time = start[at]
+    left = len(states)
+    for i in range(len(start) - 1, -1, -1):
+        own, time = states[device[i]], start[i]
+        if time <= own[COUNTED]:
+            continue
         made = _make_cti(time, delay)
         own[0], own[OWN] = max(own[0], made), max(own[OWN], made)
-        own[COUNT] += count[d]
-        own[LAST], own[HIGH] = time, max(own[HIGH], time)
-        own[COUNTED] = max(own[COUNTED], time)
-        own[SEEN] = seen[at] if seen[at] > NEVER else time
-        last[d], count[d] = -1, 0
-    return devices[:known].copy(), furthest
+        told[device[i]] = max(told[device[i]], made)
+        own[LAST], own[HIGH], own[COUNTED] = time, max(own[HIGH], time), time
+        _note_highest(device[i], time, trusts_all, fleet)
+        left -= 1
+        if not left:
+            break
 
 
 @jit
@@ -369,6 +342,28 @@ def find_highest(device: Ints, states: Ints) -> int:
         if device[i] >= 0 and states[device[i], 0] > highest:
             highest = states[device[i], 0]
     return highest
+
+
+@jit
+def raise_ctis(device: Ints, time: Ints, delay: int, ctis: Ints, known: int) -> tuple[int, int]:
+    """Raise the CTIs of devices to these times less a delay, in ``ctis`` ``int64[devices]``.
+
+    Returns the lowest CTI of one of them before, and the highest that one has now. A device may be
+    there several times. If ``known`` is not 0, it is the number of all devices, and ``time``
+    ``int64[n]`` never falls; then this looks from the end on, until all have been raised. O(n).
+    """
+    lowest, highest = MAX_TIME, NEVER
+    left = known
+    for i in range(len(device) - 1, -1, -1):
+        before, cti = ctis[device[i]], _make_cti(time[i], delay)
+        lowest, highest = min(lowest, before), max(highest, before, cti)
+        if cti <= before:
+            continue
+        ctis[device[i]] = cti
+        left -= 1
+        if not left:
+            break
+    return lowest, highest
 
 
 @jit

@@ -50,6 +50,11 @@ class HoppingWindows(TimeWindows):
         return self.points
 
     @property
+    def moves_time(self) -> bool:
+        """True if there are gaps between windows: the next one begins later than the CTI."""
+        return not self.points and self.period > self.duration
+
+    @property
     def points(self) -> bool:
         """True if results are points at the windows' ends."""
         return self.at is WindowOutput.POINT_AT_END

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.columns import NO_FIELDS, Column, Columns, concat_columns
+from rxtemporal.core.columns import NO_FIELDS, Coded, Column, Columns, concat_columns
 from rxtemporal.core.ticks import TICK
 from rxtemporal.engine.codec import Captured
 from rxtemporal.engine.due_queue import Queue
@@ -49,9 +49,11 @@ from rxtemporal.operators.windows.results import Swept, WindowResults
 from rxtemporal.operators.windows.rows import Contents
 
 # so many rows, or batches, are taken up at once
-ROWS, BATCHES = 1024, 64
+ROWS, BATCHES = 4096, 64
 # the values that are read of each row; True stands for an array filled with it
 Values: TypeAlias = Sequence[Any]
+# the columns of the keys, or one column of their numbers
+Keys: TypeAlias = Sequence[Column] | Sequence[Coded]
 # the starts of a batch, its ends (None: all rows are points), and True if it is in order
 Times: TypeAlias = tuple[Int64s, Int64s | None, bool]
 
@@ -65,7 +67,7 @@ class SmallBatches:
     __slots__ = ("_parts", "count")
 
     def __init__(self) -> None:
-        self._parts: list[tuple[Times, Sequence[Column], Values]] = []
+        self._parts: list[tuple[Times, Keys, Values]] = []
         # the number of rows
         self.count = 0
 
@@ -78,21 +80,25 @@ class SmallBatches:
     def earliest(self) -> EventBatch | None:
         """A point at the start of the earliest row, without fields; None if no row waits."""
         parts = [*self._parts]  # the step may be running
-        starts = [int(start.min()) for (start, _, _), *_ in parts]
+        starts = [start.item(0) if known else int(start.min()) for (start, _, known), *_ in parts]
         return _make_batch(np.array([min(starts)]), None) if starts else None
 
-    def add(self, batch: EventBatch, keys: Sequence[Column], values: Values) -> None:
+    def add(self, batch: EventBatch, keys: Keys, values: Values) -> None:
         """Add the rows of a batch, of which there is one at least."""
         end = None if batch.are_points else batch.end
         self._parts.append(((batch.start, end, batch.in_order), keys, values))
         self.count += len(batch.start)
 
-    def concat(self) -> tuple[EventBatch, list[Column], list[Any]]:
-        """Return all rows as one batch without fields, their keys, and the values."""
+    def concat(self, *, coded: bool) -> tuple[EventBatch, list[Any], list[Any]]:
+        """Return all rows as one batch without fields, their keys, and the values.
+
+        ``coded``: of the keys there are numbers, for each batch.
+        """
         times, keys, values = zip(*self._parts, strict=True)
+        each = zip(*keys, strict=True)
         return (
             _concat_times(times),
-            [concat_columns(columns) for columns in zip(*keys, strict=True)],
+            [number for (number,) in keys] if coded else [concat_columns(part) for part in each],
             [_concat_values(columns, times) for columns in zip(*values, strict=True)],
         )
 
@@ -130,8 +136,8 @@ def _concat_values(columns: Sequence[Any], times: Sequence[Times]) -> Any:
 
 # first columns of the rows that are held; those of the results follow
 KEY, START, END, AFTER, BEFORE = range(5)
-# rows that begin, the columns of their keys, and the values that are read of each row
-NewRows: TypeAlias = tuple[EventBatch, Sequence[Column], Sequence[Any]]
+# rows that begin, their keys, and the values that are read of each row
+NewRows: TypeAlias = tuple[EventBatch, Keys, Sequence[Any]]
 
 
 class WindowStep(Stateful):
@@ -292,12 +298,12 @@ class WindowStep(Stateful):
             waiting.add(batch, keys, values)
         if not waiting.count or (waits and not waiting.is_full):
             return None
-        return waiting.concat()
+        return waiting.concat(coded=self._is_coded)
 
-    def _select_keys(self, rows: Columns) -> Sequence[Column]:
-        """Return the columns of the keys, or one of their codes if somebody has numbered them.
+    def _select_keys(self, rows: Columns) -> Keys:
+        """Return the columns of the keys, or their numbers if somebody has numbered them.
 
-        Rows that wait have all the one or all the other. No code changes while they wait.
+        Rows that wait have all the one or all the other.
         """
         coded = rows.coded
         is_coded = coded is not None and bool(self._keys.names) and coded.names == self._keys.names
@@ -306,12 +312,12 @@ class WindowStep(Stateful):
             self._is_coded = is_coded
         if coded is None or not is_coded:
             return self._keys.select(rows)
-        return [self._keys.translate(coded)]
+        return [coded]
 
     def _take_up(self) -> None:
         """Keep the rows that wait for others."""
         if self._waiting.count:
-            self._begin(*self._waiting.concat())
+            self._begin(*self._waiting.concat(coded=self._is_coded))
             self._waiting.clear()
 
     def _keep_edges(self, batch: EventBatch) -> None:
@@ -333,7 +339,7 @@ class WindowStep(Stateful):
     def _begin(
         self,
         batch: EventBatch,
-        keys: Sequence[Column],
+        keys: Keys,
         values: Sequence[Any],
         limit: int = NOTHING_DUE,
     ) -> Due | None:
@@ -343,10 +349,11 @@ class WindowStep(Stateful):
         return the changes. Without ``limit`` no change is.
         """
         n, first = len(batch), self._rows.height
+        each: Sequence[Any] = keys
         if self._is_coded:
-            key: Int64s = keys[0]  # type: ignore[assignment]
+            key: Int64s = self._keys.translate(*each)
         else:
-            key = self._keys.encode_columns(keys) if keys else np.zeros(n, np.int64)
+            key = self._keys.encode_columns(each) if keys else np.zeros(n, np.int64)
         if not first and self._span and self._bounds.are_due(batch, limit):
             return self._make_due(batch.start, list_points(n), key, values, at_starts=True)
         begins, ends, in_order = self._bounds.find_changes(batch, first, self._lists, self._span)

@@ -102,6 +102,7 @@ class SpillFiles:
                 remove(path)
                 raise
         crc32 = zlib.crc32(data.getbuffer())
+        clocks = None if clocks is None else clocks.condense()
         self._files.append(SpillFile(path, len(batch), batch.cti, crc32, size, clocks))
         self.rows += len(batch)
         self.rows_spilled += len(batch)

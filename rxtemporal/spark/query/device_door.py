@@ -63,9 +63,8 @@ class DeviceDoor:
             self._buckets = grow(self._buckets, 1 + int(codes.max()), -1)
             self._buckets[codes] = rows[BUCKET].to_numpy()
         accepted = self._packer.take_batch(batch)
-        clocks = accepted.clocks
-        assert clocks is not None
-        assert clocks.codes is not None
+        assert accepted.clocks is not None
+        clocks = accepted.clocks.condense()
         self._packer.unreported.clear()
         if self._step is not None:
             accepted = self._step.on_batch(accepted)
@@ -77,7 +76,8 @@ class DeviceDoor:
         if self._step is not None:
             return found
         found = found.with_columns(pl.lit(None, pl.Int64).alias(CTI))
-        told = self._list_clocks(clocks.devices, clocks.ctis, self._buckets[clocks.codes])
+        codes = self._packer.number_devices(clocks.devices)
+        told = self._list_clocks(clocks.devices, clocks.ctis, self._buckets[codes])
         return pl.concat([found, told], how="diagonal")
 
     def _list_clocks(self, devices: Columns, ctis: Int64s, buckets: Int64s) -> pl.DataFrame:
