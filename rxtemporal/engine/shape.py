@@ -7,13 +7,13 @@ from types import MappingProxyType
 
 import numpy as np
 
-from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.events import EventShape
-from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.holdings import BATCHES
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.holdings import BATCHES, PART
 from rxtemporal.engine.kernels.order import is_sorted
 from rxtemporal.engine.state import Stateful
-from rxtemporal.engine.step import Stateless
+from rxtemporal.engine.step import Stateless, find_earliest_due
 
 
 class _SortedRows:
@@ -48,6 +48,16 @@ class _SortedRows:
         return self.rows.slice(self.done, len(self.rows))
 
 
+class _OpenRows(_SortedRows):
+    """Open rows, of which ``done`` have been closed and left."""
+
+    __slots__ = ()
+
+    def get_rest(self) -> EventBatch:
+        """Return the rows that are open."""
+        return self.rows.take(self.rows.edge != 0)
+
+
 class IntervalStep(Stateful):
     """Returns every row complete, in order of start; a row waits for its end.
 
@@ -62,6 +72,7 @@ class IntervalStep(Stateful):
     """
 
     held = MappingProxyType({"waiting": BATCHES})
+    _run: type[_SortedRows] = _SortedRows
 
     def __init__(self) -> None:
         self._runs: list[_SortedRows] = []
@@ -82,7 +93,7 @@ class IntervalStep(Stateful):
     def waiting(self, saved: list[EventBatch]) -> None:
         self._runs, self._rest, self._open, self._oldest = [], None, {}, []
         for rows in saved:
-            self._add(_SortedRows(rows), new=True)
+            self._add(self._run(rows), new=True)
 
     @property
     def rows(self) -> int:
@@ -127,12 +138,11 @@ class IntervalStep(Stateful):
     def _push(self, rows: EventBatch) -> None:
         if not len(rows):
             return
-        self._add(_SortedRows(rows), new=True)
+        self._add(self._run(rows), new=True)
         while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
             last, before = self._runs.pop(), self._runs.pop()
-            self._add(
-                _SortedRows(EventBatch.concat([before.get_rest(), last.get_rest()])), new=False
-            )
+            both = EventBatch.concat([before.get_rest(), last.get_rest()])
+            self._add(self._run(both), new=False)
 
     def _add(self, run: _SortedRows, *, new: bool) -> None:
         self._runs.append(run)
@@ -172,6 +182,68 @@ class IntervalStep(Stateful):
         return left.take(np.argsort(left.start, kind="stable"))
 
 
+class PromptIntervalStep(IntervalStep):
+    """Returns every row complete, and lets none wait for an open one that began before it.
+
+    For rows of devices, each of which has its own time. A row leaves once it is complete and starts
+    before ``time``, the CTI of its devices in their sources, or before the CTI of a batch. The
+    output CTI waits at the start of the oldest open row. Holds the rows that have not left; a batch
+    costs the rows that are new and those that leave.
+    """
+
+    held = MappingProxyType({"waiting": BATCHES, "_complete": PART})
+    _run = _OpenRows
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = MIN_TIME
+        # the complete rows; those that wait in this step itself are open
+        self._complete = IntervalStep()
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that have not left."""
+        return super().rows + self._complete.rows
+
+    @property
+    def next_due(self) -> int | None:
+        """The earliest start of a complete row: no CTI lets an open one leave."""
+        return find_earliest_due(self._complete.waiting)
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the rows that are complete and start before the time."""
+        complete = batch
+        if batch.has_edges:
+            ends = (batch.edge != 0) & (batch.end != MAX_TIME)
+            self._push(batch.take((batch.edge != 0) & ~ends))
+            closed = self._close(batch.edge[ends], batch.end[ends])
+            complete = EventBatch.concat([batch.take(batch.edge == 0), *closed])
+        if batch.cti == MAX_TIME and self._runs:  # those that are open never end
+            complete = EventBatch.concat([complete, *(run.get_rest() for run in self._runs)])
+            self._runs = []
+            self._open.clear()
+        if complete.has_edges or complete is not batch:
+            complete = EventBatch.of_rows(complete.start, complete.end, complete.columns, 0)
+        time = max(self.time, batch.cti)
+        left = self._complete.on_batch(complete.replace(cti=time, keys=batch.keys))
+        made = left.replace(cti=self._hold_cti(batch.cti))
+        made.clocks = batch.clocks
+        return made
+
+    def _close(self, edges: Int64s, ends: Int64s) -> list[EventBatch]:
+        """Return the open rows with these edge ids, which end then."""
+        rows: dict[int, list[int]] = {}
+        runs = {id(run): run for run in self._runs}
+        for edge, end in zip(edges.tolist(), ends.tolist(), strict=True):
+            run, row = self._open.pop(edge)
+            run.rows.end[row], run.rows.edge[row] = end, 0
+            run.done += 1
+            rows.setdefault(id(run), []).append(row)
+        closed = [runs[each].rows.take(np.array(numbers)) for each, numbers in rows.items()]
+        self._runs = [run for run in self._runs if len(run)]
+        return closed
+
+
 class EdgeStep(Stateless):
     """Returns rows as they come: start edges at once, end edges when known. Holds nothing."""
 
@@ -189,8 +261,13 @@ class PointStep(Stateless):
         return EventBatch.of_rows(begins.start, None, begins.columns, batch.cti, batch.keys)
 
 
-def make_shape_step(shape: EventShape) -> IntervalStep | EdgeStep | PointStep:
-    """Return the step that gives rows this shape."""
+def make_shape_step(
+    shape: EventShape, *, by_device: bool = False
+) -> IntervalStep | EdgeStep | PointStep:
+    """Return the step that gives rows this shape.
+
+    ``by_device``: each device has its own time, and no row waits for an open one.
+    """
     if shape is EventShape.INTERVAL:
-        return IntervalStep()
+        return PromptIntervalStep() if by_device else IntervalStep()
     return EdgeStep() if shape is EventShape.EDGE else PointStep()

@@ -28,6 +28,7 @@ from rxtemporal.engine.holdings import Moves, Selection
 from rxtemporal.engine.kernels.door import raise_ctis
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.rows import grow
+from rxtemporal.engine.shape import PromptIntervalStep
 from rxtemporal.engine.stage import Stage
 from rxtemporal.engine.state import IdCounter
 from rxtemporal.engine.step import find_earliest_due
@@ -103,6 +104,21 @@ class DeviceLane:
     def stages(self) -> list[Stage]:
         """The stages, those that shape results among them."""
         return [*self.wiring.stages.values(), *(leaf for _, leaf in self.wiring.leaves)]
+
+    def set_time(self, time: int) -> None:
+        """Let the rows leave that are complete and start before a time."""
+        step = self.leaf.step
+        if isinstance(step, PromptIntervalStep):
+            step.time = max(step.time, time)
+
+    @property
+    def is_leaf_due(self) -> bool:
+        """True if complete rows have not left that start before the time."""
+        step = self.leaf.step
+        if not isinstance(step, PromptIntervalStep):
+            return False
+        due = step.next_due
+        return due is not None and due < step.time
 
     def find_due(self) -> int:
         """Return a time below which no CTI lets anything leave; one below all if it is unknown."""
@@ -475,11 +491,6 @@ class LaneRun:
                 queue += [lane, self._split_off(lane, (ctis != most[:, np.newaxis]).any(axis=0))]
                 continue
             self._push(lane, self.sources[0], np.maximum(low, lane.ctis))
-            members, due = self._get_members(lane), lane.leaf.next_due
-            if len(members) > 1 and due is not None and due <= low.max():
-                # the open row of a device holds back what others have
-                first = np.arange(len(members)) < len(members) // 2
-                queue += [lane, self._split_off(lane, first)]
 
     def _advance_empty(self, source: Node) -> None:
         """Advance the only lane if there is no device yet: somebody may wait for the time."""
@@ -711,6 +722,8 @@ class LaneRun:
         """
         batch = self._coming.pop(lane.number, batch)
         lane.limit_stages()
+        if not self._moves_time:
+            lane.set_time(int(ctis.min()))
         if self._last is not lane:
             for mine, its in zip(lane.counters, self._last.counters, strict=True):
                 mine.go_on(its)
@@ -726,8 +739,9 @@ class LaneRun:
                 given.clocks = None  # of a lane they say nothing
                 entry.on_next(given)
         for stage in lane.stages:
-            if stage.is_limited or stage.pending or lane.has_lost:
-                stage.retry_time(lane.wiring.driver, anyway=lane.has_lost)
+            anyway = lane.has_lost or (stage is lane.leaf and lane.is_leaf_due)
+            if stage.is_limited or stage.pending or anyway:
+                stage.retry_time(lane.wiring.driver, anyway=anyway)
         lane.ctis, lane.has_lost = ctis.copy(), False
 
     def _merge(self, lane: DeviceLane, into: DeviceLane) -> list[int]:

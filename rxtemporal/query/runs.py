@@ -156,12 +156,12 @@ def shape_output(stream: Stream, shape: EventShape) -> Output:
     check_shape(shape)
     if stream.schema is not None:
         refuse_lists(stream.schema)
-    return stream._node, partial(_shape, shape)
+    return stream._node, partial(_shape, shape, stream._node.clock is not None)
 
 
-def _shape(shape: EventShape, first: EventBatch) -> Step:
+def _shape(shape: EventShape, by_device: bool, first: EventBatch) -> Step:
     refuse_lists(first.schema)
-    step = make_shape_step(shape)
+    step = make_shape_step(shape, by_device=by_device)
     step.made_for = f"{shape.name.lower()} shape"
     return step
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,9 +94,10 @@ class PlanRun:
     """
 
     def __init__(self, plan: Node, written: pa.Schema) -> None:
-        self.steps = Stepwise(plan, lambda first: make_shape_step(EventShape.INTERVAL))
-        self.shape = make_shape_step(EventShape.INTERVAL)
         self._in_lanes = plan.clock is not None
+        make = partial(make_shape_step, EventShape.INTERVAL, by_device=self._in_lanes)
+        self.steps = Stepwise(plan, lambda first: make())
+        self.shape = make()
         self.cti = MIN_TIME
         self._written = written
 
