@@ -257,6 +257,9 @@ class KeyCoder:
     row of a batch costs a look-up in a hash table for each field, however many keys there are; each
     row of a small batch with strings a look-up in a dict of the keys of small batches.
 
+    A coder whose first rows another one has numbered follows that one: it takes its numbers, and
+    stores no keys, until it forgets some or gets rows that the other has not numbered.
+
     >>> coder = KeyCoder({"k": pl.String()})
     >>> coder.encode(Columns.from_frame(pl.DataFrame({"k": ["b", "a", "b"]}))).tolist()
     [0, 1, 0]
@@ -265,8 +268,8 @@ class KeyCoder:
     """
 
     __slots__ = (
-        "_columns", "_count", "_few", "_few_codes", "_keys", "_limit", "_pairs", "_shared",
-        "_translations", "names", "schema",
+        "_columns", "_count", "_few", "_few_codes", "_keys", "_leader", "_limit", "_pairs",
+        "_shared", "_translations", "names", "schema",
     )  # fmt: skip
 
     _columns: list[KeyColumn]
@@ -293,6 +296,8 @@ class KeyCoder:
         self._keys = KeyStore([self._shared] if self._shared is not None else list(fields))
         self._count = 0 if self.names else 1
         self._few_codes = {}
+        # the coder that this one follows
+        self._leader: KeyCoder | None = None
         # of other coders, by their ids
         self._translations: dict[int, _Translation] = {}
 
@@ -310,7 +315,7 @@ class KeyCoder:
     def translate(self, *parts: Coded) -> Codes:
         """Return the codes of rows in order, given the numbers that another coder has found.
 
-        A row costs a look-up in an array, or nothing as long as both give the same numbers.
+        A row costs a look-up in an array, or nothing as long as this coder follows the other.
         """
         owner: KeyCoder = parts[0].owner
         if any(part.owner is not owner for part in parts):
@@ -320,6 +325,10 @@ class KeyCoder:
             numbers = np.concatenate([part.codes for part in parts])
         if owner is self:
             return numbers
+        if not self._count or self._leader is owner:
+            self._leader, self._count = owner, len(owner)
+            return numbers
+        self._stop_following()
         known = self._translations.get(id(owner))
         if known is None:
             known = self._translations[id(owner)] = _Translation(owner)
@@ -335,8 +344,23 @@ class KeyCoder:
         """Return the key's columns, in their order."""
         return [rows[name] for name in self.names]
 
+    def _stop_following(self) -> None:
+        """Store the keys that another coder has numbered so far, with the same numbers."""
+        leader = self._leader
+        if leader is None:
+            return
+        old = np.arange(self._count)
+        keys, limit = leader.take(old), self._limit
+        self._clear()
+        self._number(keys)
+        self._limit = limit
+        known = self._translations[id(leader)] = _Translation(leader)
+        known.find(old)
+        known.note(old, old)
+
     def encode_columns(self, columns: Sequence[Column]) -> Codes:
         """Return the code of each row's key, given the key's columns in their order."""
+        self._stop_following()
         if self._few and len(columns[0]) <= self._few:
             return self._encode_few(columns)
         return self._number(columns)
@@ -347,7 +371,7 @@ class KeyCoder:
 
     def take(self, codes: Codes) -> list[Column]:
         """Return the columns of the keys with these codes."""
-        return self._keys.take(codes)
+        return self._keys.take(codes) if self._leader is None else self._leader.take(codes)
 
     def columns(self, codes: Codes) -> list[pl.Series]:
         """Return the keys with these codes, as series."""

@@ -122,6 +122,8 @@ class DevicePacker(Packer):
         # rows say of these if they have passed
         self._numbered: Columns | None = None
         self._row_clocks: RowClocks | None = None
+        # the numbers of the devices of rows that wait, unless these were loaded
+        self._waiting_devices: list[int] = []
         # no row that has advanced a device began later than the one, and no row than the other
         self._top = self._latest = NEVER
         self._fleet = np.full(5, NEVER)
@@ -289,6 +291,8 @@ class DevicePacker(Packer):
             kept = verdict[0]
             # an end edge at the end of time leaves its row as it is
             is_row = kept is not None and not (kept.end == MAX_TIME and ends_row(kept))
+            if is_row:
+                self._waiting_devices.append(device)
             self._leave(device, own, event.start, int(is_row))
         return verdict
 
@@ -584,6 +588,7 @@ class DevicePacker(Packer):
         kept = verdicts.kept & run.row_mask if len(verdicts.late) else run.row_mask
         if not kept.all():
             payload = payload.take(np.flatnonzero(kept[rows]))
+        payload.coded = Coded(self._clock.fields, self._coder, devices[kept])
         return JudgedRun(run, verdicts, kept, payload)
 
     # Batches --------------------------------------------------------------------------------------
@@ -600,7 +605,13 @@ class DevicePacker(Packer):
     def pack(self) -> EventBatch | None:
         """Return the waiting rows as a batch, with the devices that have advanced."""
         self._look_for_silent()
-        return self._add_clocks(self._lift(super().pack()))
+        batch, devices = super().pack(), self._waiting_devices
+        if batch is not None and devices:
+            self._waiting_devices = []
+            if len(devices) == len(batch):
+                numbers = np.array(devices)
+                batch.columns.coded = Coded(self._clock.fields, self._coder, numbers)
+        return self._add_clocks(self._lift(batch))
 
     def take_run(self, judged: JudgedRun) -> EventBatch | None:
         """Take a run with its verdicts; return its accepted rows, and what has advanced."""
@@ -667,6 +678,7 @@ class DevicePacker(Packer):
 
     def _forget_from(self, row: int) -> None:
         super()._forget_from(row)
+        del self._waiting_devices[row:]
         self._take_moved()  # later rows of theirs are gone, so nothing more of them is final
         moves = self._stack_moves()
         self._moves = [moves[:, moves[0] <= row]]

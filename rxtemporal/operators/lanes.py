@@ -178,6 +178,8 @@ class DeviceTimes:
         self.ctis = np.full((sources, 0), MIN_TIME)
         self.floors = np.full(sources, MIN_TIME)
         self.lanes = np.full(0, NO_LANE)
+        # the number of devices that have a lane
+        self.placed = 0
 
     def number(self, clocks: Clocks) -> Int64s:
         """Return the numbers of the devices of clocks; see ``encode_columns``."""
@@ -208,6 +210,22 @@ class DeviceTimes:
         self.ctis[:, have:] = self.floors[:, np.newaxis]
         self.lanes = grow(self.lanes, len(self.coder), NO_LANE)
         return codes
+
+    @property
+    def are_placed(self) -> bool:
+        """True if all devices that are known have a lane."""
+        return self.placed == len(self.coder)
+
+    def find_new(self, *codes: Int64s) -> Int64s:
+        """Return those of the devices that have no lane, each once."""
+        each = np.concatenate(codes)
+        found: Int64s = np.unique(each[self.lanes[each] == NO_LANE])
+        return found
+
+    def place(self, new: Int64s, lane: int) -> None:
+        """Put devices that had no lane into one."""
+        self.lanes[new] = lane
+        self.placed += len(new)
 
     def list_members(self, lane: int) -> Int64s:
         """Return the devices in a lane."""
@@ -338,11 +356,11 @@ class LaneRun:
         waiting = RowClocks.take_some(self._waiting, most)
         if not waiting:
             return
-        devices, known = self.devices, len(self.devices.coder)
+        devices = self.devices
         moved = devices.translate(*(each.coded for each in waiting))
-        if len(devices.coder) > known:
+        if not devices.are_placed and len(new := devices.find_new(moved)):
             (lane,) = self.lanes.values()
-            devices.lanes[known : len(devices.coder)] = lane.number
+            devices.place(new, lane.number)
             lane.forget_devices()
         start, in_order = RowClocks.concat_times(waiting)
         self._raise_ctis(0, moved, start, waiting[0].delay, in_order=in_order)
@@ -350,7 +368,7 @@ class LaneRun:
     def _push_rows(self, source: Node, batch: EventBatch, clocks: Clocks | None) -> None:
         """Take rows, then the CTIs of devices that the clocks tell."""
         devices, at, own = self.devices, self._sources[source], None
-        known, delay, in_order = len(devices.coder), 0, False
+        delay, in_order = 0, False
         if type(clocks) is RowClocks:
             moved = own = devices.translate(clocks.coded)
             times, delay, in_order = clocks.start, clocks.delay, clocks.in_order
@@ -359,7 +377,7 @@ class LaneRun:
         else:
             moved = own = self._encode_rows(source, batch)
             times = np.full(len(batch), MIN_TIME)
-        if len(devices.coder) > known:
+        if not devices.are_placed:
             own = self._encode_rows(source, batch) if own is None else own
             self._place_new(at, own, batch.start, moved, np.maximum(times - delay, MIN_TIME))
         touched = self._raise_ctis(at, moved, times, delay, in_order=in_order)
@@ -479,7 +497,7 @@ class LaneRun:
         stream that ends at the end of time holds none back.
         """
         self._settle()
-        queue = [*self.lanes.values()] if len(self.devices.coder) else []
+        queue = [*self.lanes.values()] if self.devices.placed else []
         while queue:
             lane = queue.pop()
             lane.low, lane.awaited, lane.due = None, None, _UNKNOWN
@@ -494,7 +512,7 @@ class LaneRun:
 
     def _advance_empty(self, source: Node) -> None:
         """Advance the only lane if there is no device yet: somebody may wait for the time."""
-        if not len(self.devices.coder):
+        if not self.devices.placed:
             (lane,) = self.lanes.values()
             self._push(lane, source, self.devices.floors)
 
@@ -533,31 +551,22 @@ class LaneRun:
 
         A device that has sent nothing to a source may begin there at any time.
         """
-        devices = self.devices
-        if len(self.lanes) == 1:
-            (lane,) = self.lanes.values()
-            floors = devices.floors.copy()
-            floors[at] = max(floors[at], np.concatenate([start, ctis]).min(initial=MAX_TIME))
-            if (lane.ctis <= floors).all():
-                devices.lanes[: len(devices.coder)] = lane.number
-                lane.forget_devices()
-                return
-        both = np.concatenate([own, moved])
-        new = np.unique(both[devices.lanes[both] == NO_LANE])
+        devices, new = self.devices, self.devices.find_new(own, moved)
         if not len(new):
             return
+        both = np.concatenate([own, moved])
         earliest = np.full(len(devices.lanes), np.iinfo(np.int64).max)
         np.minimum.at(earliest, both, np.concatenate([start, ctis]))
         floors = devices.ctis[:, new].copy()
         floors[at] = np.maximum(earliest[new], floors[at])
         for lane in sorted(self.lanes.values(), key=lambda lane: lane.ctis.sum(), reverse=True):
             fits = (lane.ctis[:, np.newaxis] <= floors).all(axis=0)
-            devices.lanes[new[fits]] = lane.number
+            devices.place(new[fits], lane.number)
             lane.forget_devices()
             new, floors = new[~fits], floors[:, ~fits]
         if len(new):
             lane = self._add_lane(np.full(len(devices.ctis), MIN_TIME))
-            devices.lanes[new] = lane.number
+            devices.place(new, lane.number)
 
     def _list_lanes(self, devices: Int64s) -> list[DeviceLane]:
         """Return the lanes of these devices."""
@@ -576,8 +585,8 @@ class LaneRun:
 
     def _get_ctis(self, *lanes: DeviceLane) -> Int64s:
         """Return the CTIs of the devices of some lanes, ``int64[sources, n]``."""
-        if len(self.lanes) == 1:
-            return self.devices.ctis[:, : len(self.devices.coder)]
+        if len(self.lanes) == 1 and self.devices.are_placed:
+            return self.devices.ctis[:, : self.devices.placed]
         members = np.concatenate([self._get_members(lane) for lane in lanes])
         return self.devices.ctis[:, members]
 
@@ -746,6 +755,8 @@ class LaneRun:
 
     def _merge(self, lane: DeviceLane, into: DeviceLane) -> list[int]:
         """Merge a lane into another one; return the lanes that have waited for it."""
+        # its steps may know the keys of other devices, by the numbers that they were given
+        self._keep_members(lane)
         for mine, its in zip(into.stages, lane.stages, strict=True):
             mine.merge_from(its, Moves())
             mine.rows_out += its.rows_out
@@ -793,6 +804,7 @@ class LaneRun:
         coder, ctis, lanes, floors, saved, last = state
         devices = self.devices = DeviceTimes(coder, len(floors))
         devices.ctis, devices.lanes, devices.floors = ctis, lanes, floors
+        devices.placed = int(np.count_nonzero(lanes != NO_LANE))
         self.lanes.clear()
         for number, reached, entries, meters, held in saved:
             self._numbers = count(number)
