@@ -228,8 +228,8 @@ class Coded:
     def codes(self) -> Array:
         """The number of each row, ``int64[height]``."""
         if self._codes is None:
-            assert self._find is not None
-            self._find()
+            if (find := self._find) is not None:  # else another thread has just found them
+                find()
             assert self._codes is not None
         return self._codes
 
@@ -241,13 +241,33 @@ class Coded:
         """Return the numbers of the rows with these numbers."""
         if self._codes is not None:
             return Coded(self.names, self.owner, self._codes.take(rows))
-        taken = Coded(self.names, self.owner)
+        return self._find_later(lambda: self.codes.take(rows))
+
+    @staticmethod
+    def concat(parts: Sequence[Coded | None]) -> Coded | None:
+        """Return the numbers of the rows of all parts, in order; None if they are not of one kind.
+
+        They are of one kind if the same owner has numbered the same columns of all.
+        """
+        first, *others = parts
+        if first is None:
+            return None
+        each = [first]
+        for other in others:
+            if other is None or other.owner is not first.owner or other.names != first.names:
+                return None
+            each.append(other)
+        return first._find_later(lambda: np.concatenate([one.codes for one in each]))
+
+    def _find_later(self, compute: Callable[[], Array]) -> Coded:
+        """Return numbers of the same owner, which are computed when they are first read."""
+        made = Coded(self.names, self.owner)
 
         def find() -> None:
-            taken.codes = self.codes.take(rows)
+            made.codes = compute()
 
-        taken._find = find
-        return taken
+        made._find = find
+        return made
 
 
 class Columns:
@@ -382,7 +402,9 @@ class Columns:
             return filled[0] if filled else max(parts, key=lambda part: len(part.schema))
         each = zip(*(part.columns for part in filled), strict=True)
         columns = [concat_columns(columns) for columns in each]
-        return Columns(filled[0].schema, columns, sum(part.height for part in filled))
+        made = Columns(filled[0].schema, columns, sum(part.height for part in filled))
+        made.coded = Coded.concat([part.coded for part in filled])
+        return made
 
 
 def _estimate_bytes(column: Column) -> int:

@@ -115,7 +115,7 @@ class DevicePacker(Packer):
         # accepted rows that have not advanced their devices yet, and their number
         self._passed: list[RowClocks] = []
         self._rows_passed = 0
-        # where they do: another thread may ask for the clocks
+        # where they do, and where devices are numbered: another thread may ask for the clocks
         self._turn = threading.RLock()
         self._group = KeyGroup(self._coder, self._turn)
         # of the batch that is being accepted: its columns with the numbers of devices, and what its
@@ -173,7 +173,7 @@ class DevicePacker(Packer):
                 )
         with self._turn:
             codes = self._coder.encode_columns([columns[name] for name in names])
-        self._grow()
+            self._grow()
         return codes
 
     def _find_device(self, payload: Any) -> int:
@@ -483,10 +483,10 @@ class DevicePacker(Packer):
         with self._turn:
             self._passed.append(clocks)
             self._rows_passed += n
-        if reached > self._reached:
-            self._reached = reached
-        if high > self._latest:
-            self._latest = high
+            if reached > self._reached:
+                self._reached = reached
+            if high > self._latest:
+                self._latest = high
         if self._rows_passed >= _ROWS:
             self._settle()
         elif len(self._passed) >= _BATCHES:
@@ -661,6 +661,7 @@ class DevicePacker(Packer):
         """Add the CTIs of the devices that have advanced to a batch."""
         if batch is None:
             return None
+        self._settle()
         moved = self._take_moved()
         ctis = np.maximum(self._find_ctis(moved), MIN_TIME)
         self._told[moved] = ctis
