@@ -680,7 +680,9 @@ class LaneRun:
         the larger, unless that is too far behind its devices.
         """
         before = lane.ctis
-        low = np.maximum(self._find_low(lane), before)
+        low = self._find_low(lane)
+        if len(self.lanes) == 1:
+            low = np.maximum(low, before)
         lane.awaited = above = self._find_above(lane, low)
         if above is not None:
             self._push(lane, source, above.ctis)
@@ -704,13 +706,13 @@ class LaneRun:
     def _find_above(self, lane: DeviceLane, low: Int64s) -> DeviceLane | None:
         """Return the lowest lane above this one, but not above its devices.
 
-        Lanes that would be split again are passed.
+        Lanes that would be split again, or have no devices, are passed.
         """
         found = [
             each
             for each in self.lanes.values()
             if each is not lane and (each.ctis >= lane.ctis).all() and (each.ctis <= low).all()
-            if not self._are_apart(lane, each)
+            if len(self._get_members(each)) and not self._are_apart(lane, each)
         ]
         return min(found, key=lambda each: each.ctis.sum(), default=None)
 
