@@ -240,11 +240,11 @@ class KeyGroup:
     def _number(self) -> None:
         """Number the keys of the batches so far."""
         with self._lock:
-            parts, self._parts = self._parts, []
-            if not parts:  # another thread was first
+            if not self._parts:  # another thread was first
                 return
-            columns = map(concat_columns, zip(*(each for _, each in parts), strict=True))
+            columns = map(concat_columns, zip(*(each for _, each in self._parts), strict=True))
             codes, begin = self._coder.encode_columns([*columns]), 0
+            parts, self._parts = self._parts, []
             for coded, (first, *_) in parts:
                 end = begin + len(first)
                 coded.codes, begin = codes[begin:end], end

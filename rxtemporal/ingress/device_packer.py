@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from types import ModuleType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import polars as pl
@@ -60,6 +60,22 @@ _PARTS = 16
 _BATCHES, _MOST_BATCHES, _ROWS = 256, 512, 131_072
 # where nobody asks for the moves of clocks
 _NO_MOVES = np.empty((2, 0), np.int64)
+
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+_Method = Callable[Concatenate["DevicePacker", _Given], _Result]
+
+
+def _in_turn(method: _Method[_Given, _Result]) -> _Method[_Given, _Result]:
+    """Let one thread at a time be in a method: at the door, or at the clocks."""
+
+    @wraps(method)
+    def run(packer: DevicePacker, /, *args: _Given.args, **options: _Given.kwargs) -> _Result:
+        with packer._turn:
+            return method(packer, *args, **options)
+
+    return run
 
 
 class DevicePacker(Packer):
@@ -115,14 +131,14 @@ class DevicePacker(Packer):
         # accepted rows that have not advanced their devices yet, and their number
         self._passed: list[RowClocks] = []
         self._rows_passed = 0
-        # where they do, and where devices are numbered: another thread may ask for the clocks
+        # any thread may ask for the clocks, for which rows that have passed advance their devices
         self._turn = threading.RLock()
         self._group = KeyGroup(self._coder, self._turn)
         # of the batch that is being accepted: its columns with the numbers of devices, and what its
         # rows say of these if they have passed
         self._numbered: Columns | None = None
         self._row_clocks: RowClocks | None = None
-        # the numbers of the devices of rows that wait, unless these were loaded
+        # the numbers of the devices of the rows that wait
         self._waiting_devices: list[int] = []
         # no row that has advanced a device began later than the one, and no row than the other
         self._top = self._latest = NEVER
@@ -162,6 +178,7 @@ class DevicePacker(Packer):
         self._states, self._told = states, grow(self._told, room, NEVER - 1)
         self._is_moved = grow(self._is_moved, room)
 
+    @_in_turn
     def number_devices(self, columns: Columns) -> Int64s:
         """Return the numbers of the devices of rows; raise if one has none."""
         names = self._clock.fields
@@ -171,9 +188,8 @@ class DevicePacker(Packer):
                     f"a row of stream {self.source!r} has null for {name!r}, which names the "
                     "device whose clock it follows"
                 )
-        with self._turn:
-            codes = self._coder.encode_columns([columns[name] for name in names])
-            self._grow()
+        codes = self._coder.encode_columns([columns[name] for name in names])
+        self._grow()
         return codes
 
     def _find_device(self, payload: Any) -> int:
@@ -209,10 +225,11 @@ class DevicePacker(Packer):
             )
         return self._find_device(dict(zip(names, values, strict=True)))
 
+    @_in_turn
     def list_ctis(self) -> tuple[Columns, Int64s]:
         """Return the devices, and their CTIs as they are now."""
-        count = len(self._coder)
-        devices = np.arange(count)
+        self._settle()
+        devices = np.arange(len(self._coder))
         return self._coder.decode(devices), self._find_ctis(devices)
 
     def _find_ctis(self, devices: Int64s) -> Int64s:
@@ -233,6 +250,7 @@ class DevicePacker(Packer):
         """The highest CTI of a device."""
         return max(self.cti, self._reached)
 
+    @_in_turn
     def get_clock_stats(self) -> ClockStats:
         """Return counters of the devices' clocks. O(devices). Any thread may call it."""
         fleet, (_, silent) = self.fleet_time, self._limits
@@ -246,7 +264,6 @@ class DevicePacker(Packer):
         live = np.flatnonzero(~is_silent)
         order = live[np.argsort(-behind[live], kind="stable")][:MOST_FURTHEST]
         names = Clocks(self._coder.decode(order), MIN_TIME).list_devices()
-        # nothing is written here: another thread may be at the door
         found = self._kernel.find_ctis(order, states, self._fleet, *self._limits)
         ctis = np.maximum(found, MIN_TIME).tolist()
         furthest = map(DeviceClock, names, ctis, behind[order].tolist())
@@ -268,6 +285,7 @@ class DevicePacker(Packer):
         """Return False: each event is judged by its device's time."""
         return False
 
+    @_in_turn
     def accept(self, event: Event, ahead: bool = False) -> Verdict:
         """Judge one event by its device's time, which the event advances."""
         if isinstance(event, Cti):
@@ -344,6 +362,7 @@ class DevicePacker(Packer):
             reason = REASONS[self._why] or reason
         return super()._count_late(event, reason)
 
+    @_in_turn
     def measure_behind(self, event: RowEvent, time: int) -> int:
         """Return how far an event is behind the highest time of its device."""
         device = self._find_device(event.payload)  # which may replace the array
@@ -362,6 +381,7 @@ class DevicePacker(Packer):
         """Take a CTI from outside, of one device or for all; return True if it advances."""
         return self.import_cti(cti) if device is None else self.advance_device(device, cti)
 
+    @_in_turn
     def advance_device(self, device: Any, time: int, delay: int = 0) -> bool:
         """Advance a device to a time less a delay; return True if its CTI has advanced."""
         number = self.find_device(device)
@@ -377,6 +397,7 @@ class DevicePacker(Packer):
 
     # Columns --------------------------------------------------------------------------------------
 
+    @_in_turn
     def accept_batch(self, batch: EventBatch, ahead: Bools | None = None) -> Accepted:
         """Judge a batch, each row by its device's time; return its accepted rows, and the late."""
         if batch.has_edges:
@@ -385,7 +406,7 @@ class DevicePacker(Packer):
             self.events += len(batch.start)
             self.enqueue(batch.cti)
             return batch.replace(cti=max(self.cti, MIN_TIME)), None
-        return self.accept_judged(batch, self._judge_batch(batch, ahead=ahead))
+        return self.accept_judged(batch, self.judge_columns(batch, ahead=ahead))
 
     def check_batch(self, batch: EventBatch) -> EventBatch:
         """Check a batch as ``Packer`` does, and see whether its rows are in order."""
@@ -393,6 +414,7 @@ class DevicePacker(Packer):
         checked.in_order = checked.in_order or self._is_sorted(checked.start)
         return checked
 
+    @_in_turn
     def judge_columns(
         self,
         batch: EventBatch,
@@ -406,17 +428,6 @@ class DevicePacker(Packer):
             state: State = (self.cti, self.own, 0, 0, 0, self.high, 0)
             none = NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, False
             return Verdicts(batch.start, batch.end, state, *none)
-        return self._judge_batch(batch, kind, row, moved, ahead)
-
-    def _judge_batch(
-        self,
-        batch: EventBatch,
-        kind: Bytes = NO_KINDS,
-        row: Int64s = NO_ROWS,
-        moved: Int64s = NO_ROWS,
-        ahead: Bools | None = None,
-    ) -> Verdicts:
-        """Return the verdicts on a batch, row by row."""
         self._settle()
         devices = self.number_devices(batch.columns)
         self._numbered = batch.columns.share()
@@ -430,7 +441,6 @@ class DevicePacker(Packer):
     def _judge_items(
         self, devices: Int64s, start: Int64s, end: Int64s, kind: Bytes, row: Int64s, moved: Int64s
     ) -> Verdicts:
-        self._settle()
         self._fleet[self._kernel.FLOOR] = self.cti
         self._top = self._latest = max(self._latest, int(start.max(initial=NEVER)))
         moves = self._make_moves(len(start))
@@ -480,45 +490,42 @@ class DevicePacker(Packer):
             numbered.coded, starts, self.rules.delay, low, reached, in_order=in_order
         )
         self._numbered, self._row_clocks = numbered, clocks
-        with self._turn:
-            self._passed.append(clocks)
-            self._rows_passed += n
-            if reached > self._reached:
-                self._reached = reached
-            if high > self._latest:
-                self._latest = high
+        self._passed.append(clocks)
+        self._rows_passed += n
+        if reached > self._reached:
+            self._reached = reached
+        if high > self._latest:
+            self._latest = high
         if self._rows_passed >= _ROWS:
             self._settle()
         elif len(self._passed) >= _BATCHES:
             self._settle(_MOST_BATCHES)
         return True
 
+    @_in_turn
     def _settle(self, most: int = 0) -> None:
         """Advance the devices of the rows that have passed.
 
         With ``most``, up to so many batches are left whose devices have not been numbered.
         """
-        if not self._passed:
+        passed = RowClocks.take_some(self._passed, most)
+        if not passed:
             return
-        with self._turn:
-            passed = RowClocks.take_some(self._passed, most)
-            if not passed:
-                return
-            self._rows_passed -= sum(len(each.start) for each in passed)
-            devices = self._coder.translate(*(each.coded for each in passed))
-            self._grow()
-            (start, in_order), delay = RowClocks.concat_times(passed), self.rules.delay
-            known = len(self._coder)
-            if in_order and start[0] >= self._top and self._limits == (NO_LIMIT, NO_LIMIT):
-                self._kernel.pass_in_order(
-                    devices, start, delay, self._clock.by_wall, self._states[:known], self._fleet,
-                    self._told,
-                )  # fmt: skip
-                self._top = int(start[-1])
-            else:
-                self._kernel.raise_ctis(devices, start, delay, self._told, 0)
-                judged = self._judge_items(devices, start, start, NO_KINDS, NO_ROWS, NO_ROWS)
-                self._largest_lateness = max(self._largest_lateness, judged.state[6])
+        self._rows_passed -= sum(len(each.start) for each in passed)
+        devices = self._coder.translate(*(each.coded for each in passed))
+        self._grow()
+        (start, in_order), delay = RowClocks.concat_times(passed), self.rules.delay
+        known = len(self._coder)
+        if in_order and start[0] >= self._top and self._limits == (NO_LIMIT, NO_LIMIT):
+            self._kernel.pass_in_order(
+                devices, start, delay, self._clock.by_wall, self._states[:known], self._fleet,
+                self._told,
+            )  # fmt: skip
+            self._top = int(start[-1])
+        else:
+            self._kernel.raise_ctis(devices, start, delay, self._told, 0)
+            judged = self._judge_items(devices, start, start, NO_KINDS, NO_ROWS, NO_ROWS)
+            self._largest_lateness = max(self._largest_lateness, judged.state[6])
 
     @property
     def largest_lateness(self) -> int:
@@ -561,13 +568,16 @@ class DevicePacker(Packer):
         if len(devices):
             self._moved.append(devices)
 
+    @_in_turn
     def _continue(self, state: State, rows: int) -> None:
         by_import, behind = state[4], state[6]
         self.events += rows
         self.late_by_import += by_import
-        self.largest_lateness = max(self.largest_lateness, behind)
+        # not the property: rows that have passed need not advance their devices for this
+        self._largest_lateness = max(self._largest_lateness, behind)
         self.cti = max(self.cti, int(self._fleet[self._kernel.FLOOR]))
 
+    @_in_turn
     def judge_run(self, run: EventRun, guard: ClockGuard | None = None) -> JudgedRun | None:
         """Return a run of events with their verdicts; it advances their devices.
 
@@ -582,6 +592,7 @@ class DevicePacker(Packer):
         payload = self._convert_if_typed([run.items[row].payload for row in rows.tolist()])
         if payload is None:
             return None
+        self._settle()
         devices = np.full(len(run.items), -1)
         devices[rows] = self.number_devices(payload)
         verdicts = self._judge_items(devices, run.start, run.end, run.kind, NO_ROWS, NO_ROWS)
@@ -602,21 +613,22 @@ class DevicePacker(Packer):
         super()._note_cti()
         self._set_limit()  # a device may have advanced
 
+    @_in_turn
     def pack(self) -> EventBatch | None:
         """Return the waiting rows as a batch, with the devices that have advanced."""
         self._look_for_silent()
         batch, devices = super().pack(), self._waiting_devices
         if batch is not None and devices:
             self._waiting_devices = []
-            if len(devices) == len(batch):
-                numbers = np.array(devices)
-                batch.columns.coded = Coded(self._clock.fields, self._coder, numbers)
+            batch.columns.coded = Coded(self._clock.fields, self._coder, np.array(devices))
         return self._add_clocks(self._lift(batch))
 
+    @_in_turn
     def take_run(self, judged: JudgedRun) -> EventBatch | None:
         """Take a run with its verdicts; return its accepted rows, and what has advanced."""
         return self._add_clocks(self._lift(super().take_run(judged)))
 
+    @_in_turn
     def _put_batch(self, batch: EventBatch, late: LateRows | None) -> EventBatch:
         clocks, numbered = self._row_clocks, self._numbered
         self._row_clocks = self._numbered = None
@@ -686,6 +698,7 @@ class DevicePacker(Packer):
 
     # State ----------------------------------------------------------------------------------------
 
+    @_in_turn
     def save(self) -> list[Any]:
         """Return the state of the packer, and that of each device."""
         self._settle()
@@ -702,6 +715,7 @@ class DevicePacker(Packer):
         super().load(packer)
         self._coder, states, told, fleet, moved, self._looked, moves = devices
         self._group = KeyGroup(self._coder, self._turn)
+        self._waiting_devices = [self._find_device(row.payload) for row in self._waiting]
         self._moves = [moves]
         self._grow()
         self._states[: len(states)], self._told[: len(told)] = states, told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from itertools import groupby
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 import device_door_model as model
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import example, given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
 
 import rxtemporal as rxt
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.clocks import RowClocks
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.ingress.batch_verdicts import EventRun, LateRows
 from rxtemporal.ingress.clock_settings import ClockSettings
@@ -42,7 +45,7 @@ SETTINGS = st.builds(
 )  # fmt: skip
 
 
-def make_door(settings: model.ModelSettings) -> DevicePacker:
+def make_door(settings: model.ModelSettings, min_rows: int = 1) -> DevicePacker:
     """Return the door with these settings."""
     frequency: Any = settings.every or settings.span
     if not settings.every:
@@ -58,7 +61,8 @@ def make_door(settings: model.ModelSettings) -> DevicePacker:
         ("device",), settings.behind, settings.silent, None, by_wall=settings.by_wall
     )
     payloads = PayloadReader(SCHEMA)
-    return DevicePacker(clock, SCHEMA, given, "s", payloads, delays_ctis=bool(settings.cti_delay))
+    delays = bool(settings.cti_delay)
+    return DevicePacker(clock, SCHEMA, given, "s", payloads, min_rows, delays_ctis=delays)
 
 
 def to_event(item: Any, number: int) -> Any:
@@ -275,3 +279,78 @@ def run_all(door: Any, part: list[tuple[str, int, int, int]]) -> list[Any]:
     made = door.take_batch(EventBatch(*arrays, payload, rxt.MIN_TIME))
     columns = made.start.tolist(), made.end.tolist(), made.edge.tolist()
     return [*zip(made.payload["device"].to_list(), *columns, strict=True)]
+
+
+def make_rows(devices: str, starts: list[int]) -> EventBatch:
+    """Return points of these devices as a batch."""
+    payload = pl.DataFrame({"device": list(devices), "n": starts}, SCHEMA)
+    return EventBatch.of_rows(np.array(starts), None, payload, rxt.MIN_TIME)
+
+
+def test_many_batches_advance_their_devices_in_the_order_in_which_they_came() -> None:
+    """Also if some have been numbered before the others."""
+    settings = model.ModelSettings(delay=3)
+    many, alone = make_door(settings), make_door(settings)
+    starts = [number // 7 - (number % 5 == 0) * 2 for number in range(21, 800)]
+    devices = ["abc"[number * number % 3] for number in range(len(starts))]
+    for number, (device, start) in enumerate(zip(devices, starts, strict=True)):
+        batch = many.take_batch(make_rows(device, [start]))
+        if number % 300 == 200:
+            assert batch.clocks is not None
+            assert batch.clocks.codes is not None
+        alone.take(to_event(model.Row(device, start, start + 1, False), number))
+    assert many.largest_lateness == alone.largest_lateness == 2
+    assert many.list_ctis()[1].tolist() == alone.list_ctis()[1].tolist()
+    assert many.get_clock_stats() == alone.get_clock_stats()
+
+
+def test_rows_are_judged_once_those_before_them_have_advanced_their_devices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Although another thread, which asks for the clocks, does so and is not done."""
+    begun, judged = threading.Event(), threading.Event()
+    concat_times = RowClocks.concat_times
+
+    def concat_slowly(parts: list[RowClocks]) -> Any:
+        if threading.current_thread() is reader:
+            begun.set()
+            assert not judged.wait(0.3)
+        return concat_times(parts)
+
+    monkeypatch.setattr(RowClocks, "concat_times", staticmethod(concat_slowly))
+    door = make_door(model.ModelSettings())
+    reader = threading.Thread(target=door.get_clock_stats)
+    door.take(to_event(model.Row("a", 0, 1, False), 0))
+    door.pack()
+    assert len(door.take_batch(make_rows("bb", [10, 20]))) == 2
+    assert len(door.take_batch(make_rows("ba", [30, 31]))) == 2
+    reader.start()
+    assert begun.wait(10)
+    door.take(to_event(model.Row("a", 20, 21, False), 1))
+    judged.set()
+    reader.join()
+    assert len(door.unreported) == 1
+    assert door.largest_lateness == 11
+
+
+def test_a_pushed_batch_does_not_advance_its_devices_at_once() -> None:
+    """Its verdicts need not know them, so many advance together."""
+    door = make_door(model.ModelSettings(delay=3))
+    for start in (5, 6):
+        batch = make_rows("ab", [start, start])
+        door.take_verdicts(batch, door.judge_columns(batch))
+    assert len(door._passed) == 2
+    assert [each.tolist() for each in door.list_ctis()[1:]] == [[3, 3]]
+
+
+def test_rows_that_wait_keep_their_devices_over_a_stop() -> None:
+    """As those do that come behind them."""
+    first = make_door(model.ModelSettings(), min_rows=10)
+    first.take(to_event(model.Row("a", 10, 11, False), 0))
+    second = make_door(model.ModelSettings(), min_rows=10)
+    second.load(first.save())
+    second.take(to_event(model.Row("b", 10, 11, False), 1))
+    batch = second.pack()
+    assert batch is not None
+    assert batch.columns.coded is not None
+    assert second._coder.decode(batch.columns.coded.codes).frame["device"].to_list() == ["a", "b"]
