@@ -13,7 +13,7 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.holdings import BATCHES, PART
 from rxtemporal.engine.kernels.order import is_sorted
 from rxtemporal.engine.state import Stateful
-from rxtemporal.engine.step import Stateless, find_earliest_due
+from rxtemporal.engine.step import Stateless
 
 
 class _SortedRows:
@@ -99,6 +99,16 @@ class IntervalStep(Stateful):
     def rows(self) -> int:
         """The number of rows that have not left."""
         return sum(map(len, self._runs)) + len(self._rest or ())
+
+    @property
+    def next_due(self) -> int | None:
+        """The earliest start of a row that has not left; None if there is none."""
+        rest = self._rest  # the step may be running
+        starts = [] if rest is None else [rest.start.item(0)]
+        for run in [*self._runs]:
+            if (done := run.done) < len(run.rows):
+                starts.append(run.rows.start.item(done))
+        return min(starts, default=None)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that start before the CTI that the open rows allow."""
@@ -208,7 +218,7 @@ class PromptIntervalStep(IntervalStep):
     @property
     def next_due(self) -> int | None:
         """The earliest start of a complete row: no CTI lets an open one leave."""
-        return find_earliest_due(self._complete.waiting)
+        return self._complete.next_due
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that are complete and start before the time."""
@@ -222,10 +232,13 @@ class PromptIntervalStep(IntervalStep):
             complete = EventBatch.concat([complete, *(run.get_rest() for run in self._runs)])
             self._runs = []
             self._open.clear()
-        if complete.has_edges or complete is not batch:
-            complete = EventBatch.of_rows(complete.start, complete.end, complete.columns, 0)
         time = max(self.time, batch.cti)
-        left = self._complete.on_batch(complete.replace(cti=time, keys=batch.keys))
+        if complete is batch:
+            complete = batch.replace(cti=time)
+        else:  # no row is an edge any more
+            rows = complete.start, complete.end, complete.columns
+            complete = EventBatch.of_rows(*rows, time, batch.keys)
+        left = self._complete.on_batch(complete)
         made = left.replace(cti=self._hold_cti(batch.cti))
         made.clocks = batch.clocks
         return made

@@ -53,11 +53,6 @@ class Stateful:
         for name, kind in self.held.items():
             setattr(self, name, kind.merge(getattr(self, name), getattr(other, name), moves))
 
-    def continue_ids(self, other: Self) -> None:
-        """Give out no edge id that an equal object has given out, of which this was a part."""
-        for mine, its in zip(self.list_counters(), other.list_counters(), strict=True):
-            mine.go_on(its)
-
     def list_counters(self) -> list[IdCounter]:
         """Return where the object, and its parts, note the next edge id that they give out."""
         found = list[IdCounter]()

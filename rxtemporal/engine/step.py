@@ -34,9 +34,6 @@ class StepState(Protocol):
     def merge_from(self, other: Any, moves: Moves) -> None:
         """Take over the state of an equal step that holds other keys, at the same CTI."""
 
-    def continue_ids(self, other: Any) -> None:
-        """Give out no edge id that an equal step has given out."""
-
     def list_counters(self) -> list[IdCounter]:
         """Return where the step notes the next edge id that it gives out."""
 

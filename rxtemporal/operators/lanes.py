@@ -42,7 +42,7 @@ _LONGEST, _AT_ONCE, _SHARE = 1.0, 0.05, 0.02
 # with more devices than these the lowest time of a lane is looked for when such a part of them has
 # advanced, or the highest time by such a part of the spread
 _FEW_DEVICES, _PARTS = 20_000, 8
-# devices are advanced after so many rows at the latest, or so many seconds if there are rows
+# lanes are told their times after so many rows at the latest, or with rows after so many seconds
 _MOST_ROWS, _SOON = 65_536, 1.0
 # so many batches advance their devices together, or more, until these are numbered; with larger
 # ones this saves nothing
@@ -298,8 +298,8 @@ class LaneRun:
         """Take rows of a source, and then the time of the devices that its clocks tell.
 
         These are all that have advanced, and all that are new. The CTI of the batch holds for all
-        devices, also for those that have not come yet. As long as all devices are in one lane, a
-        batch costs what its devices do, not the rows.
+        devices, also for those that have not come yet. As long as nothing would leave, lanes take
+        the rows without being told how far their devices are.
         """
         clocks = batch.clocks
         if type(clocks) is RowClocks and self._may_wait(clocks, batch.cti):

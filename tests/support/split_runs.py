@@ -96,7 +96,8 @@ class SplitRun:
         if len(self._steppers) > 1:
             batch = take_part(batch, self._by[SIDES[side]], number)
             for step, other in self._pairs(number):
-                step.continue_ids(other)
+                for mine, its in zip(step.list_counters(), other.list_counters(), strict=True):
+                    mine.go_on(its)
         out = stepper.push(SIDES[side], batch)
         for each in out:
             each.check(self.ctis[number])

@@ -44,7 +44,6 @@ _is_due, _make_cti, _make_sent_cti = jit(is_due), jit(make_cti), jit(make_sent_c
 _find_lifted_cti = jit(find_lifted_cti)
 
 Ints = npt.NDArray[np.int64]
-Ints32 = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.int8]
 Bools = npt.NDArray[np.bool_]
 State: TypeAlias = tuple[int, int, int, int, int, int, int]
