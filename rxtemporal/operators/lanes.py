@@ -428,9 +428,10 @@ class LaneRun:
         if lane.has_lost or lane.awaited is not None:
             return True
         coming = self._coming.get(lane.number)
-        lowest = MAX_TIME if coming is None or not len(coming) else int(coming.start.min())
-        if not len(self._get_members(lane)):
+        # an end edge may let something leave, or the last row that is held
+        if not len(self._get_members(lane)) or (coming is not None and coming.has_edges):
             return True
+        lowest = MAX_TIME if coming is None or not len(coming) else int(coming.start.min())
         if self._may_leave(lane, int(self._find_low(lane)[0]), lowest):
             return True
         assert lane.high is not None
@@ -646,11 +647,14 @@ class LaneRun:
         return other
 
     def _find_laggards(self, ctis: Int64s) -> Bools:
-        """Return the mask of the devices that are too far behind the most advanced of them."""
+        """Return the mask of the devices that are too far behind the most advanced of them.
+
+        That is one of them, also where each is ahead of the others in another source.
+        """
+        first = int(ctis.sum(axis=0).argmax())
         # no time is below the first one
-        high = np.maximum(ctis.max(axis=1), MIN_TIME + self._spread)
-        mask: Bools = (ctis < (high - self._spread)[:, np.newaxis]).any(axis=0)
-        return mask
+        limit = np.maximum(ctis[:, first : first + 1], MIN_TIME + self._spread) - self._spread
+        return np.asarray((ctis < limit).any(axis=0))
 
     def _keep_members(self, lane: DeviceLane) -> None:
         """Drop from the stages of a lane what belongs to the devices of others."""

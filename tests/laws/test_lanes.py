@@ -17,8 +17,9 @@ from law_streams import CASES, Expected, Sides, arranged, final_cti, plan
 from split_runs import examples, some_split, split_compositions
 
 import rxtemporal as rxt
-from rxtemporal import agg
+from rxtemporal import EventBatch, agg
 from rxtemporal.core.clocks import Clocks
+from rxtemporal.core.columns import Columns
 
 MINUTE, HOUR = 60, 3600
 
@@ -46,6 +47,28 @@ def test_a_device_does_not_wait_for_one_that_is_an_hour_behind() -> None:
     assert sum(map(len, run.out)) == 18 + 12
     assert known == {"ahead": 17, "behind": 11}
     assert [len(run.run.devices.list_members(number)) for number in run.run.lanes] == [2]
+
+
+def test_devices_that_are_ahead_in_different_sources_are_parted() -> None:
+    """No lane is left without devices: it would count as a lane, and never be merged."""
+    schema = {"k": str, "x": int}
+    left, right = (rxt.from_events([], schema=schema, name=name) for name in ("left", "right"))
+    run = LaggedRun(left.left_outer_join(right, on="k", suffix="_r"), spread=0, most=16)
+    devices = Columns.from_frame(pl.DataFrame({"k": ["a", "b"]}))
+    waiting = pl.DataFrame({"k": ["a", "b"], "x": 0})
+    for source, rows, ctis in (
+        (0, waiting[:0], [1, 1]), (1, waiting[:0], [1, 1]), (0, waiting[:0], [9, 1]),
+        (1, waiting[:0], [1, 9]), (0, waiting, [9, 1]),
+    ):  # fmt: skip
+        start = np.array([10, 3][: len(rows)], np.int64)
+        batch = EventBatch.of_rows(start, None, rows, rxt.MIN_TIME)
+        batch.clocks = Clocks(devices, np.array(ctis))
+        run.run.push(run.run.sources[source], batch)
+    found = [
+        (run.run.devices.list_members(number).tolist(), lane.ctis.tolist())
+        for number, lane in run.run.lanes.items()
+    ]
+    assert found == [([0], [9, 1]), ([1], [1, 9])]
 
 
 @some_split
