@@ -10,14 +10,12 @@ from typing import Any
 import device_door_model as model
 import numpy as np
 import polars as pl
-import pytest
 from hypothesis import example, given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
 
 import rxtemporal as rxt
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.clocks import RowClocks
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.ingress.batch_verdicts import EventRun, LateRows
 from rxtemporal.ingress.clock_settings import ClockSettings
@@ -45,7 +43,9 @@ SETTINGS = st.builds(
 )  # fmt: skip
 
 
-def make_door(settings: model.ModelSettings, min_rows: int = 1) -> DevicePacker:
+def make_door(
+    settings: model.ModelSettings, min_rows: int = 1, kind: type[DevicePacker] = DevicePacker
+) -> DevicePacker:
     """Return the door with these settings."""
     frequency: Any = settings.every or settings.span
     if not settings.every:
@@ -62,7 +62,7 @@ def make_door(settings: model.ModelSettings, min_rows: int = 1) -> DevicePacker:
     )
     payloads = PayloadReader(SCHEMA)
     delays = bool(settings.cti_delay)
-    return DevicePacker(clock, SCHEMA, given, "s", payloads, min_rows, delays_ctis=delays)
+    return kind(clock, SCHEMA, given, "s", payloads, min_rows, delays_ctis=delays)
 
 
 def to_event(item: Any, number: int) -> Any:
@@ -304,30 +304,31 @@ def test_many_batches_advance_their_devices_in_the_order_in_which_they_came() ->
     assert many.get_clock_stats() == alone.get_clock_stats()
 
 
-def test_rows_are_judged_once_those_before_them_have_advanced_their_devices(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Although another thread, which asks for the clocks, does so and is not done."""
+class SlowDoor(DevicePacker):
+    """A door at which a reader of the clocks takes its time while devices advance."""
+
     begun, judged = threading.Event(), threading.Event()
-    concat_times = RowClocks.concat_times
 
-    def concat_slowly(parts: list[RowClocks]) -> Any:
-        if threading.current_thread() is reader:
-            begun.set()
-            assert not judged.wait(0.3)
-        return concat_times(parts)
+    def _grow(self) -> None:
+        if threading.current_thread().name == "reader":
+            self.begun.set()
+            assert not self.judged.wait(0.3)
+        super()._grow()
 
-    monkeypatch.setattr(RowClocks, "concat_times", staticmethod(concat_slowly))
-    door = make_door(model.ModelSettings())
-    reader = threading.Thread(target=door.get_clock_stats)
+
+def test_rows_are_judged_once_those_before_them_have_advanced_their_devices() -> None:
+    """Although another thread, which asks for the clocks, does so and is not done."""
+    door = make_door(model.ModelSettings(), kind=SlowDoor)
+    assert isinstance(door, SlowDoor)
+    reader = threading.Thread(target=door.get_clock_stats, name="reader")
     door.take(to_event(model.Row("a", 0, 1, False), 0))
     door.pack()
     assert len(door.take_batch(make_rows("bb", [10, 20]))) == 2
     assert len(door.take_batch(make_rows("ba", [30, 31]))) == 2
     reader.start()
-    assert begun.wait(10)
+    assert door.begun.wait(10)
     door.take(to_event(model.Row("a", 20, 21, False), 1))
-    judged.set()
+    door.judged.set()
     reader.join()
     assert len(door.unreported) == 1
     assert door.largest_lateness == 11
