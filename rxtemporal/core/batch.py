@@ -148,6 +148,11 @@ class EventBatch:
             return int(self.start[-1])
         return int(np.maximum.reduce(self.start))  # half of what max() costs
 
+    @property
+    def lowest_start(self) -> int:
+        """The lowest start of the rows, of which there is one at least."""
+        return int(self.start[0] if self.in_order else np.minimum.reduce(self.start))
+
     def find_ends(self) -> Bools | None:
         """Return the mask of the end edges; None if there are none."""
         if not self.has_edges:
@@ -294,16 +299,18 @@ class EventBatch:
         last = batches[-1]
         if len(batches) == 1:
             return last
-        made = EventBatch._concat_rows(batches, last)
+        made = EventBatch.concat_rows(batches, last.cti)
         made.clocks = Clocks.unite(batches)
         return made
 
     @staticmethod
-    def _concat_rows(batches: Sequence[EventBatch], last: EventBatch) -> EventBatch:
-        filled = [batch for batch in batches if len(batch.start)]
+    def concat_rows(batches: Sequence[EventBatch], cti: int) -> EventBatch:
+        """Return the rows of all batches, in order, with a CTI and without clocks."""
+        filled, last = [batch for batch in batches if len(batch.start)], batches[-1]
         if len(filled) == 1:
-            (rows,) = filled
-            return rows.replace(cti=last.cti, keys=last.keys)
+            rows = filled[0].replace(cti=cti, keys=last.keys)
+            rows.clocks = None
+            return rows
         whole = all(batch._edge is None for batch in filled)
         points = all(batch._end is None for batch in filled)
         return EventBatch(
@@ -311,7 +318,7 @@ class EventBatch:
             None if points else np.concatenate([batch.end for batch in batches]),
             None if whole else np.concatenate([batch.edge for batch in batches]),
             Columns.concat([batch.columns for batch in batches]),
-            last.cti,
+            cti,
             last.keys,
             time=next((batch.time for batch in batches if batch.time is not None), None),
         )

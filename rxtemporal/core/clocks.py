@@ -210,12 +210,14 @@ class RowClocks(Clocks):
         return some
 
     @staticmethod
-    def concat_times(parts: Sequence[RowClocks]) -> tuple[Int64s, bool]:
-        """Return the starts of the rows of several batches, and True if they never fall."""
-        if len(parts) == 1:
-            return parts[0].start, parts[0].in_order
+    def concat_starts(parts: Sequence[RowClocks]) -> Int64s:
+        """Return the starts of the rows of several batches."""
+        return parts[0].start if len(parts) == 1 else np.concatenate([each.start for each in parts])
+
+    @staticmethod
+    def are_in_order(parts: Sequence[RowClocks]) -> bool:
+        """Return True if the starts of the rows of several batches never fall."""
         pairs = itertools.pairwise(parts)
-        in_order = all(each.in_order for each in parts) and all(
+        return all(each.in_order for each in parts) and all(
             one.start[-1] <= other.start[0] for one, other in pairs
         )
-        return np.concatenate([each.start for each in parts]), in_order

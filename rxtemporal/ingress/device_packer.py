@@ -57,7 +57,9 @@ from rxtemporal.ingress.packer import Packer, ends_row
 _PARTS = 16
 # so many batches may wait until their rows advance their devices, and so many until the devices
 # are numbered; and so many rows
-_BATCHES, _MOST_BATCHES, _ROWS = 256, 512, 131_072
+_BATCHES, _MOST_BATCHES, _ROWS = 256, 512, 262_144
+# the rows of a batch that gains nothing from being joined with others
+_LARGE = 4_096
 # where nobody asks for the moves of clocks
 _NO_MOVES = np.empty((2, 0), np.int64)
 
@@ -512,20 +514,34 @@ class DevicePacker(Packer):
         if not passed:
             return
         self._rows_passed -= sum(len(each.start) for each in passed)
+        has_limits = self._limits != (NO_LIMIT, NO_LIMIT)
+        if not has_limits and passed[0].start[0] >= self._top and RowClocks.are_in_order(passed):
+            self._pass_in_order(passed)
+            return
         devices = self._coder.translate(*(each.coded for each in passed))
         self._grow()
-        (start, in_order), delay = RowClocks.concat_times(passed), self.rules.delay
-        known = len(self._coder)
-        if in_order and start[0] >= self._top and self._limits == (NO_LIMIT, NO_LIMIT):
-            self._kernel.pass_in_order(
-                devices, start, delay, self._clock.by_wall, self._states[:known], self._fleet,
-                self._told,
+        start = RowClocks.concat_starts(passed)
+        self._kernel.raise_ctis(devices, start, self.rules.delay, self._told, 0)
+        judged = self._judge_items(devices, start, start, NO_KINDS, NO_ROWS, NO_ROWS)
+        self._largest_lateness = max(self._largest_lateness, judged.state[6])
+
+    def _pass_in_order(self, passed: list[RowClocks]) -> None:
+        """Advance the devices of rows that are in order, and after all that came before."""
+        are_large = sum(len(each.start) for each in passed) >= _LARGE * len(passed)
+        together = [[each] for each in passed] if are_large else [passed]
+        # the last ones first: those before them matter only to devices that are not among them
+        left = None
+        for parts in reversed(together):
+            devices = self._coder.translate(*(each.coded for each in parts))
+            self._grow()
+            known = len(self._coder)
+            left = self._kernel.pass_in_order(
+                devices, RowClocks.concat_starts(parts), self.rules.delay, self._clock.by_wall,
+                self._states[:known], self._fleet, self._told, known if left is None else left,
             )  # fmt: skip
-            self._top = int(start[-1])
-        else:
-            self._kernel.raise_ctis(devices, start, delay, self._told, 0)
-            judged = self._judge_items(devices, start, start, NO_KINDS, NO_ROWS, NO_ROWS)
-            self._largest_lateness = max(self._largest_lateness, judged.state[6])
+            if not left:
+                break
+        self._top = int(passed[-1].start[-1])
 
     @property
     def largest_lateness(self) -> int:

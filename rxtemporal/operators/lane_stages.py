@@ -134,6 +134,10 @@ class LaneLeaf(Leaf):
         if not self._open:
             self._give(None, run)
 
+    def find_wait(self) -> float | None:
+        """Return the seconds until lanes should be given what waits; None if nothing does."""
+        return self.lanes.find_wait()
+
     def capture(self) -> Captured:
         """Return the state of all lanes, and that of the stage itself."""
         return Captured("fed by lanes", [self.lanes.capture(), super().capture()])
@@ -146,8 +150,12 @@ class LaneLeaf(Leaf):
 
     @property
     def rows(self) -> int:
-        """The number of rows that the shape of the results holds, in all lanes."""
-        return super().rows + sum(lane.leaf.rows for lane in self.lanes.list_lanes())
+        """The number of rows that the shape of the results holds, in all lanes.
+
+        And of those that the lanes have not taken yet.
+        """
+        held = sum(lane.leaf.rows for lane in self.lanes.list_lanes())
+        return super().rows + self.lanes.rows_kept + held
 
     @property
     def next_due(self) -> int | None:

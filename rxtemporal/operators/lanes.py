@@ -42,11 +42,13 @@ _LONGEST, _AT_ONCE, _SHARE = 1.0, 0.05, 0.02
 # with more devices than these the lowest time of a lane is looked for when such a part of them has
 # advanced, or the highest time by such a part of the spread
 _FEW_DEVICES, _PARTS = 20_000, 8
-# lanes are told their times after so many rows at the latest, or with rows after so many seconds
+# lanes are told their times after so many rows at the latest, or after so many seconds
 _MOST_ROWS, _SOON = 65_536, 1.0
 # so many batches advance their devices together, or more, until these are numbered; with larger
 # ones this saves nothing
 _BATCHES, _MOST_BATCHES, _LARGE = 256, 512, 4_096
+# rows are kept until there are so many, and go through the plan as one batch
+_ROWS = 16_384
 # a time that is below all
 _UNKNOWN = MIN_TIME - 1
 # the lane of a device that holds nothing, since none of its rows has come
@@ -218,9 +220,10 @@ class DeviceTimes:
 
     def find_new(self, *codes: Int64s) -> Int64s:
         """Return those of the devices that have no lane, each once."""
-        each = np.concatenate(codes)
-        found: Int64s = np.unique(each[self.lanes[each] == NO_LANE])
-        return found
+        is_new = np.zeros(len(self.lanes), np.bool_)
+        for each in codes:
+            is_new[each[self.lanes[each] == NO_LANE]] = True
+        return np.flatnonzero(is_new)
 
     def place(self, new: Int64s, lane: int) -> None:
         """Put devices that had no lane into one."""
@@ -278,8 +281,11 @@ class LaneRun:
         self._spent = 0.0
         # rows by the numbers of the lanes that have not taken them yet
         self._coming: dict[int, EventBatch] = {}
-        # of rows that the only lane has taken: the clocks that have not advanced their devices yet
+        # of rows of the only lane: the clocks that have not advanced their devices yet
         self._waiting: list[RowClocks] = []
+        # the batches that the only lane has not taken yet, of the only source, and their rows
+        self._kept: list[EventBatch] = []
+        self.rows_kept = 0
         # the numbers of the lanes that have not been told how far their devices are, since nothing
         # would leave; the number of rows since then, and when they are told anyway
         self._stale: set[int] = set()
@@ -298,24 +304,50 @@ class LaneRun:
         """Take rows of a source, and then the time of the devices that its clocks tell.
 
         These are all that have advanced, and all that are new. The CTI of the batch holds for all
-        devices, also for those that have not come yet. As long as nothing would leave, lanes take
-        the rows without being told how far their devices are.
+        devices, also for those that have not come yet. As long as nothing would leave, lanes are
+        not told how far their devices are, and small batches are taken together. A batch without
+        rows and clocks gives out what has waited for long enough; see ``find_wait``.
         """
         clocks = batch.clocks
         if type(clocks) is RowClocks and self._may_wait(clocks, batch.cti):
-            given = batch.replace(cti=self._cti)
-            given.clocks = None
-            self._last.wiring.sources[source].on_next(given)
+            self._kept.append(batch)
+            self.rows_kept += len(clocks.start)
+            if self.rows_kept >= _ROWS or len(self._kept) >= _BATCHES:
+                self._take_kept()
             return
-        self._settle()
+        self._bring_up()
         if clocks is not None or len(batch):
             self._push_rows(source, batch, clocks)
+        elif self._have_news((), 0):
+            self._tell(source)
         self.advance(source, batch.cti)
 
-    def _may_wait(self, clocks: RowClocks, cti: int) -> bool:
-        """Return True if rows may advance their devices later, since nothing would leave yet.
+    def _take_kept(self) -> None:
+        """Have the only lane take the rows that have been kept."""
+        if kept := self._kept:
+            self._kept, self.rows_kept = [], 0
+            (entry,) = self._last.wiring.sources.values()
+            entry.on_next(EventBatch.concat_rows(kept, self._cti))
 
-        Their devices are in the only lane, which takes the rows at once.
+    def _bring_up(self) -> None:
+        """Take the rows that have been kept, and advance their devices."""
+        self._take_kept()
+        self._settle()
+
+    def find_wait(self) -> float | None:
+        """Return the seconds until an empty batch should come; None if nothing waits for one.
+
+        Lanes have not been told their times, or could not be split yet. Any thread may call it.
+        """
+        at = [self._tell_at] if self._stale else []
+        if self._postponed:
+            at.append(self._find_split())
+        return max(0.0, min(at) - self._clock()) if at else None
+
+    def _may_wait(self, clocks: RowClocks, cti: int) -> bool:
+        """Return True if rows may be kept, and advance their devices later.
+
+        That is if nothing would leave yet, and all devices are in one lane.
         """
         lane, rows = self._only, len(clocks.start)
         if lane is None or cti > self._floor or rows > _LARGE or lane.has_lost:
@@ -332,7 +364,7 @@ class LaneRun:
     def _is_time(self, rows: int) -> bool:
         """Return True if lanes have to be told their times, though nothing leaves them."""
         self._rows_stale += rows
-        return self._rows_stale > _MOST_ROWS or self._clock() > self._tell_at
+        return self._rows_stale >= _MOST_ROWS or self._clock() >= self._tell_at
 
     def _may_leave(self, lane: DeviceLane, time: int, lowest: int) -> bool:
         """Return True if something may leave a lane at a time, after it has taken rows.
@@ -340,6 +372,7 @@ class LaneRun:
         ``lowest`` is the lowest start of the rows.
         """
         if time >= lane.due:
+            self._take_kept()
             lane.due = lane.find_due()
             if time >= lane.due:
                 return True
@@ -362,7 +395,7 @@ class LaneRun:
             (lane,) = self.lanes.values()
             devices.place(new, lane.number)
             lane.forget_devices()
-        start, in_order = RowClocks.concat_times(waiting)
+        start, in_order = RowClocks.concat_starts(waiting), RowClocks.are_in_order(waiting)
         self._raise_ctis(0, moved, start, waiting[0].delay, in_order=in_order)
 
     def _push_rows(self, source: Node, batch: EventBatch, clocks: Clocks | None) -> None:
@@ -392,14 +425,16 @@ class LaneRun:
         advanced = {lane.number for lane in touched}
         self._stale |= advanced
         if self._have_news(advanced.union(self._coming), len(batch)):
-            parts = {*self._stale}
-            self._tell_times()
-            self._advance_all(source, sorted(parts))
-            self._push_coming(source)
-            # of two lanes that were one, each may go on to the time of its own last device
-            if new := self._expel_all(parts):
-                self._advance_all(source, sorted(parts | new))
+            self._tell(source)
         self._push_coming(source)
+
+    def _tell(self, source: Node) -> None:
+        """Tell lanes how far their devices are, and split off those that are too far behind."""
+        parts = {*self._stale}
+        self._tell_times()
+        self._advance_all(source, sorted(parts))
+        self._push_coming(source)
+        self._advance_all(source, sorted(self._expel_all(parts)))
 
     def _tell_times(self) -> None:
         """Note that all lanes are told their times now."""
@@ -431,7 +466,7 @@ class LaneRun:
         # an end edge may let something leave, or the last row that is held
         if not len(self._get_members(lane)) or (coming is not None and coming.has_edges):
             return True
-        lowest = MAX_TIME if coming is None or not len(coming) else int(coming.start.min())
+        lowest = MAX_TIME if coming is None or not len(coming) else coming.lowest_start
         if self._may_leave(lane, int(self._find_low(lane)[0]), lowest):
             return True
         assert lane.high is not None
@@ -463,14 +498,19 @@ class LaneRun:
         return lanes
 
     def _expel_all(self, numbers: set[int]) -> set[int]:
-        """Split these lanes, and those that could not be split before; return the new ones."""
+        """Split these lanes, and those that could not be split before.
+
+        Returns the lanes that can go on now: of two that were one, each may go on to the time of
+        its own last device.
+        """
         known, waiting = {*self.lanes}, numbers | self._postponed
         self._postponed = set()
         if len(known) >= self._most:
             return set()
         for number in sorted(waiting & known):
             self._expel_laggards(self.lanes[number])
-        return {*self.lanes} - known
+        new = {*self.lanes} - known
+        return waiting | new if new else new
 
     def _encode_rows(self, source: Node, batch: EventBatch) -> Int64s:
         """Return the number of each row's device."""
@@ -481,7 +521,7 @@ class LaneRun:
         devices, at = self.devices, self._sources[source]
         if cti <= devices.floors[at]:
             return
-        self._settle()
+        self._bring_up()
         devices.floors[at] = cti
         self._floor = int(devices.floors[0])
         self._tell_times()
@@ -497,7 +537,7 @@ class LaneRun:
         If a lane holds results back for those of other devices, it is split until it does not. A
         stream that ends at the end of time holds none back.
         """
-        self._settle()
+        self._bring_up()
         queue = [*self.lanes.values()] if self.devices.placed else []
         while queue:
             lane = queue.pop()
@@ -613,9 +653,12 @@ class LaneRun:
 
     def _may_split(self, now: float) -> bool:
         """Return True if lanes have not been split too often: it costs their whole state."""
-        if now - self._last_split >= _LONGEST:
-            return True
-        return self._spent < _AT_ONCE + _SHARE * (now - self._begun)
+        return now >= self._find_split()
+
+    def _find_split(self) -> float:
+        """Return the seconds of the clock from which on a lane may be split."""
+        within_share = self._begun + (self._spent - _AT_ONCE) / _SHARE
+        return min(self._last_split + _LONGEST, within_share)
 
     def _holds_back(self, lane: DeviceLane, spread: int) -> bool:
         """Return True if something could leave a lane if it were not for those behind."""
@@ -791,7 +834,7 @@ class LaneRun:
 
     def capture(self) -> Captured:
         """Return the state of the devices and of all lanes as it is now, to be encoded later."""
-        self._settle()
+        self._bring_up()
         devices, known = self.devices, len(self.devices.coder)
         lanes = [
             [

@@ -427,6 +427,7 @@ class Execution:
             if not reader.pulls:
                 self._subscriptions.append(reader.connect())
             self._subscriptions += self.flow.watch(reader)
+        self._subscriptions += self.flow.watch_lanes([leaf for _, leaf in self.wiring.leaves])
 
     def _goes_on(self) -> bool:
         """Deliver the rows waiting in hand-offs; return True if the run continues."""

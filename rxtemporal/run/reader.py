@@ -155,12 +155,12 @@ class Reader(InputStream):
         """Make all rows that are held durable, and pass them on; by default none are held."""
 
     def wake(self) -> bool:
-        """Let rejected rows into the query, with an empty batch; return False after the end."""
+        """Let what waits into the query, with an empty batch; return False after the end."""
         with self.lock:
             if self.state is StreamState.ENDED:
                 return False
             nothing = EventBatch.empty(self.door.payloads.frame([]).schema, self.door.sent)
-            self._entry.on_next(nothing)
+            self.give(nothing)
             return True
 
     def abort(self, error: BaseException) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 
 from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND
+from rxtemporal.engine.driver import Leaf
 from rxtemporal.errors import AdvanceTimeError, BindingError
 from rxtemporal.ingress.settings import policy_error
 from rxtemporal.ingress.side_source import find_origin
@@ -201,6 +202,15 @@ class TimeFlow:
         self._watches[reader] = watches
         return [watch.start() for watch in watches]
 
+    def watch_lanes(self, leaves: Sequence[Leaf]) -> list[RepeatingTimer]:
+        """Watch outputs of which each device has its own time; return the timer to dispose.
+
+        A source that is read cannot be woken: there they wait for the next rows.
+        """
+        open_ones = [each for each in self._readers if not each.pulls and not each.ended]
+        readers = [each for each in open_ones if each.source.clock is not None]
+        return [LaneWatch(readers, leaves, self._clock).start()] if readers else []
+
     def note_activity(self, reader: Reader) -> None:
         """Note that a watched source has sent something."""
         for watch in self._watches.get(reader, ()):
@@ -210,6 +220,35 @@ class TimeFlow:
         """Advance a stream to the wall clock's time less a delay."""
         if reader.advance_to(max(self._clock.now() - delay, MIN_TIME)):
             self.follow(reader)
+
+
+# seconds from one look to the next for results of devices that wait
+_PATIENCE = 0.5
+
+
+class LaneWatch:
+    """Watch of the outputs of a run whose devices each have their own time.
+
+    These may keep rows, CTIs and results of devices that wait for others until the next rows come.
+    When one says that it has waited for long enough, each of the sources gets an empty batch.
+    ``readers`` are those of the sources of devices that push.
+    """
+
+    def __init__(self, readers: Sequence[Reader], leaves: Sequence[Leaf], clock: Clock) -> None:
+        self._readers, self._leaves = readers, leaves
+        self._timer = RepeatingTimer(clock, self._look)
+
+    def start(self) -> RepeatingTimer:
+        """Start watching; return the timer to dispose."""
+        self._timer.start(_PATIENCE)
+        return self._timer
+
+    def _look(self) -> float | None:
+        waits = [wait for leaf in self._leaves if (wait := leaf.find_wait()) is not None]
+        if (soonest := min(waits, default=_PATIENCE)) > TOLERANCE:
+            return min(soonest, _PATIENCE)
+        are_awake = [each.wake() for each in self._readers]
+        return _PATIENCE if any(are_awake) else None
 
 
 class _Silence:

@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 from reactivex.subject import Subject
+from reactivex.testing import TestScheduler
 
 import rxtemporal as rxt
 from rxtemporal import LateReason, agg
@@ -208,6 +209,62 @@ class TestSilence:
             assert [each.reason for each in late] == [LateReason.SILENT] * 2
             assert source.push([row("a", HOUR), row("newer", HOUR)]).accepted == 2
             source.close()
+
+
+class SlowScheduler(TestScheduler):
+    """Clock on which each reading takes time, so that the split of a lane takes long."""
+
+    slowness = 0.0
+
+    @property
+    def now(self) -> datetime:
+        """The time, which goes on."""
+        self._clock += self.slowness
+        return super().now
+
+
+class TestWaiting:
+    """What may wait for the next rows: after a second it comes without any."""
+
+    def test_a_device_that_could_not_be_split_off(self) -> None:
+        """Lanes are not split again and again; what waits for that comes within a second."""
+        source, sink, clock = make_source(spread=0), rxt.Collect(), SlowScheduler()
+        names = [f"d{n}" for n in range(12)]
+        process = count(source.stream).run(sink, scheduler=clock)
+        source.push([row(name, 0) for name in names])
+        clock.slowness = 0.02
+        for place, name in enumerate(names[:8]):
+            source.push(row(name, HOUR * (1 + place)))
+        clock.slowness = 0.0
+        at_once = {each["device"] for each in sink.to_dicts()}
+        assert 0 < len(at_once) < 8
+        clock.advance_by(8.0)
+        assert {each["device"] for each in sink.to_dicts()} == {*names[:8]}
+        process.stop()
+
+    def test_the_time_of_results(self) -> None:
+        """As long as nothing leaves, it is told after a second."""
+        source, clock = make_source(delay=MINUTE, spread=0), TestScheduler()
+        batches = list[rxt.EventBatch]()
+        process = source.stream.run(batches.append, scheduler=clock)
+        for time in (0, 50):
+            source.push(pl.DataFrame([row("a", time), row("b", time)]))
+            assert batches[-1].cti == -MINUTE
+        clock.advance_by(2)
+        assert batches[-1].cti == -10
+        process.stop()
+
+    def test_an_error_of_an_operator(self) -> None:
+        """Rows that let nothing leave go through the query together, within a second."""
+        source, clock = make_source(delay=MINUTE, spread=0), TestScheduler()
+        parsed = source.stream.with_columns(y=pl.col("device").cast(pl.Int64))
+        process = count(parsed).run(rxt.Collect(), scheduler=clock)
+        for device in "777a":
+            assert source.push(pl.DataFrame([row(device, 0)])).accepted == 1
+        assert process.running
+        clock.advance_by(2)
+        with pytest.raises(rxt.SchemaError, match="conversion from"):
+            process.wait()
 
 
 class TestTime:

@@ -298,16 +298,17 @@ def pass_in_order(
     states: Ints,
     fleet: Ints,
     told: Ints,
-) -> None:
+    left: int,
+) -> int:
     """Take complete rows in order, none of which is before the start of one that came earlier.
 
     They are in time. Each makes a CTI, at its start less ``delay``, which is not negative, and no
     device lifts another. Of each device only the last row matters; so this looks from the end on,
-    until it has seen all devices. The columns COUNT and SEEN stay: nobody asks for them where each
-    row makes a CTI, and nobody lifts. ``told`` ``int64[devices]``: the CTI of each device that is
-    told, by the rows among others. O(n).
+    until it has seen ``left`` devices; it returns how many of these it has not seen. So many
+    batches may be taken one by one, the last one first. The columns COUNT and SEEN stay: nobody
+    asks for them where each row makes a CTI, and nobody lifts. ``told`` ``int64[devices]``: the CTI
+    of each device that is told, by the rows among others. O(n).
     """
-    left = len(states)
     for i in range(len(start) - 1, -1, -1):
         own, time = states[device[i]], start[i]
         if time <= own[COUNTED]:
@@ -320,6 +321,7 @@ def pass_in_order(
         left -= 1
         if not left:
             break
+    return left
 
 
 @jit
