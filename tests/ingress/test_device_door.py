@@ -304,6 +304,23 @@ def test_many_batches_advance_their_devices_in_the_order_in_which_they_came() ->
     assert many.get_clock_stats() == alone.get_clock_stats()
 
 
+def test_large_batches_advance_their_devices_in_the_order_in_which_they_came() -> None:
+    """Some devices are in the first ones alone."""
+    settings = model.ModelSettings(delay=3)
+    large, small = make_door(settings), make_door(settings)
+    for number, devices in enumerate(("abc", "bcd", "cd")):
+        times = [10_000 * number + row for row in range(6_000)]
+        names = "".join(devices[time % 7 % len(devices)] for time in times)
+        large.take_batch(make_rows(names, times))
+        for first in range(0, 6_000, 300):
+            part = slice(first, first + 300)
+            small.take_batch(make_rows(names[part], times[part]))
+            small.list_ctis()
+    assert large.list_ctis()[1].tolist() == small.list_ctis()[1].tolist()
+    assert large.list_ctis()[1].max() == 26_000 - 4
+    assert large.get_clock_stats() == small.get_clock_stats()
+
+
 class SlowDoor(DevicePacker):
     """A door at which a reader of the clocks takes its time while devices advance."""
 

@@ -266,6 +266,36 @@ class TestWaiting:
         with pytest.raises(rxt.SchemaError, match="conversion from"):
             process.wait()
 
+    def test_rows_over_a_stop(self, tmp_path: Path) -> None:
+        """They are saved with the run, and its next checkpoint needs no row twice."""
+        found = list[dict[str, Any]]()
+        for begin in (0, 3):
+            source, sink = make_source(delay=HOUR, spread=0), rxt.Collect()
+            process = count(source.stream).run(sink, resume=tmp_path / "state")
+            for time in range(begin, begin + 3):
+                source.push(pl.DataFrame([row("a", time), row("b", time)]))
+            if begin:
+                source.close()
+            process.stop()
+            found += sink.to_dicts()
+        assert [(each["device"], each["n"]) for each in found] == [("a", 6), ("b", 6)]
+
+    def test_rows_at_the_end_of_a_stream_whose_time_does_not_end(self) -> None:
+        """They go through the query before it ends."""
+        frames = [pl.DataFrame([row("a", time), row("b", time)]) for time in range(0, 90, 9)]
+        batches = [
+            rxt.EventBatch.of_rows(each["time"].to_numpy(), None, each.drop("time"), rxt.MIN_TIME)
+            for each in frames
+        ]
+        given = rxt.AdvanceTimeGenerationSettings(1, 20, advance_to_infinity_on_shutdown=False)
+        stream = rxt.from_events(
+            iter(batches), schema=FIELDS, clock="device", spread=0,
+            advance_time=rxt.AdvanceTimeSettings(given, policy=rxt.AdvanceTimePolicy.DROP),
+        )  # fmt: skip
+        alone = {time for time in range(0, 90, 9) if time < 81 - 20}
+        rows = stream.to_polars(time="ticks").select("device", "start_time").rows()
+        assert sorted(rows) == [(device, time) for device in "ab" for time in sorted(alone)]
+
 
 class TestTime:
     """Time from elsewhere."""
