@@ -160,7 +160,8 @@ def to_hashable(column: Column, dtype: pl.DataType) -> list[Any]:
 
 
 def _hash_values(values: pl.Series) -> Codes:
-    return values.to_frame().hash_rows().to_numpy().view(np.int64)
+    # not hash_rows of a frame, which wakes other threads for each batch
+    return values.hash().to_numpy().view(np.int64)
 
 
 def _to_integers(values: npt.NDArray[Any]) -> Codes | npt.NDArray[np.int32]:
