@@ -25,7 +25,11 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.codec import Captured
 from rxtemporal.engine.driver import Driver, Entry, Leaf
 from rxtemporal.engine.holdings import Moves, Selection
-from rxtemporal.engine.kernels.door import raise_ctis
+from rxtemporal.engine.kernels.door import (
+    find_lowest_starts,
+    raise_ctis,
+    raise_ctis_of_lanes,
+)
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.rows import grow
 from rxtemporal.engine.shape import PromptIntervalStep
@@ -91,6 +95,8 @@ class DeviceLane:
         self.has_lost = False
         # nothing leaves it with a CTI below this time
         self.due = _UNKNOWN
+        # the lowest start of its rows that are kept
+        self.kept = MAX_TIME
 
     @property
     def leaf(self) -> Stage:
@@ -283,17 +289,17 @@ class LaneRun:
         self._coming: dict[int, EventBatch] = {}
         # of rows of the only lane: the clocks that have not advanced their devices yet
         self._waiting: list[RowClocks] = []
-        # the batches that the only lane has not taken yet, of the only source, and their rows
+        # batches of the only source that lanes have not taken yet, and the number of their rows
         self._kept: list[EventBatch] = []
         self.rows_kept = 0
         # the numbers of the lanes that have not been told how far their devices are, since nothing
         # would leave; the number of rows since then, and when they are told anyway
         self._stale: set[int] = set()
         self._rows_stale, self._tell_at = 0, 0.0
-        # the only lane, if what it holds tells when something leaves; the CTI with which it takes
-        # rows, and the CTI that holds for all devices
+        # the only lane, if what it holds tells when something leaves
         self._only: DeviceLane | None = None
-        self._cti = self._floor = MIN_TIME
+        # the CTI that holds for all devices
+        self._floor = MIN_TIME
         # the lanes that have laggards and could not be split yet
         self._postponed: set[int] = set()
         self._add_lane(np.full(len(fields), MIN_TIME))
@@ -310,24 +316,43 @@ class LaneRun:
         """
         clocks = batch.clocks
         if type(clocks) is RowClocks and self._may_wait(clocks, batch.cti):
-            self._kept.append(batch)
-            self.rows_kept += len(clocks.start)
-            if self.rows_kept >= _ROWS or len(self._kept) >= _BATCHES:
-                self._take_kept()
+            self._keep(batch)
             return
-        self._bring_up()
+        self._settle()
         if clocks is not None or len(batch):
             self._push_rows(source, batch, clocks)
-        elif self._have_news((), 0):
-            self._tell(source)
+        elif self._have_waited(0):
+            self._tell(source, batch)
         self.advance(source, batch.cti)
 
+    def _keep(self, batch: EventBatch) -> None:
+        """Keep a batch until there are many rows, or something may leave."""
+        self._kept.append(batch)
+        self.rows_kept += len(batch.start)
+        if self.rows_kept >= _ROWS or len(self._kept) >= _BATCHES:
+            self._take_kept()
+
     def _take_kept(self) -> None:
-        """Have the only lane take the rows that have been kept."""
-        if kept := self._kept:
-            self._kept, self.rows_kept = [], 0
-            (entry,) = self._last.wiring.sources.values()
-            entry.on_next(EventBatch.concat_rows(kept, self._cti))
+        """Have the lanes take the rows that have been kept, and nothing else."""
+        if self._kept:
+            (source,) = self._sources
+            for number, rows in self._split_kept(source).items():
+                lane = self.lanes[number]
+                self._push(lane, source, lane.ctis, rows)
+
+    def _split_kept(self, source: Node, *more: EventBatch) -> dict[int, EventBatch]:
+        """Return the rows that have been kept, and more, by the numbers of their lanes."""
+        kept = [*self._kept, *more]
+        self._kept, self.rows_kept = [], 0
+        for lane in self.lanes.values():
+            lane.kept = MAX_TIME
+        batch = EventBatch.concat_rows(kept, MIN_TIME)
+        if not len(batch):
+            return {}
+        if len(self.lanes) == 1:
+            return dict.fromkeys(self.lanes, batch)
+        lanes = self.devices.lanes[self._encode_rows(source, batch)]
+        return {number: batch.take(lanes == number) for number in np.unique(lanes).tolist()}
 
     def _bring_up(self) -> None:
         """Take the rows that have been kept, and advance their devices."""
@@ -354,7 +379,8 @@ class LaneRun:
             return False
         if self._may_leave(lane, clocks.highest, clocks.lowest) or self._is_time(rows):
             return False
-        self._cti = int(lane.ctis[0])
+        if clocks.lowest < lane.kept:
+            lane.kept = clocks.lowest
         self._stale.add(lane.number)
         self._waiting.append(clocks)
         if len(self._waiting) >= _BATCHES:
@@ -372,8 +398,9 @@ class LaneRun:
         ``lowest`` is the lowest start of the rows.
         """
         if time >= lane.due:
-            self._take_kept()
-            lane.due = lane.find_due()
+            if time >= lane.kept:
+                self._take_kept()
+            lane.due = min(lane.find_due(), lane.kept)
             if time >= lane.due:
                 return True
         # no row leaves before the CTI has reached its start, or it leaves at once
@@ -413,28 +440,54 @@ class LaneRun:
         if not devices.are_placed:
             own = self._encode_rows(source, batch) if own is None else own
             self._place_new(at, own, batch.start, moved, np.maximum(times - delay, MIN_TIME))
-        touched = self._raise_ctis(at, moved, times, delay, in_order=in_order)
-        if len(self.lanes) == 1:
-            self._coming = dict.fromkeys(self.lanes, batch)
+        advanced = self._raise_ctis(at, moved, times, delay, in_order=in_order)
+        self._stale.update(advanced)
+        if self._may_keep(source, batch, own, advanced):
+            self._keep(batch)
         else:
-            lanes = devices.lanes[self._encode_rows(source, batch) if own is None else own]
-            self._coming = {
-                number: batch.take(lanes == number) for number in np.unique(lanes).tolist()
-            }
-        # the rows come with the next time of their lane, which may come with that of another
-        advanced = {lane.number for lane in touched}
-        self._stale |= advanced
-        if self._have_news(advanced.union(self._coming), len(batch)):
-            self._tell(source)
-        self._push_coming(source)
+            self._tell(source, batch)
 
-    def _tell(self, source: Node) -> None:
-        """Tell lanes how far their devices are, and split off those that are too far behind."""
+    def _may_keep(
+        self, source: Node, batch: EventBatch, own: Int64s | None, advanced: Iterable[int]
+    ) -> bool:
+        """Return True if nothing would leave now; note the starts of rows, which may be kept then.
+
+        ``own`` are the devices of the rows, if they are known, and ``advanced`` the lanes of those
+        that have advanced.
+        """
+        # an end edge may let something leave, or the last row that is held
+        if self._have_waited(len(batch)) or batch.has_edges:
+            return False
+        lowest = self._find_lowest(source, batch, own)
+        for number in {*advanced, *lowest}:
+            if self._has_news(self.lanes[number], lowest.get(number, MAX_TIME)):
+                return False
+        for number, start in lowest.items():
+            lane = self.lanes[number]
+            lane.kept = min(lane.kept, start)
+        return True
+
+    def _find_lowest(self, source: Node, batch: EventBatch, own: Int64s | None) -> dict[int, int]:
+        """Return the lowest start of rows, by the numbers of their lanes."""
+        if not len(batch):
+            return {}
+        if len(self.lanes) == 1:
+            return dict.fromkeys(self.lanes, batch.lowest_start)
+        lanes = self.devices.lanes[self._encode_rows(source, batch) if own is None else own]
+        starts = find_lowest_starts(lanes, batch.start, np.array([*self.lanes]))
+        found = zip(self.lanes, starts.tolist(), strict=True)
+        return {number: start for number, start in found if start < MAX_TIME}
+
+    def _tell(self, source: Node, batch: EventBatch) -> None:
+        """Have lanes take all rows and their times, and split off devices that are far behind."""
+        # rows come with the next time of their lane, which may come with that of another
+        self._coming = self._split_kept(source, batch)
         parts = {*self._stale}
         self._tell_times()
         self._advance_all(source, sorted(parts))
         self._push_coming(source)
         self._advance_all(source, sorted(self._expel_all(parts)))
+        self._push_coming(source)
 
     def _tell_times(self) -> None:
         """Note that all lanes are told their times now."""
@@ -449,24 +502,21 @@ class LaneRun:
             lane = self.lanes[number]
             self._push(lane, source, lane.ctis)
 
-    def _have_news(self, numbers: Iterable[int], rows: int) -> bool:
-        """Return True if something may leave these lanes, or lanes have to be told their times."""
+    def _have_waited(self, rows: int) -> bool:
+        """Return True if lanes have to be told their times, though nothing may leave them."""
         return (
             not self._knows_due
             or (bool(self._postponed) and self._may_split(self._clock()))
             or self._is_time(rows)
-            or any(self._has_news(self.lanes[number]) for number in numbers)
         )
 
-    def _has_news(self, lane: DeviceLane) -> bool:
-        """Return True if something may leave a lane, now or once it has been split."""
-        if lane.has_lost or lane.awaited is not None:
+    def _has_news(self, lane: DeviceLane, lowest: int) -> bool:
+        """Return True if something may leave a lane, now or once it has been split.
+
+        ``lowest`` is the lowest start of rows that it takes before.
+        """
+        if lane.has_lost or lane.awaited is not None or not len(self._get_members(lane)):
             return True
-        coming = self._coming.get(lane.number)
-        # an end edge may let something leave, or the last row that is held
-        if not len(self._get_members(lane)) or (coming is not None and coming.has_edges):
-            return True
-        lowest = MAX_TIME if coming is None or not len(coming) else coming.lowest_start
         if self._may_leave(lane, int(self._find_low(lane)[0]), lowest):
             return True
         assert lane.high is not None
@@ -480,22 +530,28 @@ class LaneRun:
 
     def _raise_ctis(
         self, at: int, moved: Int64s, times: Int64s, delay: int = 0, *, in_order: bool = False
-    ) -> list[DeviceLane]:
-        """Raise the CTIs of devices in a source to times less a delay; return their lanes.
+    ) -> list[int]:
+        """Raise the CTIs of devices in a source to times less a delay.
 
-        ``in_order``: the times never fall.
+        Returns the numbers of their lanes. ``in_order``: the times never fall.
         """
-        devices = self.devices
+        if not len(moved):
+            return []
+        devices, ctis = self.devices, self.devices.ctis[at]
         known = len(devices.coder)
-        lanes = self._list_lanes(moved) if len(moved) else []
-        for lane in lanes:
-            mine, its = moved, times
-            if len(lanes) > 1:
-                mask = devices.lanes[moved] == lane.number
-                mine, its = moved[mask], times[mask]
-            found = raise_ctis(mine, its, delay, devices.ctis[at], known * in_order)
-            lane.note_advance(at, len(mine), *found, self._spread, known)
-        return lanes
+        if len(self.lanes) == 1:
+            low, high = raise_ctis(moved, times, delay, ctis, known * in_order)
+            found = [(len(moved), low, high)]
+        else:
+            numbers = np.array([*self.lanes])
+            each = raise_ctis_of_lanes(moved, times, delay, ctis, devices.lanes, numbers)
+            found = [*zip(*(column.tolist() for column in each), strict=True)]
+        advanced = []
+        for lane, (times_of_it, low, high) in zip(self.lanes.values(), found, strict=True):
+            if times_of_it:
+                lane.note_advance(at, times_of_it, low, high, self._spread, known)
+                advanced.append(lane.number)
+        return advanced
 
     def _expel_all(self, numbers: set[int]) -> set[int]:
         """Split these lanes, and those that could not be split before.
@@ -608,12 +664,6 @@ class LaneRun:
         if len(new):
             lane = self._add_lane(np.full(len(devices.ctis), MIN_TIME))
             devices.place(new, lane.number)
-
-    def _list_lanes(self, devices: Int64s) -> list[DeviceLane]:
-        """Return the lanes of these devices."""
-        if len(self.lanes) == 1:
-            return [*self.lanes.values()]
-        return [self.lanes[number] for number in np.unique(self.devices.lanes[devices]).tolist()]
 
     def _find_low(self, lane: DeviceLane) -> Int64s:
         """Return for each source the lowest CTI of a lane's devices."""

@@ -368,6 +368,51 @@ def raise_ctis(device: Ints, time: Ints, delay: int, ctis: Ints, known: int) -> 
 
 
 @jit
+def _find_slot(lane: int, numbers: Ints) -> int:
+    """Return the place of a lane in the numbers of all, which are few."""
+    slot = 0
+    while numbers[slot] != lane:
+        slot += 1
+    return slot
+
+
+@jit
+def raise_ctis_of_lanes(
+    device: Ints, time: Ints, delay: int, ctis: Ints, lanes: Ints, numbers: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """Raise the CTIs of devices to these times less a delay, in ``ctis`` ``int64[devices]``.
+
+    ``lanes`` ``int64[devices]``: the lane of each device, one of the ``numbers``. Returns for each
+    lane how many times concern its devices, the lowest CTI of one of these before, and the highest
+    that one has now; MAX_TIME and NEVER if there are none. O(n * lanes).
+    """
+    counts = np.zeros(len(numbers), np.int64)
+    lowest, highest = np.full(len(numbers), MAX_TIME), np.full(len(numbers), NEVER)
+    for i in range(len(device)):
+        d = device[i]
+        slot = _find_slot(lanes[d], numbers)
+        before = ctis[d]
+        ctis[d] = max(before, _make_cti(time[i], delay))
+        counts[slot] += 1
+        lowest[slot] = min(lowest[slot], before)
+        highest[slot] = max(highest[slot], ctis[d])
+    return counts, lowest, highest
+
+
+@jit
+def find_lowest_starts(lane: Ints, start: Ints, numbers: Ints) -> Ints:
+    """Return the lowest start of the rows of each lane, MAX_TIME if it has none.
+
+    ``lane`` ``int64[n]``: that of each row, one of the ``numbers``. O(n * lanes).
+    """
+    lowest = np.full(len(numbers), MAX_TIME)
+    for i in range(len(start)):
+        slot = _find_slot(lane[i], numbers)
+        lowest[slot] = min(lowest[slot], start[i])
+    return lowest
+
+
+@jit
 def mark_moved(device: Ints, states: Ints, told: Ints, is_moved: Bools) -> Ints:
     """Return the devices among these whose CTI is above ``told``, and mark them.
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import NO_FIELDS, Coded, Column, Columns, concat_columns
-from rxtemporal.core.ticks import TICK
+from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.codec import Captured
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.holdings import (
@@ -64,10 +64,12 @@ class SmallBatches:
     Of each it keeps the times, the columns of the keys, and the values that are read of each row.
     """
 
-    __slots__ = ("_parts", "count")
+    __slots__ = ("_lowest", "_parts", "count")
 
     def __init__(self) -> None:
         self._parts: list[tuple[Times, Keys, Values]] = []
+        # the lowest start of so many of these parts
+        self._lowest: tuple[list[Any], int, int] = self._parts, 0, MAX_TIME
         # the number of rows
         self.count = 0
 
@@ -79,9 +81,13 @@ class SmallBatches:
     @property
     def earliest(self) -> EventBatch | None:
         """A point at the start of the earliest row, without fields; None if no row waits."""
-        parts = [*self._parts]  # the step may be running
-        starts = [start.item(0) if known else int(start.min()) for (start, _, known), *_ in parts]
-        return _make_batch(np.array([min(starts)]), None) if starts else None
+        parts, (known, count, lowest) = self._parts, self._lowest  # the step may be running
+        if known is not parts:
+            count, lowest = 0, MAX_TIME
+        for (start, _, in_order), *_ in (new := parts[count:]):
+            lowest = min(lowest, start.item(0) if in_order else int(start.min()))
+        self._lowest = parts, count + len(new), lowest
+        return _make_batch(np.array([lowest]), None) if lowest < MAX_TIME else None
 
     def add(self, batch: EventBatch, keys: Keys, values: Values) -> None:
         """Add the rows of a batch, of which there is one at least."""
@@ -105,6 +111,7 @@ class SmallBatches:
     def clear(self) -> None:
         """Drop all rows."""
         self._parts, self.count = [], 0
+        self._lowest = self._parts, 0, MAX_TIME
 
 
 def _make_batch(start: Int64s, end: Int64s | None, *, in_order: bool = True) -> EventBatch:
