@@ -118,6 +118,11 @@ BAD_ARGUMENTS: dict[str, tuple[Compose, str]] = {
     ),
     "join: no suffix": (lambda st: st.join(st, suffix=""), "suffix is a non-empty str, got ''"),
     "to_signal: a number": (lambda st: st.to_signal(5), f"to_signal: {NO_ON} 5"),
+    "to_signal: no gap": (lambda st: st.to_signal(max_gap=0), f"max_gap {NOT_POSITIVE} 0"),
+    "to_signal: a negative gap": (
+        lambda st: st.to_signal(max_gap="-5s"),
+        f"max_gap {NOT_POSITIVE} -5s",
+    ),
     "to_signal: a mapping": (
         lambda st: st.to_signal({"x": "s"}),
         "to_signal takes a field's name or names in on=, got {'x': 's'}",

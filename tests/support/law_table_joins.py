@@ -194,6 +194,21 @@ ONE_STREAM: dict[str, Case] = {
         lambda rows: oracle_lifetimes.to_signal(rows, ["k"]),
         draws=DRAWS,
     ),
+    "to_signal, at most so long": Case(
+        lambda s: s.to_signal("k", max_gap=4),
+        lambda rows: oracle_lifetimes.clip_to_limit(oracle_lifetimes.to_signal(rows, ["k"]), 4),
+        draws=DRAWS,
+    ),
+    "to_signal, at most so long, then windows by group": Case(
+        lambda s: counting(s.group_by("k").to_signal(max_gap=6)),
+        lambda rows: counted(
+            oracle_lifetimes.clip_to_limit(
+                oracle_lifetimes.to_signal(rows, ["k"], null_matches=True), 6
+            ),
+            "k",
+        ),
+        draws=DRAWS,
+    ),
     "to_signal, on two": Case(
         lambda s: s.to_signal(["k", "y"]),
         lambda rows: oracle_lifetimes.to_signal(rows, ["k", "y"]),

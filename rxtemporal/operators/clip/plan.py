@@ -75,15 +75,17 @@ class Clip(Matcher):
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class ToSignal(Operator):
-    """Rows that last until the next row of their key."""
+    """Rows that last until the next row of their key, at most ``max_gap`` ticks."""
 
     name = "to_signal"
     on: tuple[tuple[str, str], ...]
+    max_gap: int | None = None
 
     @property
     def holds(self) -> str:
         """The rows that have not been replaced."""
-        return "the latest rows of each key"
+        until = "" if self.max_gap is None else ", until their gap has passed"
+        return f"the latest rows of each key{until}"
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the same schema; raise if a field of ``on`` is missing."""
@@ -119,7 +121,8 @@ class ToSignal(Operator):
         """Return a new step."""
         from rxtemporal.operators.clip.step import SignalStep
 
-        return SignalStep(KeyMatcher(keys, self.on, self._key_types(schema, keys)), schema, keys)
+        matcher = KeyMatcher(keys, self.on, self._key_types(schema, keys))
+        return SignalStep(matcher, schema, keys, self.max_gap)
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
@@ -156,20 +159,31 @@ def clip_event_duration(other_or_limit: Other | Span, on: On = None) -> PartialO
     return PartialOperator(Clip(on=pairs), other_or_limit)
 
 
-def to_signal(on: str | Sequence[str] | None = None) -> ToSignal:
+def to_signal(on: str | Sequence[str] | None = None, max_gap: Span | None = None) -> ToSignal:
     """Make a signal of points: each row lasts until the next one of the same key.
 
     Only starts count. Rows of a key that start together last equally long; the last row of a key
-    never ends. A row is emitted as a start edge when the CTI passes its start, and the next row
-    ends it. The CTI passes unchanged. Held: the latest rows of each key.
+    never ends. With ``max_gap`` a row lasts at most so long: there is no value from then until the
+    next row, and a key that falls silent has none any more. A row is emitted as a start edge when
+    the CTI passes its start, and the next row, or the gap, ends it. The CTI passes unchanged. Held:
+    the latest rows of each key; with ``max_gap`` until their gap has passed.
 
     A late point is dropped before it comes here, also with ADJUST, so the point before it would
     last on. If the stream imports its CTIs with ADJUST, ``to_signal`` therefore raises an
     ``AdvanceTimeError``. Use ``rxt.reference`` instead: there a late point counts from the CTI on.
+
+    >>> import rxtemporal as rxt
+    >>> readings = rxt.from_events([rxt.PointEvent(t, {"v": v}) for t, v in ((0, 5), (4, 7))])
+    >>> readings.to_signal(max_gap=3).to_polars().rows()
+    [(0, 3, 5), (4, 7, 7)]
     """
     if isinstance(on, Mapping):
         raise ArgumentError(f"to_signal takes a field's name or names in on=, got {on!r}")
-    return ToSignal(on=read_pairs(on, "to_signal"))
+    return ToSignal(
+        on=read_pairs(on, "to_signal"),
+        max_gap=None if max_gap is None else span(max_gap, "max_gap", least=1),
+        time=None if max_gap is None else find_span_form(max_gap),
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

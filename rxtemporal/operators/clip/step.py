@@ -170,13 +170,21 @@ class ClipStep(Stateful):
 class SignalStep(Stateful):
     """Makes points a signal: each row lasts until the next one of its key; its end is ignored.
 
-    Holds the latest rows of each key, and the rows that the CTI has not passed.
+    With ``max_gap`` it lasts at most so many ticks. Holds the latest rows of each key, unless their
+    gap has passed, and the rows that the CTI has not passed.
     """
 
     held = MappingProxyType({"_clip": PART})
 
-    def __init__(self, keying: KeyMatcher, schema: pl.Schema, keys: Sequence[str]) -> None:
+    def __init__(
+        self,
+        keying: KeyMatcher,
+        schema: pl.Schema,
+        keys: Sequence[str],
+        max_gap: int | None = None,
+    ) -> None:
         self._clip = ClipStep(keying, schema, keys)
+        self._max_gap = max_gap
 
     @property
     def rows(self) -> int:
@@ -186,11 +194,12 @@ class SignalStep(Stateful):
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that have begun, each of which ends the earlier rows of its key."""
         begins = batch.take_begins()
-        endless = EventBatch.of_rows(
-            begins.start, np.full(len(begins), MAX_TIME), begins.columns, batch.cti, batch.keys
-        )
-        self._clip.keep(endless)
-        self._clip.keep_clips(endless)
+        end = np.full(len(begins), MAX_TIME)
+        if self._max_gap is not None:
+            end = add_length(begins.start, self._max_gap)
+        lasting = EventBatch.of_rows(begins.start, end, begins.columns, batch.cti, batch.keys)
+        self._clip.keep(lasting)
+        self._clip.keep_clips(lasting)
         return self._clip.result()
 
 
