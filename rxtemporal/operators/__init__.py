@@ -10,7 +10,7 @@ from rxtemporal.operators.alter.plan import (
     alter_event_start_time,
 )
 from rxtemporal.operators.anti_join.plan import left_anti_join
-from rxtemporal.operators.chop.plan import chop
+from rxtemporal.operators.chop.plan import chop, sample
 from rxtemporal.operators.clip.plan import clip_event_duration, to_signal
 from rxtemporal.operators.count_window.plan import count_window
 from rxtemporal.operators.distinct.plan import distinct
@@ -60,6 +60,7 @@ __all__ = [
     "left_outer_join",
     "multicast",
     "point_at_end",
+    "sample",
     "scan",
     "select",
     "session_lifetimes",

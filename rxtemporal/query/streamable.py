@@ -77,6 +77,7 @@ class Streamable(RunnableStream):
     to_point_events = method(ops.to_point_events)
     point_at_end = method(ops.point_at_end)
     chop = method(ops.chop)
+    sample = method(ops.sample)
     to_signal = method(ops.to_signal)
     session_lifetimes = method(ops.session_lifetimes)
     snap_to_window_intervals = method(ops.snap_to_window_intervals)

@@ -145,6 +145,7 @@ OPERATORS = [
     "left_outer_join",
     "multicast",
     "point_at_end",
+    "sample",
     "scan",
     "select",
     "session_lifetimes",

@@ -137,6 +137,8 @@ BAD_ARGUMENTS: dict[str, tuple[Compose, str]] = {
         lambda st: st.extend_lifetime(None),
         "d is a timedelta, a text such as '5m', or an int",
     ),
+    "sample: no time": (lambda st: st.sample(0), f"every {NOT_POSITIVE} 0"),
+    "sample: a negative time": (lambda st: st.sample("-1h"), f"every {NOT_POSITIVE} -1h"),
     "chop: period": (lambda st: st.chop(0), f"period {NOT_POSITIVE} 0"),
     "alter: nothing": (lambda st: st.alter_event_lifetime(), "takes start=, duration= or both"),
     "alter: a fixed start": (

@@ -99,6 +99,7 @@ UNBOUNDED: dict[str, tuple[Compose, str, str]] = {
         "Hint: hopping_window2",
     ),
     "chop": (lambda st: st.chop(10), "chop", "never end, such as .*'x': 1.*clip_event_duration"),
+    "sample": (lambda st: st.sample(10), "sample", "never end, such as .*'x': 1"),
     "chop by a tick": (
         lambda st: st.clip_event_duration(10**15).chop(1),
         "chop",

@@ -17,7 +17,7 @@ from rxtemporal.operators.alter.plan import (
     alter_event_start_time,
 )
 from rxtemporal.operators.chop import step as chopping
-from rxtemporal.operators.chop.plan import chop
+from rxtemporal.operators.chop.plan import chop, sample
 from rxtemporal.operators.clip.plan import clip_to_limit
 from rxtemporal.operators.lifetimes.plan import (
     extend_lifetime,
@@ -70,6 +70,21 @@ def test_chop_cuts_at_every_boundary_strictly_inside() -> None:
     assert history(rows[:1], chop(5, -6)) == [(3, 4, "a"), (4, 9, "a"), (9, 14, "a")]
     assert history(rows[:1], chop(timedelta(microseconds=5), timedelta(microseconds=9))) == [
         (3, 4, "a"), (4, 9, "a"), (9, 14, "a"),
+    ]  # fmt: skip
+
+
+def test_sample_reads_at_every_boundary() -> None:
+    """A row that begins there counts, and one that ends there does not."""
+    rows = [("interval", 3, 14, A), ("interval", 5, 10, B), ("interval", 11, 12, C)]
+    assert history(rows, sample(5)) == [(5, 6, "a"), (5, 6, "b"), (10, 11, "a")]
+    assert history(rows, sample(5, -4)) == [(6, 7, "a"), (6, 7, "b"), (11, 12, "a"), (11, 12, "c")]
+
+
+def test_an_open_row_is_sampled_as_the_cti_passes() -> None:
+    """A point is final with the first CTI above it."""
+    items = [("start", 3, 1, A), ("cti", 5), ("cti", 6), ("cti", 17), ("end", 3, 20, 1, A)]
+    assert outputs([*items, ("cti", 30)], sample(5)) == [
+        [MIN_TIME], [5], [(5, 6, 0, "a"), 6], [(10, 11, 0, "a"), (15, 16, 0, "a"), 17], [17], [30],
     ]  # fmt: skip
 
 

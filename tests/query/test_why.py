@@ -117,6 +117,17 @@ def test_the_tree_shows_each_operator_and_the_role_of_rows() -> None:
     assert "<script" not in why._repr_html_()
 
 
+def test_a_sample_stands_on_the_reading_that_was_valid() -> None:
+    """One that is never read says between which times it was valid."""
+    signal = readings().where(pl.col("k") == "a").to_signal(max_gap=2)
+    sampled = signal.sample(5)
+    why = rxt.why(sampled, 0)
+    assert why.causes["readings"].height == 1
+    told = str(rxt.why_not(signal.sample(100), {"v": 22}))
+    assert "gives no row in sample" in told
+    assert "it lives between 0 and 100" in told
+
+
 def test_an_edge_is_explained_by_both_of_its_events() -> None:
     """A row that two edges brought has two arrivals."""
     start = rxt.EdgeEvent.create_start(2, "a")

@@ -64,8 +64,8 @@ TABLES: dict[str, list[str]] = {
     ],
     "lifetimes": [
         "shift_event_time", "extend_lifetime", "to_point_events", "point_at_end", "chop",
-        "to_signal", "session_lifetimes", "snap_to_window_intervals", "alter_event_duration",
-        "alter_event_start_time", "alter_event_lifetime",
+        "sample", "to_signal", "session_lifetimes", "snap_to_window_intervals",
+        "alter_event_duration", "alter_event_start_time", "alter_event_lifetime",
     ],
     "times of devices": ["synchronize"],
     "windows": [

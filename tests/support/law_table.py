@@ -228,6 +228,26 @@ LIFETIMES: dict[str, Case] = {
         draws=NEAR,
         last=LATE,
     ),
+    **passing(
+        "sample",
+        lambda s: s.sample(3, 2),
+        lambda rows: oracle_lifetimes.sample(rows, 3, 2),
+        endless=False,
+        draws=NEAR,
+    ),
+    "sample, of endless rows": Case(
+        lambda s: s.sample(60, -7),
+        lambda rows: oracle_lifetimes.sample(rows, 60, -7, LATE),
+        draws=NEAR,
+        last=LATE,
+    ),
+    "sample, of a signal": Case(
+        lambda s: s.to_signal("k", max_gap=7).sample(2),
+        lambda rows: oracle_lifetimes.sample(
+            oracle_lifetimes.clip_to_limit(oracle_lifetimes.to_signal(rows, ["k"]), 7), 2
+        ),
+        draws=FEW,
+    ),
     "chop, of points at the ends of time": Case(
         lambda s: s.chop(3, 1),
         lambda rows: oracle_lifetimes.chop(rows, 3, 1),

@@ -41,6 +41,7 @@ PLANS: dict[str, Compose] = {
     "left_anti_join": lambda s: s.left_anti_join(s, on="k"),
     "left_outer_join": lambda s: s.left_outer_join(s, on="k", suffix="_2"),
     "point_at_end": lambda s: s.point_at_end(),
+    "sample": lambda s: s.sample(5),
     "scan": lambda s: s.scan(0, lambda state, start, row: (state, None), schema={"y": int}),
     "select": lambda s: s.select("x"),
     "session_lifetimes": lambda s: s.session_lifetimes(5),

@@ -219,6 +219,21 @@ def chop(rows: Iterable[Row], period: int, offset: int = 0, upto: int | None = N
     return pieces
 
 
+def sample(rows: Iterable[Row], every: int, offset: int = 0, upto: int | None = None) -> list[Row]:
+    """“The rows alive at each multiple of `every`, as points there”.
+
+    Of an endless row those before `upto`; without it, the error.
+    """
+    points: list[Row] = []
+    for start, end, payload in rows:
+        if end == MAX_TIME and upto is None:
+            raise UnboundedWindow(f"[{start}, never) has no last point")
+        limit = end if end < MAX_TIME or upto is None else upto
+        first = offset + -((offset - start) // every) * every
+        points += [Row(t, t + 1, payload) for t in counted(range(first, limit, every))]
+    return points
+
+
 def stitch(rows: Iterable[Row]) -> list[Row]:
     """“Touching lifetimes of equal payload joined”; equal payloads that overlap stay rows apart.
 

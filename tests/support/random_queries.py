@@ -164,6 +164,12 @@ PIECES: dict[str, Piece] = {
         lambda s: s.to_point_events().chop(3, 1),
         lambda rows: oracle_lifetimes.chop(oracle_lifetimes.to_point_events(rows), 3, 1),
     ),
+    "sample of a signal": Piece(
+        lambda s: s.to_signal("k", max_gap=6).sample(2, 1),
+        lambda rows: oracle_lifetimes.sample(
+            oracle_lifetimes.clip_to_limit(oracle_lifetimes.to_signal(rows, ["k"]), 6), 2, 1
+        ),
+    ),
     "scan": Piece(
         number_rows, lambda rows: oracle_lifetimes.scan(rows, 0, compositions.numbered, ["k"])
     ),

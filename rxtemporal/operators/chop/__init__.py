@@ -1,1 +1,1 @@
-"""chop: lifetimes cut at the boundaries of a grid."""
+"""chop and sample: lifetimes cut, and read, at the boundaries of a grid."""

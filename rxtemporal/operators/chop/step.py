@@ -1,4 +1,4 @@
-"""Lifetimes cut at regular boundaries."""
+"""Lifetimes cut, and read, at regular boundaries."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from types import MappingProxyType
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
+from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.holdings import NEXT_EDGE, PART
-from rxtemporal.engine.kernels.lifetimes import count_pieces, cut, find_boundary_after, reduce_grid
+from rxtemporal.engine.kernels.lifetimes import (
+    add_length,
+    count_pieces,
+    cut,
+    find_boundary_after,
+    reduce_grid,
+)
 from rxtemporal.engine.open_rows import WaitingRows
 from rxtemporal.engine.state import Stateful
+from rxtemporal.engine.step import find_earliest_due
 from rxtemporal.errors import UnboundedWindowError
 from rxtemporal.operators.lifetimes.step import describe_row
 
@@ -119,6 +126,12 @@ class ChopStep(Stateful):
             "not let time advance to its end."
         )
 
+    def is_boundary(self, times: Int64s) -> Bools:
+        """Return the mask of the times that are boundaries."""
+        period, offset = self._boundaries
+        mask: Bools = (times - offset) % period == 0
+        return mask
+
     def _refuse_too_many(self, begin: Int64s, end: Int64s) -> None:
         count = float(count_pieces(begin, end, *self._boundaries).sum(dtype=np.float64))
         if count > MOST_PIECES:
@@ -127,3 +140,33 @@ class ChopStep(Stateful):
                 "Hint: choose a longer period, or end long rows first with "
                 "clip_event_duration(limit)."
             )
+
+
+class SampleStep(Stateful):
+    """Returns a point for each boundary at which a row is alive.
+
+    These are the pieces of the chopped rows that begin at a boundary. Holds the rows that are open
+    or never end.
+    """
+
+    held = MappingProxyType({"_chop": PART})
+
+    def __init__(self, every: int, offset: int, schema: pl.Schema) -> None:
+        self._chop = ChopStep(every, offset, schema)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that are open or never end."""
+        return self._chop.rows
+
+    @property
+    def next_due(self) -> int | None:
+        """The earliest CTI with which a point may leave."""
+        return find_earliest_due(self._chop)
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Return the points that are known, and the CTI."""
+        pieces = self._chop.on_batch(batch).take_begins()
+        at = pieces.take(self._chop.is_boundary(pieces.start))
+        end = add_length(at.start, TICK)
+        return EventBatch.of_rows(at.start, end, at.columns, batch.cti, batch.keys)
