@@ -13,6 +13,7 @@ from rxtemporal.operators.anti_join.plan import left_anti_join
 from rxtemporal.operators.chop.plan import chop, sample
 from rxtemporal.operators.clip.plan import clip_event_duration, to_signal
 from rxtemporal.operators.count_window.plan import count_window
+from rxtemporal.operators.deadband.plan import deadband
 from rxtemporal.operators.distinct.plan import distinct
 from rxtemporal.operators.explode.plan import explode
 from rxtemporal.operators.group_by import apply, group_by, multicast, ungroup
@@ -47,6 +48,7 @@ __all__ = [
     "clip_event_duration",
     "count_window",
     "cross_join",
+    "deadband",
     "distinct",
     "drop",
     "explode",

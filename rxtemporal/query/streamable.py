@@ -88,6 +88,7 @@ class Streamable(RunnableStream):
     synchronize = method(ops.synchronize)
     # Consecutive rows of a key.
     scan = method(ops.scan)
+    deadband = method(ops.deadband)
     stitch = method(ops.stitch)
     # Windows: follow with aggregate, top_k or apply.
     snapshot_window = window_method(ops.snapshot_window)

@@ -132,6 +132,7 @@ OPERATORS = [
     "clip_event_duration",
     "count_window",
     "cross_join",
+    "deadband",
     "distinct",
     "drop",
     "explode",

@@ -43,6 +43,8 @@ QUERIES: dict[str, Query] = {
     "count": lambda s: count_and_sum(s.group_by("k").count_window(3)),
     "top": lambda s: s.group_by("k").tumbling_window(7).top_k(1, by="x"),
     "signal": lambda s: s.group_by("k").to_signal(),
+    "samples": lambda s: s.group_by("k").to_signal(max_gap=5).sample(2).ungroup(),
+    "deadband": lambda s: s.group_by("k").deadband("x", 1).ungroup(),
     "stitch": lambda s: s.chop(2).stitch(),
     "distinct": lambda s: s.extend_lifetime(5).distinct(),
     "sum of pairs": lambda s: s.extend_lifetime(3).join(s.shift_event_time(2), on="k", suffix="_r"),

@@ -101,6 +101,12 @@ BAD_FIELDS: dict[str, tuple[Compose, str, str]] = {
         "to_signal",
         r"'many' is List\(Int64\), which cannot be a key",
     ),
+    "deadband: unknown": (lambda st: st.deadband("z", 1), "deadband", f"no field 'z'; {HAS}"),
+    "deadband: a text": (
+        lambda st: st.deadband("s", 1),
+        "deadband",
+        "deadband compares numbers, and 's' is String",
+    ),
     "scan: a key": (
         lambda st: st.group_by("s").scan(0, print, schema={"s": str}),
         "scan",

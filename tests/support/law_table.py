@@ -282,6 +282,14 @@ SEQUENCES: dict[str, Case] = {
         lambda s: s.scan([0, 0], running, schema=RUNNING),
         lambda rows: oracle_lifetimes.scan(rows, [0, 0], running),
     ),
+    "deadband": Case(
+        lambda s: s.deadband("x", 1),
+        lambda rows: oracle_lifetimes.deadband(rows, "x", 1),
+    ),
+    "deadband, grouped": Case(
+        lambda s: s.group_by("k").deadband("x", 0).ungroup(),
+        lambda rows: oracle_lifetimes.deadband(rows, "x", 0, ["k"]),
+    ),
     "scan, grouped": Case(
         lambda s: s.group_by("k").scan([0, 0], running, schema=RUNNING),
         lambda rows: oracle_lifetimes.scan(rows, [0, 0], running, ["k"]),

@@ -29,6 +29,7 @@ PLANS: dict[str, Compose] = {
     "clip_event_duration": lambda s: s.clip_event_duration(s, on="k"),
     "count_window": lambda s: s.count_window(2).aggregate(n=agg.count()),
     "cross_join": lambda s: s.cross_join(s, suffix="_2"),
+    "deadband": lambda s: s.deadband("x", 1),
     "distinct": lambda s: s.distinct("k"),
     "drop": lambda s: s.drop("x"),
     "explode": lambda s: s.select(many=pl.concat_list("x")).explode("many"),

@@ -234,6 +234,26 @@ def sample(rows: Iterable[Row], every: int, offset: int = 0, upto: int | None = 
     return points
 
 
+def deadband(rows: Iterable[Row], field: str, by: float, keys: Sequence[str] = ()) -> list[Row]:
+    """“A reading passes if it differs by more than `by` from the last that passed”."""
+
+    def judge(state: Any, start: int, payload: Any) -> Any:
+        value = payload[field]
+        number = value is not None and value == value
+        if not state:
+            passes = True
+        elif number and state[0] == "number":
+            passes = abs(float(value) - float(state[1])) > by
+        else:
+            kind = "number" if number else "null" if value is None else "nan"
+            passes = kind != state[0]
+        if not passes:
+            return state, None
+        return ("number" if number else "null" if value is None else "nan", value), payload
+
+    return scan(rows, (), judge, keys)
+
+
 def stitch(rows: Iterable[Row]) -> list[Row]:
     """“Touching lifetimes of equal payload joined”; equal payloads that overlap stay rows apart.
 

@@ -170,6 +170,10 @@ PIECES: dict[str, Piece] = {
             oracle_lifetimes.clip_to_limit(oracle_lifetimes.to_signal(rows, ["k"]), 6), 2, 1
         ),
     ),
+    "deadband": Piece(
+        lambda s: s.group_by("k").deadband("x", 1).ungroup(),
+        lambda rows: oracle_lifetimes.deadband(rows, "x", 1, ["k"]),
+    ),
     "scan": Piece(
         number_rows, lambda rows: oracle_lifetimes.scan(rows, 0, compositions.numbered, ["k"])
     ),

@@ -1,0 +1,1 @@
+"""deadband: readings that differ from the last one that passed."""
