@@ -44,13 +44,6 @@ class Leaf(Stage):
         self.receive, self.complete_run = receive, complete_run
         self.then = self._hand_over
 
-    def find_wait(self) -> float | None:
-        """Return the seconds until an empty batch of a source should come; None if none need to.
-
-        Any thread may call it.
-        """
-        return None
-
     def _hand_over(self, side: int, batch: EventBatch | None, run: Run) -> None:
         """Hand a batch of results over, or report the end."""
         if batch is not None:

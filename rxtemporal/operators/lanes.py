@@ -248,8 +248,9 @@ class LaneRun:
     all streams. ``make`` returns a new copy of the plan, its steps made. ``spread`` is how far the
     most advanced device of a lane may be ahead of the others, in ticks; ``most`` is the number of
     lanes from which on none is split, so that results come later. ``clock`` returns seconds; it
-    says only how often lanes are split, and how soon CTIs are told. ``moves_time``: an operator may
-    give out a CTI above that of its input. Not thread-safe: its owner serialises calls.
+    says only how often lanes are split, and how soon what waits is taken and told. ``moves_time``:
+    an operator may give out a CTI above that of its input. Not thread-safe: its owner serialises
+    calls.
     """
 
     def __init__(
@@ -274,7 +275,8 @@ class LaneRun:
         self._most = most
         self._clock = clock
         self._moves_time = moves_time
-        # True if what a lane holds tells when something leaves it
+        # True if what a lane holds tells when something leaves it: with one source, and if no
+        # operator moves time
         self._knows_due = len(fields) == 1 and not moves_time
         self._numbers = count()
         self.devices = DeviceTimes(coder, len(fields))
@@ -305,6 +307,8 @@ class LaneRun:
         self._add_lane(np.full(len(fields), MIN_TIME))
         # the lane that has given out the last edge ids
         self._last = self.lanes[0]
+        # True if no result leaves before a CTI has passed its start; then rows may be kept
+        self._waits_for_time = isinstance(self._last.leaf.step, PromptIntervalStep)
 
     def push(self, source: Node, batch: EventBatch) -> None:
         """Take rows of a source, and then the time of the devices that its clocks tell.
@@ -326,10 +330,14 @@ class LaneRun:
         self.advance(source, batch.cti)
 
     def _keep(self, batch: EventBatch) -> None:
-        """Keep a batch until there are many rows, or something may leave."""
+        """Keep a batch until there are many rows, or something may leave.
+
+        Lanes take it at once if results do not wait for time.
+        """
         self._kept.append(batch)
         self.rows_kept += len(batch.start)
-        if self.rows_kept >= _ROWS or len(self._kept) >= _BATCHES:
+        are_many = self.rows_kept >= _ROWS or len(self._kept) >= _BATCHES
+        if are_many or not self._waits_for_time:
             self._take_kept()
 
     def _take_kept(self) -> None:
@@ -395,7 +403,8 @@ class LaneRun:
     def _may_leave(self, lane: DeviceLane, time: int, lowest: int) -> bool:
         """Return True if something may leave a lane at a time, after it has taken rows.
 
-        ``lowest`` is the lowest start of the rows.
+        ``lowest`` is the lowest start of the rows, which the lane notes. If those that are kept may
+        be among what leaves, the lanes take them, to know.
         """
         if time >= lane.due:
             if time >= lane.kept:
@@ -403,7 +412,7 @@ class LaneRun:
             lane.due = min(lane.find_due(), lane.kept)
             if time >= lane.due:
                 return True
-        # no row leaves before the CTI has reached its start, or it leaves at once
+        # no row that is kept leaves before the CTI has reached its start
         if lowest < lane.due:
             lane.due = lowest
         return time >= lowest
@@ -556,8 +565,8 @@ class LaneRun:
     def _expel_all(self, numbers: set[int]) -> set[int]:
         """Split these lanes, and those that could not be split before.
 
-        Returns the lanes that can go on now: of two that were one, each may go on to the time of
-        its own last device.
+        Returns the lanes that can go on now, none if none was split: of two that were one, each may
+        go on to the time of its own last device.
         """
         known, waiting = {*self.lanes}, numbers | self._postponed
         self._postponed = set()
@@ -566,7 +575,7 @@ class LaneRun:
         for number in sorted(waiting & known):
             self._expel_laggards(self.lanes[number])
         new = {*self.lanes} - known
-        return waiting | new if new else new
+        return waiting | new if new else set()
 
     def _encode_rows(self, source: Node, batch: EventBatch) -> Int64s:
         """Return the number of each row's device."""
@@ -916,6 +925,8 @@ class LaneRun:
         self._numbers = count(1 + max(self.lanes))
         self._last = self.lanes[last]
         self._floor = int(floors[0])
+        # they may have waited for their times, to be split, or for each other
+        self._stale, self._postponed = {*self.lanes}, {*self.lanes}
 
 
 def _fail(error: Exception) -> None:

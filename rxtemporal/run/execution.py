@@ -427,7 +427,8 @@ class Execution:
             if not reader.pulls:
                 self._subscriptions.append(reader.connect())
             self._subscriptions += self.flow.watch(reader)
-        self._subscriptions += self.flow.watch_lanes([leaf for _, leaf in self.wiring.leaves])
+        by_device: list[Any] = [leaf for node, leaf in self.wiring.leaves if node.clock is not None]
+        self._subscriptions += self.flow.watch_lanes(by_device)
 
     def _goes_on(self) -> bool:
         """Deliver the rows waiting in hand-offs; return True if the run continues."""

@@ -237,10 +237,9 @@ class RejectedRows(abc.ObserverBase[EventBatch]):
 
     def on_next(self, batch: EventBatch) -> None:
         """Push the rejected rows and a batch."""
-        is_empty = not len(batch) and batch.cti <= self._cti and batch.clocks is None
         self._push_rejected(batch.cti)
-        if not is_empty:
-            self._main.on_next(batch)
+        # also an empty one, for which an output by device may wait
+        self._main.on_next(batch)
 
     def _push_rejected(self, cti: int) -> None:
         with self._lock:

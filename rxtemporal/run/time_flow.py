@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND
-from rxtemporal.engine.driver import Leaf
 from rxtemporal.errors import AdvanceTimeError, BindingError
 from rxtemporal.ingress.settings import policy_error
 from rxtemporal.ingress.side_source import find_origin
@@ -202,14 +202,19 @@ class TimeFlow:
         self._watches[reader] = watches
         return [watch.start() for watch in watches]
 
-    def watch_lanes(self, leaves: Sequence[Leaf]) -> list[RepeatingTimer]:
+    def watch_lanes(self, outputs: Sequence[Waiting]) -> list[RepeatingTimer]:
         """Watch outputs of which each device has its own time; return the timer to dispose.
 
         A source that is read cannot be woken: there they wait for the next rows.
         """
-        open_ones = [each for each in self._readers if not each.pulls and not each.ended]
-        readers = [each for each in open_ones if each.source.clock is not None]
-        return [LaneWatch(readers, leaves, self._clock).start()] if readers else []
+        readers = [
+            each
+            for each in self._readers
+            if each.source.clock is not None and not each.pulls and not each.ended
+        ]
+        if not readers or not outputs:
+            return []
+        return [LaneWatch(readers, outputs, self._clock).start()]
 
     def note_activity(self, reader: Reader) -> None:
         """Note that a watched source has sent something."""
@@ -226,6 +231,16 @@ class TimeFlow:
 _PATIENCE = 0.5
 
 
+class Waiting(Protocol):
+    """An output in which something may wait for the next rows."""
+
+    def find_wait(self) -> float | None:
+        """Return the seconds until an empty batch of a source should come; None if none need to.
+
+        Any thread may call it.
+        """
+
+
 class LaneWatch:
     """Watch of the outputs of a run whose devices each have their own time.
 
@@ -234,8 +249,8 @@ class LaneWatch:
     ``readers`` are those of the sources of devices that push.
     """
 
-    def __init__(self, readers: Sequence[Reader], leaves: Sequence[Leaf], clock: Clock) -> None:
-        self._readers, self._leaves = readers, leaves
+    def __init__(self, readers: Sequence[Reader], outputs: Sequence[Waiting], clock: Clock) -> None:
+        self._readers, self._outputs = readers, outputs
         self._timer = RepeatingTimer(clock, self._look)
 
     def start(self) -> RepeatingTimer:
@@ -244,7 +259,7 @@ class LaneWatch:
         return self._timer
 
     def _look(self) -> float | None:
-        waits = [wait for leaf in self._leaves if (wait := leaf.find_wait()) is not None]
+        waits = [wait for each in self._outputs if (wait := each.find_wait()) is not None]
         if (soonest := min(waits, default=_PATIENCE)) > TOLERANCE:
             return min(soonest, _PATIENCE)
         are_awake = [each.wake() for each in self._readers]

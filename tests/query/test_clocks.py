@@ -226,11 +226,19 @@ class SlowScheduler(TestScheduler):
 class TestWaiting:
     """What may wait for the next rows: after a second it comes without any."""
 
-    def test_a_device_that_could_not_be_split_off(self) -> None:
+    @pytest.mark.parametrize("beside", [False, True], ids=["alone", "rejected rows, too"])
+    def test_a_device_that_could_not_be_split_off(self, beside: bool) -> None:
         """Lanes are not split again and again; what waits for that comes within a second."""
         source, sink, clock = make_source(spread=0), rxt.Collect(), SlowScheduler()
         names = [f"d{n}" for n in range(12)]
-        process = count(source.stream).run(sink, scheduler=clock)
+        app = rxt.Application("house")
+        app.query("counts", count(source.stream))
+        if beside:
+            app.query("rejected", source.rejects.stream)
+        process = app.run(
+            sinks={"counts": sink} | ({"rejected": rxt.Collect()} if beside else {}),
+            scheduler=clock,
+        )
         source.push([row(name, 0) for name in names])
         clock.slowness = 0.02
         for place, name in enumerate(names[:8]):
@@ -241,6 +249,43 @@ class TestWaiting:
         clock.advance_by(8.0)
         assert {each["device"] for each in sink.to_dicts()} == {*names[:8]}
         process.stop()
+
+    def test_a_device_that_could_not_be_split_off_before_a_stop(self, tmp_path: Path) -> None:
+        """What has waited comes within a second of the next run."""
+        names, found = [f"d{n}" for n in range(12)], set[str]()
+        for begins in (True, False):
+            source, sink, clock = make_source(spread=0), rxt.Collect(), SlowScheduler()
+            process = count(source.stream).run(sink, scheduler=clock, resume=tmp_path / "state")
+            if begins:
+                source.push([row(name, 0) for name in names])
+                clock.slowness = 0.02
+                for place, name in enumerate(names[:8]):
+                    source.push(row(name, HOUR * (1 + place)))
+                clock.slowness = 0.0
+            else:
+                clock.advance_by(8.0)
+            process.stop()
+            found |= {each["device"] for each in sink.to_dicts()}
+            assert len(found) == 8 or begins
+
+    @pytest.mark.parametrize("shape", [rxt.EventShape.EDGE, rxt.EventShape.POINT])
+    def test_results_that_leave_at_once(self, shape: rxt.EventShape, tmp_path: Path) -> None:
+        """Of results as edges, or points, no row is kept, also beside windows that wait."""
+        given = list[int]()
+        for begin in (0, 4):
+            source = make_source(delay=MINUTE)
+            beside = source.stream.group_by("device").tumbling_window(1_000)
+            query = source.stream.union(beside.aggregate(x=agg.count()))
+            process = query.run(
+                lambda batch: given.extend(batch.start.tolist()),
+                shape=shape,
+                resume=tmp_path / "state",
+            )
+            for time in range(begin, begin + 4):
+                source.push(pl.DataFrame([row("a", time)]))
+                assert given[-1] == time
+            process.stop()
+        assert given == [*range(8)]
 
     def test_the_time_of_results(self) -> None:
         """As long as nothing leaves, it is told after a second."""

@@ -370,10 +370,10 @@ def raise_ctis(device: Ints, time: Ints, delay: int, ctis: Ints, known: int) -> 
 @jit
 def _find_slot(lane: int, numbers: Ints) -> int:
     """Return the place of a lane in the numbers of all, which are few."""
-    slot = 0
-    while numbers[slot] != lane:
-        slot += 1
-    return slot
+    for slot in range(len(numbers)):
+        if numbers[slot] == lane:
+            return slot
+    raise IndexError("a device has no lane")
 
 
 @jit
