@@ -62,8 +62,13 @@ class Reader:
         self.kinds: set[str] = set()
         self._position = ""
 
-    def read(self, url: str) -> None:
-        """Read until the server has gone."""
+    def read(self, url: str, done: threading.Event) -> None:
+        """Read until it is done, with a new connection if one breaks."""
+        while not done.is_set():
+            self._read_connection(url)
+
+    def _read_connection(self, url: str) -> None:
+        """Read until the connection breaks."""
         headers = {"Last-Event-ID": self._position} if self._position else {}
         try:
             with httpx.stream(
@@ -126,7 +131,8 @@ def read_over_kills(
     waiting, reader, random_ = list(readings(minutes, lag)), Reader(), random.Random(kills)
     for life in range(kills + 1):
         with serve_house(state, *options, app=app) as house:
-            thread = threading.Thread(target=reader.read, args=(house.url,))
+            done = threading.Event()
+            thread = threading.Thread(target=reader.read, args=(house.url, done))
             thread.start()
             last = life == kills
             seconds = 600 if last else random_.uniform(0.1, 0.6)
@@ -140,8 +146,10 @@ def read_over_kills(
                 deadline = time.monotonic() + 60
                 while len(reader.rows) < expected and time.monotonic() < deadline:
                     time.sleep(0.01)
+                done.set()
                 assert house.stop() == 0
             else:
+                done.set()
                 house.process.kill()
             thread.join(60)
             assert not thread.is_alive()
