@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from rxtemporal.errors import ArgumentError, SchemaError, explain_calls
+from rxtemporal.operators.differences.plan import DifferenceKind, RowDifference
 from rxtemporal.operators.expressions import infer_aggregate_type, infer_field_type
 from rxtemporal.operators.windows.results_plan import (
     Aggregate,
@@ -32,14 +33,17 @@ __all__ = [
     "TimeSensitiveAggregate",
     "UserDefinedAggregate",
     "avg",
+    "changes",
     "count",
     "expr",
     "first",
+    "increase",
     "last",
     "max",
     "mean",
     "min",
     "quantile",
+    "resets",
     "std",
     "sum",
     "var",
@@ -129,6 +133,30 @@ class _Expression(Aggregate):
         return ListedExpression(self.expression, self.dtype(schema))
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class _SumOfDifferences(Aggregate):
+    """The sum of what each reading differs from the one before of its key."""
+
+    difference: RowDifference
+    reads: pl.Expr
+
+    @classmethod
+    def of(cls, kind: DifferenceKind, field: str | pl.Expr) -> Aggregate:
+        difference = RowDifference(kind, parse_field(field, kind))
+        return cls(difference, pl.col(difference.field))
+
+    def __repr__(self) -> str:
+        return self.difference.field
+
+    def dtype(self, schema: pl.Schema) -> pl.DataType:
+        return schema[self.difference.field]
+
+    def make(self, name: str, schema: pl.Schema) -> RunningAggregate:
+        from rxtemporal.operators.windows import aggregates as running
+
+        return running.FloatSum() if self.dtype(schema).is_float() else running.IntegerSum(name)
+
+
 @explain_calls("n=agg.count()")
 def count(field: str | pl.Expr | None = None) -> Aggregate:
     """Count the rows, or the values of a field that are not null, as Int64."""
@@ -197,6 +225,41 @@ def last(field: str | pl.Expr) -> Aggregate:
     """Return the last value that is not null, with rows in order of (start, payload)."""
     values = parse_field(field, "last")
     return _Expression(f"last({field})", values.drop_nulls().last(), values)
+
+
+@explain_calls("used=agg.increase('meter')")
+def increase(field: str | pl.Expr) -> Aggregate:
+    """Return how much a counter has risen: the sum of the rises between neighbouring readings.
+
+    A fall is a reset: the counter has begun at zero, and its new value is the rise. The rise since
+    the last reading before the window belongs to the window of the later reading, so the increases
+    of adjacent windows add up to that of all. Nothing is extrapolated to the ends of the window.
+
+    Neighbours are rows of one key in order of (start, payload). The first reading of a key has no
+    rise, nor has null, which is no reading; NaN makes the windows of its own row NaN. Int64 of
+    integers, Float64 of floats; 0 without a rise.
+
+    >>> import rxtemporal as rxt
+    >>> readings = rxt.from_events([rxt.PointEvent(t, x) for t, x in enumerate([0, 1, 2, 3, 2, 4])])
+    >>> readings.tumbling_window(3).aggregate(used=increase("payload")).to_polars().rows()
+    [(0, 3, 2), (3, 6, 5)]
+    """
+    return _SumOfDifferences.of("increase", field)
+
+
+@explain_calls("restarts=agg.resets('uptime')")
+def resets(field: str | pl.Expr) -> Aggregate:
+    """Count how often a counter has fallen, as Int64; neighbours are those of ``increase``."""
+    return _SumOfDifferences.of("resets", field)
+
+
+@explain_calls("switches=agg.changes('state')")
+def changes(field: str | pl.Expr) -> Aggregate:
+    """Count the readings with another value than the one before, as Int64.
+
+    Of a field of any type. Neighbours are those of ``increase``; null is no reading.
+    """
+    return _SumOfDifferences.of("changes", field)
 
 
 @explain_calls("median=agg.quantile('temp', 0.5)")

@@ -202,7 +202,7 @@ class TimeFlow:
         self._watches[reader] = watches
         return [watch.start() for watch in watches]
 
-    def watch_lanes(self, outputs: Sequence[Waiting]) -> list[RepeatingTimer]:
+    def watch_lanes(self, outputs: Sequence[DeviceOutput]) -> list[RepeatingTimer]:
         """Watch outputs of which each device has its own time; return the timer to dispose.
 
         A source that is read cannot be woken: there they wait for the next rows.
@@ -231,7 +231,7 @@ class TimeFlow:
 _PATIENCE = 0.5
 
 
-class Waiting(Protocol):
+class DeviceOutput(Protocol):
     """An output in which something may wait for the next rows."""
 
     def find_wait(self) -> float | None:
@@ -249,7 +249,9 @@ class LaneWatch:
     ``readers`` are those of the sources of devices that push.
     """
 
-    def __init__(self, readers: Sequence[Reader], outputs: Sequence[Waiting], clock: Clock) -> None:
+    def __init__(
+        self, readers: Sequence[Reader], outputs: Sequence[DeviceOutput], clock: Clock
+    ) -> None:
         self._readers, self._outputs = readers, outputs
         self._timer = RepeatingTimer(clock, self._look)
 

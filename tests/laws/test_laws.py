@@ -187,7 +187,7 @@ def test_long_streams(name: str) -> None:
     assert_frame_equal(history(long.out, cti), history(whole.out, cti))
 
 
-# what is held for a key for ever: its latest rows, or the state of a user's function
+# what is held for a key for ever: its latest rows or values, or the state of a user's function
 FOR_EVER = ("to_signal", "count_window", "scan, grouped", "deadband", "reference")
 
 
@@ -211,7 +211,7 @@ def test_keys_that_pass_are_forgotten(name: str, monkeypatch: pytest.MonkeyPatch
         long_run(name, 200, passing=True)
         few = max(known, default=0)
         long = long_run(name, 1_000, passing=True)
-    if not name.startswith(FOR_EVER):
+    if not name.startswith(FOR_EVER) and "differences" not in name:
         assert max(known, default=0) <= 1.1 * few + 5
     never = long_run(name, 1_000, 1_000, passing=True)
     assert_frame_equal(history(long.out, long.out[-1].cti), history(never.out, long.out[-1].cti))

@@ -116,6 +116,17 @@ VARIED: dict[str, tuple[Any, oracle.Aggregate]] = {
         lambda payloads: sum(v := values(payloads, "x")) * 10 + len(set(v)),
     ),
 }
+# of the differences that ``oracle_lifetimes.compare_neighbours`` adds to the rows
+COMPARED: dict[str, tuple[Any, oracle.Aggregate]] = {
+    "ix": (agg.increase("x"), oracle.sum_("x increase")),
+    "iy": (agg.increase("y"), oracle.sum_("y increase")),
+    "rx": (agg.resets(pl.col("x")), oracle.sum_("x resets")),
+    "ry": (agg.resets("y"), oracle.sum_("y resets")),
+    "cx": (agg.changes("x"), oracle.sum_("x changes")),
+    "ck": (agg.changes("k"), oracle.sum_("k changes")),
+    "nx": (agg.count("x"), oracle.count("x")),
+    "told": (Told(), told),
+}
 SENSITIVE = {"covered": (Covered(), covered)}
 
 # operators of one's own

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import oracle
+import oracle_lifetimes
 import oracle_windows
 import strategies
 from law_cases import Case, Rule, Tolerance, exactly, nearly, passed_on
-from law_functions import AGGREGATES, KINDS, LISTED, SENSITIVE, VARIED, kinds, pieces
+from law_functions import (
+    AGGREGATES,
+    COMPARED,
+    KINDS,
+    LISTED,
+    SENSITIVE,
+    VARIED,
+    kinds,
+    pieces,
+)
 from oracle import Row, Window
 
 import rxtemporal as rxt
@@ -131,6 +141,18 @@ def aggregating(kind: Kind, named: dict[str, Any], **options: Any) -> Case:
 
     options = {"tolerance": nearly, "finished": bool(sensitive)} | options
     return of(kind, lambda w: w.aggregate(**ours), model, **options)
+
+
+def comparing(kind: Kind, *, by_key: bool = False) -> Case:
+    """Aggregates of what rows differ from the row before of their key."""
+
+    def model(rows: list[Row], windows: Any, *, key: Sequence[str], **where: Any) -> list[Row]:
+        compared = oracle_lifetimes.compare_neighbours(rows, ["k", "x", "y"], key)
+        models = {name: pair[1] for name, pair in COMPARED.items()}
+        return oracle_windows.window_aggregate(compared, windows, models, key=key, **where)
+
+    ours = {name: pair[0] for name, pair in COMPARED.items()}
+    return of(kind, lambda w: w.aggregate(**ours), model, by_key=by_key, tolerance=nearly)
 
 
 def ranking(kind: Kind, k: int, by: str, *, descending: bool = True, by_key: bool = False) -> Case:

@@ -254,6 +254,42 @@ def deadband(rows: Iterable[Row], field: str, by: float, keys: Sequence[str] = (
     return scan(rows, (), judge, keys)
 
 
+def compare_neighbours(
+    rows: Iterable[Row], fields: Sequence[str], keys: Sequence[str] = ()
+) -> list[Row]:
+    """Rows with “rises between neighbouring readings”, “a fall is a reset and counts from zero”.
+
+    Each field ``f`` of a number gives ``f increase`` and ``f resets``, and any one ``f changes``.
+    Null is no reading; for the first two NaN is none, but its own rise is NaN.
+    """
+
+    def compare(state: dict[str, Any], start: int, payload: Any) -> Any:
+        state, made = dict(state), dict(payload)
+        for field in fields:
+            value = payload[field]
+            number = isinstance(value, (int, float))
+            for kind in ("increase", "resets", "changes"):
+                before = state.get(f"{field} {kind}")
+                made[f"{field} {kind}"] = None
+                if value is None:
+                    continue
+                same = value == before or (number and value != value and before != before)
+                counts = kind == "changes" or (number and value == value)
+                if counts:
+                    state[f"{field} {kind}"] = value
+                if before is None:
+                    continue
+                if kind == "changes":
+                    made[f"{field} {kind}"] = int(not same)
+                elif number:
+                    fell = value < before
+                    rise = value if fell else value - before
+                    made[f"{field} {kind}"] = int(fell) if kind == "resets" else rise
+        return state, made
+
+    return scan(rows, {}, compare, keys)
+
+
 def stitch(rows: Iterable[Row]) -> list[Row]:
     """“Touching lifetimes of equal payload joined”; equal payloads that overlap stay rows apart.
 

@@ -82,15 +82,18 @@ def split_numbers(batch: EventBatch) -> CarriedRows:
     return CarriedRows(batch.start[rows.begins], rows.end, payload.drop(names), numbers)
 
 
-def match_output(output: History, made: CarriedRows, rows: Int64s) -> tuple[Int64s, Int64s]:
+def match_output(
+    output: History, made: CarriedRows | History, rows: Int64s
+) -> tuple[Int64s, Int64s]:
     """Return pairs of a wanted row of the output, and the place of the equal row among ``made``.
 
-    Of several equal rows the first is the first's, and so on.
+    They are equal in their lifetimes and in the fields of ``made``. Of several equal rows the first
+    is the first's, and so on.
     """
     times = output.start[rows]
     near = np.flatnonzero(np.isin(output.start, times))
     far = np.flatnonzero(np.isin(made.start, times))
-    names = output.payload.columns
+    names = made.payload.columns
     of, at = match_codes(
         *code_rows(
             _to_frame(output.start[near], output.end[near], output.payload[near], names),

@@ -13,9 +13,9 @@ import polars as pl
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.schema import check_field
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.causes.carried_rows import carry, find_carried_rows
+from rxtemporal.operators.causes.carried_rows import carry, match_output
 from rxtemporal.operators.causes.causes import Causes
-from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.causes.history import History, code_fields
 from rxtemporal.operators.causes.lost_row import Fate, LostRow
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
@@ -56,7 +56,7 @@ class Deadband(Operator):
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the row that each one is."""
-        return find_carried_rows(self, inputs, output, rows)
+        return Causes.of_pairs(*match_output(output, inputs[0], rows))
 
     def explain_loss(self, lost: LostRow) -> Fate:
         """Return the row from which a row differs too little."""
@@ -93,11 +93,9 @@ def deadband(field: str, by: float) -> Deadband:
 
 def explain_small_difference(operator: Deadband, lost: LostRow) -> Fate:
     """Return the last row of the key that has passed before a row."""
-    from rxtemporal.operators.windows.members import code_keys
-
     if lost.start >= lost.cti:
         return lost.wait(lost.start + 1)
-    codes, _ = code_keys(lost.source, lost.source.payload.head(0))
+    codes, _ = code_fields(lost.source, lost.source, lost.source.keys)
     (passed,) = carry(operator, lost.inputs).numbers
     start = lost.source.start[passed]
     before = passed[(codes[passed] == codes[lost.row]) & (start <= lost.start)]

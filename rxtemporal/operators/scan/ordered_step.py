@@ -25,7 +25,7 @@ START, END, EDGE, KEY = range(4)
 _START, _STAYS, _END = "", "\0stays", "\0end"
 
 
-def _sort_rows(start: Int64s, end: Int64s, stays: Bools, payload: pl.DataFrame) -> Int64s:
+def sort_rows(start: Int64s, end: Int64s, stays: Bools, payload: pl.DataFrame) -> Int64s:
     """Return the row numbers in order of (start, payload), the part of a row that users see.
 
     Equal rows are ordered by their ends: first those with a known end, then open rows, then rows
@@ -244,7 +244,7 @@ class OrderedStep(Stateful):
             return EventBatch.empty(self._output, batch.cti, batch.keys)
         payload = self._waiting.payload(due).frame
         start, end, edge, key = (column[due] for column in self._waiting.columns)
-        order = _sort_rows(start, end, (edge == 0) & (end == MAX_TIME), payload)
+        order = sort_rows(start, end, (edge == 0) & (end == MAX_TIME), payload)
         start, end, edge, key = start[order], end[order], edge[order], key[order]
         payload = payload[order]
         self._forget(due, edge)

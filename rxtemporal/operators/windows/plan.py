@@ -194,7 +194,7 @@ class Windowed(Generic[Result]):
             )
 
     def _with(self, result: ResultSpec) -> Result:
-        return self.then(Chain((*self.before, self.over(result))))
+        return self.then(Chain((*result.list_operators(), *self.before, self.over(result))))
 
 
 def windows(

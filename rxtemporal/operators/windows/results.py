@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -102,12 +102,16 @@ class Output(Stateful):
 
 
 class AggregateResults(Stateful):
-    """One row for each window: the aggregates over its rows."""
+    """One row for each window: the aggregates over its rows.
+
+    ``hidden`` are fields of the rows that users' code does not see.
+    """
 
     held = MappingProxyType({"_outputs": PART})
 
-    def __init__(self, outputs: list[Output]) -> None:
+    def __init__(self, outputs: list[Output], hidden: Collection[str] = ()) -> None:
         self._outputs = outputs
+        self._hidden = [*hidden]
         listed = [output.by for output in outputs if isinstance(output.by, ListedAggregate)]
         self.lists = bool(listed)
         self.finished = any(each.finished for each in listed)
@@ -157,6 +161,8 @@ class AggregateResults(Stateful):
     def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return one row for each window."""
         columns = []
+        if contents is not None and self._hidden:
+            contents = dataclasses.replace(contents, rows=contents.rows.drop(self._hidden))
         for output, column in zip(self._outputs, swept, strict=True):
             if column is None:
                 assert contents is not None

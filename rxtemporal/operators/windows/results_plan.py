@@ -12,8 +12,9 @@ import polars as pl
 from rxtemporal.core.records import is_record_class
 from rxtemporal.core.schema import declared_type, payload_schema
 from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.differences.plan import Differences, RowDifference
 from rxtemporal.operators.expressions import check_row_by_row, infer_field_type
-from rxtemporal.operators.operator import Keys, RowExpression
+from rxtemporal.operators.operator import Keys, Operator, RowExpression
 
 if TYPE_CHECKING:
     from rxtemporal.operators.causes.lost_row import Fate, LostRow
@@ -27,6 +28,8 @@ class Aggregate:
     """One aggregate, of a field or of an expression computed row by row."""
 
     reads: pl.Expr | None = None
+    # what it needs to know of the row before
+    difference: RowDifference | None = None
 
     def check(self) -> None:
         """Raise an error if this aggregate is invalid for every schema."""
@@ -217,6 +220,10 @@ class ResultSpec:
     finished = False
     """True if a window's end has to be known before there is a result."""
 
+    def list_operators(self) -> tuple[Operator, ...]:
+        """Return the operators that first prepare the rows."""
+        return ()
+
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the schema of the results: the keys first."""
         raise NotImplementedError
@@ -269,6 +276,12 @@ class Aggregates(ResultSpec):
         """True if one of the aggregates is time-sensitive."""
         return any(isinstance(each, TimeSensitiveAggregate) for _, each in self.aggregates)
 
+    def list_operators(self) -> tuple[Operator, ...]:
+        """Return the operator that compares rows with those before, if an aggregate needs it."""
+        each = [each.difference for _, each in self.aggregates if each.difference is not None]
+        differences = tuple({difference.field: difference for difference in each}.values())
+        return (Differences(differences=differences),) if differences else ()
+
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the keys, then the aggregates."""
         fields = {key: schema[key] for key in keys}
@@ -284,14 +297,17 @@ class Aggregates(ResultSpec):
         from rxtemporal.operators.windows.results import AggregateResults, Output
         from rxtemporal.operators.windows.rows import ListedAggregate
 
+        # without the differences from the rows before, which are not the user's fields
+        own = {each.difference.field for _, each in self.aggregates if each.difference is not None}
+        fields = [field for field in schema if field not in own]
         outputs = []
         for name, aggregate in self.aggregates:
             by = aggregate.make(name, schema)
             # an aggregate without a field reads whole rows, as structs
-            reads = aggregate.reads if aggregate.reads is not None else pl.struct(pl.all())
+            reads = aggregate.reads if aggregate.reads is not None else pl.struct(fields)
             is_running = by is not None and not isinstance(by, ListedAggregate)
             outputs.append(Output(name, Evaluator(reads, schema) if is_running else None, by))
-        return AggregateResults(outputs)
+        return AggregateResults(outputs, own)
 
     def list_expressions(self, schema: pl.Schema) -> Sequence[RowExpression]:
         """Return what the aggregates read."""

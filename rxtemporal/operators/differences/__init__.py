@@ -1,0 +1,1 @@
+"""Differences between neighbouring readings of a key, for aggregates over windows."""
