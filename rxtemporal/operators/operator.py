@@ -9,6 +9,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import polars as pl
@@ -36,13 +37,24 @@ if TYPE_CHECKING:
 
 # fields that are not settings of an operator: a span is the same number however it was given
 _UNWRITTEN = ("line", "time", "label")
+# the metadata of a field that operators of an earlier version do not have
+ADDED_LATER = MappingProxyType({"added later": True})
 # objects of other packages are users' code, and their attributes are its parameters
 _NOT_USERS = {"rxtemporal", "polars", "numpy", *sys.stdlib_module_names} - {"__main__"}
 
 
 def describe_settings(described: Any) -> str:
-    """Return the fields of an operator, or of a part of one, with their values."""
-    fields = [f.name for f in dataclasses.fields(described) if f.name not in _UNWRITTEN]
+    """Return the fields of an operator, or of a part of one, with their values.
+
+    A field that was added later (``ADDED_LATER``) is left out while it has its default: so a query
+    that has been saved before is still the same.
+    """
+    fields = [
+        f.name
+        for f in dataclasses.fields(described)
+        if f.name not in _UNWRITTEN
+        and not ("added later" in f.metadata and getattr(described, f.name) == f.default)
+    ]
     return _join((name, describe_value(getattr(described, name))) for name in fields)
 
 

@@ -246,7 +246,7 @@ LIFETIMES: dict[str, Case] = {
         lambda rows: oracle_lifetimes.sample(
             oracle_lifetimes.clip_to_limit(oracle_lifetimes.to_signal(rows, ["k"]), 7), 2
         ),
-        draws=FEW,
+        draws=NEAR,
     ),
     "chop, of points at the ends of time": Case(
         lambda s: s.chop(3, 1),

@@ -164,11 +164,13 @@ PIECES: dict[str, Piece] = {
         lambda s: s.to_point_events().chop(3, 1),
         lambda rows: oracle_lifetimes.chop(oracle_lifetimes.to_point_events(rows), 3, 1),
     ),
-    "sample of a signal": Piece(
-        lambda s: s.to_signal("k", max_gap=6).sample(2, 1),
-        lambda rows: oracle_lifetimes.sample(
-            oracle_lifetimes.clip_to_limit(oracle_lifetimes.to_signal(rows, ["k"]), 6), 2, 1
-        ),
+    "signal, at most so long": Piece(
+        lambda s: s.to_signal("k", max_gap=6),
+        lambda rows: oracle_lifetimes.clip_to_limit(oracle_lifetimes.to_signal(rows, ["k"]), 6),
+    ),
+    "sample of points": Piece(
+        lambda s: s.to_point_events().sample(2, 1),
+        lambda rows: oracle_lifetimes.sample(oracle_lifetimes.to_point_events(rows), 2, 1),
     ),
     "deadband": Piece(
         lambda s: s.group_by("k").deadband("x", 1).ungroup(),

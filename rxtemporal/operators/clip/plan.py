@@ -24,7 +24,13 @@ from rxtemporal.operators.causes.causes import BOUNDARY, Causes
 from rxtemporal.operators.causes.history import History, find_at
 from rxtemporal.operators.causes.lost_row import Fate, LostRow
 from rxtemporal.operators.join.plan import Handed, Matcher, On, code_keys, read_pairs
-from rxtemporal.operators.operator import Keys, Operator, PartialOperator, RowOperator
+from rxtemporal.operators.operator import (
+    ADDED_LATER,
+    Keys,
+    Operator,
+    PartialOperator,
+    RowOperator,
+)
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 from rxtemporal.operators.stream import Other
 
@@ -79,7 +85,7 @@ class ToSignal(Operator):
 
     name = "to_signal"
     on: tuple[tuple[str, str], ...]
-    max_gap: int | None = None
+    max_gap: int | None = dataclasses.field(default=None, metadata=ADDED_LATER)
 
     @property
     def holds(self) -> str:
