@@ -107,6 +107,16 @@ def test_inputs_come_and_go(kind: Any) -> None:
 
 
 @both
+def test_a_cti_at_the_beginning_of_time_is_none(kind: Any) -> None:
+    """It promises nothing, and a subject that goes on from a log would not know it."""
+    subject = kind.create_point(3)
+    subject.on_next(Cti(rxt.MIN_TIME + 3))
+    assert subject.stats().cti is None
+    subject.on_next(Cti(rxt.MIN_TIME + 4))
+    assert subject.stats().cti == rxt.MIN_TIME + 1
+
+
+@both
 def test_closed_input_refuses(kind: Any) -> None:
     """A closed input refuses events, and says how to open it again."""
     subject = kind.create_point(0)

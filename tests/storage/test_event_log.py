@@ -114,11 +114,14 @@ def test_a_kind_of_records_that_is_new_is_in_the_header(folder: Path) -> None:
 def test_nothing_leaves_before_it_is_on_disk(folder: Path) -> None:
     """When the sink is given a row, the log has had the event that it came from."""
     seen: list[list[int]] = []
+    # a copy of files that change meanwhile is none that a kill would leave
+    lock = threading.Lock()
 
     class Looking(Log):
         def write(self, batch: rxt.EventBatch) -> None:
             left = folder.parent / f"at {len(seen)}"
-            shutil.copytree(folder, left)
+            with lock:
+                shutil.copytree(folder, left)
             seen.append(starts(left))
 
     subject: Subject[Any] = Subject()
@@ -127,7 +130,8 @@ def test_nothing_leaves_before_it_is_on_disk(folder: Path) -> None:
     )
     process = stream.run(Looking(EventShape.POINT), log=folder)
     for time in range(5):
-        subject.on_next(PointEvent(time, time))
+        with lock:
+            subject.on_next(PointEvent(time, time))
     subject.on_completed()
     process.wait(SOON)
     assert seen[-1] == [0, 1, 2, 3, 4]

@@ -16,9 +16,10 @@ from rxtemporal.core.events import (
     RowEvent,
 )
 from rxtemporal.core.spans import Span, span
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, EventError, ProcessEndedError
 from rxtemporal.ingress.clock_guard import ClockGuard
-from rxtemporal.ingress.lateness import NO_CTI, LateEvent
+from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.ingress.pushed_inputs import check_name
 from rxtemporal.ingress.settings import AdvanceTimePolicy, WhenAhead, check_ahead
 from rxtemporal.reactive.clock import Clock
@@ -164,7 +165,8 @@ class CtiSubject(Observable[Any]):
         return SubjectStats(
             events=sum(source.events for source in sources),
             late=sum(source.late.total() for source in sources),
-            cti=None if accumulator.cti == NO_CTI else accumulator.cti,
+            # at the beginning of time it promises nothing, and is not known after a restart
+            cti=None if accumulator.cti <= MIN_TIME else accumulator.cti,
             largest_lateness=max(source.largest_lateness for source in sources),
             open_rows=sum(len(source.rows) for source in sources),
             subscriber_errors=self.subscriber_errors,
