@@ -573,7 +573,8 @@ class LaneRun:
         if len(known) >= self._most:
             return set()
         for number in sorted(waiting & known):
-            self._expel_laggards(self.lanes[number])
+            if self._get_ctis(self.lanes[number]).size:
+                self._expel_laggards(self.lanes[number])
         new = {*self.lanes} - known
         return waiting | new if new else set()
 

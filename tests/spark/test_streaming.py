@@ -59,7 +59,7 @@ def test_law_seven(narrow: SparkSession, tmp_path: Path) -> None:
 
 def test_cases_run_together() -> None:
     """Cases are grouped by each field that can split them; few run alone."""
-    assert len(law_seven_spark.ALONE) == 3
+    assert len(law_seven_spark.ALONE) == 4
     together = [name for name in law_seven.CASES if name not in law_seven_spark.ALONE]
     groups = united_cases.group_by_split(together)
     assert sorted(name for names in groups.values() for name in names) == sorted(together)

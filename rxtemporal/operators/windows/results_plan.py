@@ -299,7 +299,7 @@ class Aggregates(ResultSpec):
 
         # without the differences from the rows before, which are not the user's fields
         own = {each.difference.field for _, each in self.aggregates if each.difference is not None}
-        fields = [field for field in schema if field not in own]
+        fields = [field for field in schema if field not in own] if own else pl.all()
         outputs = []
         for name, aggregate in self.aggregates:
             by = aggregate.make(name, schema)
