@@ -19,7 +19,6 @@ from rxtemporal.engine.kernels.lifetimes import (
 )
 from rxtemporal.engine.open_rows import WaitingRows
 from rxtemporal.engine.state import Stateful
-from rxtemporal.engine.step import find_earliest_due
 from rxtemporal.errors import UnboundedWindowError
 from rxtemporal.operators.lifetimes.step import describe_row
 
@@ -158,11 +157,6 @@ class SampleStep(Stateful):
     def rows(self) -> int:
         """The number of rows that are open or never end."""
         return self._chop.rows
-
-    @property
-    def next_due(self) -> int | None:
-        """The earliest CTI with which a point may leave."""
-        return find_earliest_due(self._chop)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the points that are known, and the CTI."""

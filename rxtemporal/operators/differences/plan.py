@@ -113,9 +113,9 @@ def find_neighbours(
     columns, found = Columns.from_frame(given.payload), [own]
     for difference in operator.differences:
         values = Evaluator(difference.reads, given.payload.schema).make_series(columns)
-        there, counts = values.is_not_null(), values.is_not_null()
+        counts = there = values.is_not_null()
         if difference.kind != "changes" and values.dtype.is_float():
-            counts &= values.is_not_nan().fill_null(False)
+            counts = there & values.is_not_nan().fill_null(False)
         before = _find_before(codes, order, counts.to_numpy())[own.row]
         wanted = (before >= 0) & there.to_numpy()[own.row]
         found.append(Causes.of_pairs(own.of[wanted], before[wanted], role=HISTORY))

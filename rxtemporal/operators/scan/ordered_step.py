@@ -5,10 +5,9 @@ from __future__ import annotations
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.holdings import KEYS, NEXT_EDGE, PART, Edges, Entries, StoredRows
@@ -16,8 +15,6 @@ from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.open_rows import OpenEdges
 from rxtemporal.engine.rows import RowStore
 from rxtemporal.engine.state import Stateful
-
-Bools = npt.NDArray[np.bool_]
 
 # columns of the rows that wait
 START, END, EDGE, KEY = range(4)
@@ -29,7 +26,7 @@ def sort_rows(start: Int64s, end: Int64s, stays: Bools, payload: pl.DataFrame) -
     """Return the row numbers in order of (start, payload), the part of a row that users see.
 
     Equal rows are ordered by their ends: first those with a known end, then open rows, then rows
-    that never end (``stays``). ``start`` never falls.
+    that never end (``stays``). Costs nothing if each row starts later than the one before.
     """
     if len(start) < 2 or bool((start[1:] > start[:-1]).all()):
         return np.arange(len(start))
@@ -120,7 +117,7 @@ class OpenResults(Stateful):
         self._ends.push(end[~opens], leader[~opens])
         return ids
 
-    def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
+    def mark_keys(self, held: Bools) -> None:
         """Set ``held`` to True for the keys of open rows."""
         self._calls.mark_keys(_CALL_KEY, held)
 

@@ -8,16 +8,14 @@ from types import MappingProxyType, NoneType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.batch import Int64s
+from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.engine.holdings import BY_KEY
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.scan.ordered_step import OrderedStep
 
-Bools = npt.NDArray[np.bool_]
 Function = Callable[[Any, int, dict[str, Any]], Any]
 
 _PLAIN = (NoneType, bool, int, float, str, bytes)

@@ -297,14 +297,14 @@ class Aggregates(ResultSpec):
         from rxtemporal.operators.windows.results import AggregateResults, Output
         from rxtemporal.operators.windows.rows import ListedAggregate
 
-        # without the differences from the rows before, which are not the user's fields
+        # the differences from the rows before are not the user's fields
         own = {each.difference.field for _, each in self.aggregates if each.difference is not None}
-        fields = [field for field in schema if field not in own] if own else pl.all()
+        whole = pl.struct(pl.all().exclude([*own]))
         outputs = []
         for name, aggregate in self.aggregates:
             by = aggregate.make(name, schema)
             # an aggregate without a field reads whole rows, as structs
-            reads = aggregate.reads if aggregate.reads is not None else pl.struct(fields)
+            reads = aggregate.reads if aggregate.reads is not None else whole
             is_running = by is not None and not isinstance(by, ListedAggregate)
             outputs.append(Output(name, Evaluator(reads, schema) if is_running else None, by))
         return AggregateResults(outputs, own)
