@@ -13,10 +13,9 @@ from rxtemporal.core.events import WindowOutput
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.errors import ArgumentError
-from rxtemporal.operators.operator import Chain, Keys, Operator, RowExpression
+from rxtemporal.operators.operator import Chain, Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
-from rxtemporal.operators.windows.plan import Windowed, windows
-from rxtemporal.operators.windows.results_plan import ResultSpec
+from rxtemporal.operators.windows.plan import Windowed, WindowOperator, windows
 
 if TYPE_CHECKING:
     from rxtemporal.core.batch import Int64s
@@ -28,38 +27,19 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class StartWindows(Operator):
+class StartWindows(WindowOperator):
     """Windows that contain the rows that start in them, and the results over them."""
 
-    result: ResultSpec
     at: WindowOutput
-    window = ""
-
-    @property
-    def name(self) -> str:
-        """The method that made the window, and the method of its results."""
-        return f"{self.window}.{self.result.name}"
 
     @property
     def points(self) -> bool:
         """True if results are points at the windows' ends."""
         return self.at is WindowOutput.POINT_AT_END
 
-    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
-        """Return the keys, then the fields of the results."""
-        return self.result.output(schema, keys)
-
-    def output_keys(self, keys: Keys) -> Keys:
-        """Return nothing: results end the grouping."""
-        return ()
-
     def bounds(self, schema: pl.Schema, keys: Keys) -> StartBounds:
         """Return new bounds of this kind of windows."""
         raise NotImplementedError
-
-    def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
-        """Return the rule: rows of one key are seen together."""
-        return partition_by_keys(keys, keys)
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
@@ -68,16 +48,6 @@ class StartWindows(Operator):
         output = self.output(schema, keys)
         results = partial(self.result.make, schema, keys)
         return StartWindowStep(self.bounds(schema, keys), results, output, points=self.points)
-
-    def list_expressions(
-        self, schemas: tuple[pl.Schema, ...], keys: Keys
-    ) -> Sequence[RowExpression]:
-        """Return what the results read."""
-        return self.result.list_expressions(schemas[0])
-
-    def find_windows(self, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s] | None:
-        """Return the lifetimes of results, which are those of their windows, unless points."""
-        return None if self.points else (start, end)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

@@ -30,8 +30,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class TimeWindows(Operator):
-    """Windows along the time axis, and the results over them."""
+class WindowOperator(Operator):
+    """Windows, and the results over them."""
 
     result: ResultSpec
 
@@ -46,9 +46,9 @@ class TimeWindows(Operator):
         return f"{self.window}.{self.result.name}"
 
     @property
-    def holds(self) -> str:
-        """The rows that are alive, and the running results."""
-        return "the rows that have not ended before t, and the running results of each key"
+    def points(self) -> bool:
+        """True if results are points at the windows' ends."""
+        return False
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the keys, then the fields of the results."""
@@ -58,26 +58,9 @@ class TimeWindows(Operator):
         """Return nothing: results end the grouping."""
         return ()
 
-    def bounds(self) -> Bounds:
-        """Return new bounds of this kind of windows."""
-        raise NotImplementedError
-
-    @property
-    def points(self) -> bool:
-        """True if results are points at the windows' ends."""
-        return False
-
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Return the rule: rows of one key are seen together."""
         return partition_by_keys(keys, keys)
-
-    def make(self, schema: pl.Schema, keys: Keys) -> Step:
-        """Return a new step."""
-        from rxtemporal.operators.windows.step import WindowStep
-
-        results = self.result.make(schema, keys)
-        output = self.output(schema, keys)
-        return WindowStep(self.bounds(), results, schema, output, keys, points=self.points)
 
     def list_expressions(
         self, schemas: tuple[pl.Schema, ...], keys: Keys
@@ -88,6 +71,28 @@ class TimeWindows(Operator):
     def find_windows(self, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s] | None:
         """Return the lifetimes of results, which are those of their windows, unless points."""
         return None if self.points else (start, end)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class TimeWindows(WindowOperator):
+    """Windows along the time axis, and the results over them."""
+
+    @property
+    def holds(self) -> str:
+        """The rows that are alive, and the running results."""
+        return "the rows that have not ended before t, and the running results of each key"
+
+    def bounds(self) -> Bounds:
+        """Return new bounds of this kind of windows."""
+        raise NotImplementedError
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step."""
+        from rxtemporal.operators.windows.step import WindowStep
+
+        results = self.result.make(schema, keys)
+        output = self.output(schema, keys)
+        return WindowStep(self.bounds(), results, schema, output, keys, points=self.points)
 
 
 def _guess_name(aggregate: Any) -> str:
