@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
+from rxtemporal.core.spans import Span
 from rxtemporal.errors import ArgumentError, SchemaError, explain_calls
 from rxtemporal.operators.differences.plan import DifferenceKind, RowDifference
 from rxtemporal.operators.expressions import infer_aggregate_type, infer_field_type
@@ -22,6 +23,12 @@ from rxtemporal.operators.windows.results_plan import (
     TimeSensitiveAggregate,
     UserDefinedAggregate,
     parse_field,
+)
+from rxtemporal.operators.windows.time_aggregates import (
+    IncreaseRate,
+    InstantAggregate,
+    TimeAggregate,
+    TimeUnit,
 )
 
 if TYPE_CHECKING:
@@ -32,20 +39,27 @@ __all__ = [
     "Aggregate",
     "TimeSensitiveAggregate",
     "UserDefinedAggregate",
+    "at_end",
+    "at_start",
     "avg",
     "changes",
     "count",
+    "coverage",
+    "duration",
     "expr",
     "first",
     "increase",
+    "integral",
     "last",
     "max",
     "mean",
     "min",
     "quantile",
+    "rate",
     "resets",
     "std",
     "sum",
+    "time_mean",
     "var",
 ]
 
@@ -260,6 +274,109 @@ def changes(field: str | pl.Expr) -> Aggregate:
     Of a field of any type. Neighbours are those of ``increase``; null is no reading.
     """
     return _SumOfDifferences.of("changes", field)
+
+
+@explain_calls("flow=agg.rate('meter')")
+def rate(field: str | pl.Expr, per: Span | None = None) -> Aggregate:
+    """Return how fast a counter rises: its ``increase``, by the length of the window, as Float64.
+
+    ``per`` is the unit of time: with ``per="1h"`` the result is the increase in an hour. It is a
+    second by default, and has to be given over ticks. On a snapshot window the CTI is held at the
+    start of the oldest snapshot that has not ended.
+
+    >>> import rxtemporal as rxt
+    >>> readings = rxt.from_events([rxt.PointEvent(t, 3.0 * t) for t in range(1, 20)])
+    >>> readings.tumbling_window(10).aggregate(flow=rate("payload", per=1)).to_polars().rows()
+    [(0, 10, 2.4), (10, 20, 3.0)]
+    """
+    difference = RowDifference("increase", parse_field(field, "rate"))
+    return IncreaseRate(difference, pl.col(difference.field), TimeUnit.read(per))
+
+
+@explain_calls("temp=agg.time_mean('temp')")
+def time_mean(field: str | pl.Expr) -> Aggregate:
+    """Return the mean of a field by time, as Float64; null if there are no values.
+
+    Each row counts with the length of its overlap with the window: the result is the sum of value ×
+    overlap, divided by the sum of the overlaps of the rows whose value is not null. NaN makes the
+    windows of its own row NaN. Each product is rounded, and their exact sum, and the quotient.
+
+    >>> import rxtemporal as rxt
+    >>> readings = rxt.from_events([rxt.PointEvent(t, {"v": v}) for t, v in ((2, 1.0), (8, 4.0))])
+    >>> signal = readings.to_signal(max_gap=10)
+    >>> signal.tumbling_window(10).aggregate(mean=time_mean("v")).to_polars().rows()
+    [(0, 10, 1.75), (10, 20, 4.0)]
+    """
+    return TimeAggregate("time_mean", parse_field(field, "time_mean"))
+
+
+@explain_calls("energy=agg.integral('power', per='1h')")
+def integral(field: str | pl.Expr, per: Span | None = None) -> Aggregate:
+    """Return the integral of a field over time, as Float64: the sum of value × overlap.
+
+    ``per`` is the unit of time: of watts, ``per="1h"`` gives watt-hours. It is a second by default,
+    and has to be given over ticks. The integral of no values is 0. On a snapshot window the CTI is
+    held at the start of the oldest snapshot that has not ended.
+
+    >>> import rxtemporal as rxt
+    >>> power = rxt.from_events([rxt.IntervalEvent(2, 8, {"watts": 100.0})])
+    >>> power.tumbling_window(5).aggregate(used=integral("watts", per=1)).to_polars().rows()
+    [(0, 5, 300.0), (5, 10, 300.0)]
+    """
+    unit = TimeUnit.read(per)
+    return TimeAggregate("integral", parse_field(field, "integral"), unit)
+
+
+@explain_calls("busy=agg.duration()")
+def duration() -> Aggregate:
+    """Return the sum of the overlaps of rows with the window: a Duration, over ticks an Int64.
+
+    Two devices that are on for an hour each give two hours. On a snapshot window the CTI is held at
+    the start of the oldest snapshot that has not ended.
+
+    >>> import rxtemporal as rxt
+    >>> stays = rxt.from_events([rxt.IntervalEvent(2, 8, "a"), rxt.IntervalEvent(3, 5, "b")])
+    >>> stays.tumbling_window(5).aggregate(stayed=duration()).to_polars().rows()
+    [(0, 5, 5), (5, 10, 3)]
+    """
+    return TimeAggregate("duration")
+
+
+@explain_calls("known=agg.coverage()")
+def coverage() -> Aggregate:
+    """Return the part of the window in which any row is alive, as Float64 from 0 to 1.
+
+    >>> import rxtemporal as rxt
+    >>> stays = rxt.from_events([rxt.IntervalEvent(2, 8, "a"), rxt.IntervalEvent(3, 5, "b")])
+    >>> stays.tumbling_window(5).aggregate(known=coverage()).to_polars().rows()
+    [(0, 5, 0.6), (5, 10, 0.6)]
+    """
+    return TimeAggregate("coverage")
+
+
+@explain_calls("opening=agg.at_start('level')")
+def at_start(field: str | pl.Expr) -> Aggregate:
+    """Return the value of the row that is alive at the start of the window; null if none is.
+
+    It is about a signal, of which one row of a key is alive at a time: two are an ``EventError``.
+
+    >>> import rxtemporal as rxt
+    >>> signal = rxt.from_events([rxt.IntervalEvent(3, 12, {"v": 7})])
+    >>> both = {"first": at_start("v"), "last": at_end("v")}
+    >>> signal.tumbling_window(10).aggregate(**both).to_polars().rows()
+    [(0, 10, None, 7), (10, 20, 7, None)]
+    """
+    return InstantAggregate(False, parse_field(field, "at_start"))
+
+
+@explain_calls("closing=agg.at_end('level')")
+def at_end(field: str | pl.Expr) -> Aggregate:
+    """Return the value of the row that is alive one tick before the end of the window.
+
+    Null and errors are as for ``at_start``. On a snapshot window the CTI is held at the start of
+    the oldest snapshot that has not ended.
+    """
+    return InstantAggregate(True, parse_field(field, "at_end"))
 
 
 @explain_calls("median=agg.quantile('temp', 0.5)")

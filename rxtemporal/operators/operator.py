@@ -330,6 +330,10 @@ class Operator(_Description):
         """Return the output schema for an input schema; raise if the input does not fit."""
         return schema
 
+    def for_time(self, form: TimeForm | None) -> Self:
+        """Return the operator for a stream whose times have this form; None: nobody knows yet."""
+        return self
+
     def check_sources(self, sources: Sequence[StreamSource | SideSource]) -> None:
         """Raise if the operator loses rows of these sources, whose rows reach it as they are."""
 

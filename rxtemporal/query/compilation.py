@@ -146,11 +146,15 @@ def _run_operator(node: Node) -> None:
 
 
 def _find_scale(operator: Any) -> tuple[int, int]:
-    """Return a short lifetime, and a space with which some rows lie in each of several windows."""
+    """Return a short lifetime, and a space with which some rows lie in each of several windows.
+
+    No two rows are alive at a time, since an operator may take a signal.
+    """
     settings = [getattr(operator, field.name) for field in dataclasses.fields(operator)]
     spans = [each for each in settings if type(each) is int and 0 < each < _MOST_SPAN]
     shortest, longest = min(spans, default=1), max(spans, default=1)
-    return shortest, max(1, (longest if longest < _ROWS * shortest else shortest) // 4)
+    space = max(1, (longest if longest < _ROWS * shortest else shortest) // 4)
+    return min(shortest, space), space
 
 
 def _make_batch(

@@ -128,6 +128,24 @@ COMPARED: dict[str, tuple[Any, oracle.Aggregate]] = {
     "told": (Told(), told),
 }
 SENSITIVE = {"covered": (Covered(), covered)}
+# by time, which the model computes from clipped rows
+AVERAGED: dict[str, tuple[Any, oracle_windows.Timed]] = {
+    "mx": (agg.time_mean("x"), oracle_windows.time_mean("x")),
+    "my": (agg.time_mean("y"), oracle_windows.time_mean("y")),
+    "part": (agg.coverage(), oracle_windows.coverage),
+}
+TIMED: dict[str, tuple[Any, oracle_windows.Timed]] = AVERAGED | {
+    "jx": (agg.integral("x", per=1), oracle_windows.integral("x", 1)),
+    "jy": (agg.integral(pl.col("y"), per=3), oracle_windows.integral("y", 3)),
+    "time": (agg.duration(), oracle_windows.duration),
+}
+# of rows of which one of a key is alive at a time
+INSTANTS: dict[str, tuple[Any, oracle_windows.Timed]] = {
+    "start x": (agg.at_start("x"), oracle_windows.at_start("x")),
+    "start y": (agg.at_start("y"), oracle_windows.at_start("y")),
+    "end x": (agg.at_end("x"), oracle_windows.at_end("x")),
+    "end y": (agg.at_end("y"), oracle_windows.at_end("y")),
+}
 
 # operators of one's own
 

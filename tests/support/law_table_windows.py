@@ -8,22 +8,25 @@ import oracle
 import oracle_windows
 import strategies
 from law_cases import Case, sums
-from law_functions import AGGREGATES, LISTED, SENSITIVE, VARIED
+from law_functions import AGGREGATES, AVERAGED, LISTED, SENSITIVE, TIMED, VARIED
 from law_windows import (
     NEAR,
     POINTS,
     SNAPSHOT,
     aggregating,
     applying,
+    by_length,
     comparing,
     counting,
     hopping,
     over,
     piecing,
     ranking,
+    reading_signals,
     session,
     snapping,
     tamed,
+    timing,
     upto,
     window_by_window,
 )
@@ -103,6 +106,35 @@ CASES: dict[str, Case] = {
     "session_window, points": aggregating(session(5, points=True), AGGREGATES | VARIED),
     "session_window, points, top_k": ranking(session(5, 8, points=True), 1, "k", by_key=True),
     **over("count_window", counting(3), by_key=False),
+    **{
+        f"{name}, by time": timing(kind, by_key=by_key)
+        for name, kind, by_key in (
+            ("snapshot_window", SNAPSHOT, True),
+            ("tumbling_window", hopping(4, 4, 1), True),
+            ("hopping_window", hopping(5, 2, 1), False),
+            ("hopping_window, gaps", hopping(2, 5, 3), True),
+            ("hopping_window, points", hopping(6, 2, points=True), True),
+            ("hopping_window, of many", hopping(20, 2), True),
+            ("session_window", session(5), True),
+            ("session_window, points", session(5, 8, points=True), False),
+            ("count_window", counting(3), True),
+        )
+    },
+    "snapshot_window, means by time": aggregating(SNAPSHOT, AVERAGED, tolerance=by_length),
+    "snapshot_window, by time, beside others": timing(SNAPSHOT, VARIED, by_key=True),
+    "tumbling_window, by time, beside others": timing(hopping(4, 4, 1), AGGREGATES | VARIED),
+    "tumbling_window, by time, beside listed": timing(hopping(4, 4), LISTED, by_key=True),
+    "hopping_window, by time, beside others": timing(
+        hopping(5, 2, 1), AGGREGATES | VARIED, by_key=True
+    ),
+    "hopping_window, by time, beside listed": timing(hopping(6, 3), LISTED | SENSITIVE),
+    "session_window, by time, beside others": timing(session(5), AGGREGATES | LISTED, by_key=True),
+    "count_window, by time, beside others": timing(counting(2), AGGREGATES),
+    "tumbling_window, at bounds": reading_signals(hopping(4, 4, 1), TIMED),
+    "hopping_window, at bounds": reading_signals(hopping(5, 2)),
+    "hopping_window, at bounds, by time": reading_signals(hopping(6, 2), TIMED),
+    "hopping_window, at bounds, beside others": reading_signals(hopping(5, 2), TIMED | AGGREGATES),
+    "session_window, at bounds": reading_signals(session(5)),
     "count_window, of one": aggregating(counting(1), AGGREGATES),
     "count_window, as windows": aggregating(counting(3, points=False), AGGREGATES),
     "count_window, as windows, by key": aggregating(counting(2, points=False), LISTED, by_key=True),

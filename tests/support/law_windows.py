@@ -13,10 +13,13 @@ import strategies
 from law_cases import Case, Rule, Tolerance, exactly, nearly, passed_on
 from law_functions import (
     AGGREGATES,
+    AVERAGED,
     COMPARED,
+    INSTANTS,
     KINDS,
     LISTED,
     SENSITIVE,
+    TIMED,
     VARIED,
     kinds,
     pieces,
@@ -128,19 +131,42 @@ def of(
     )
 
 
+def by_length(rows: list[Row]) -> Callable[[Row], float]:
+    """Floats come from values of one or two digits, times lengths of time."""
+    return lambda row: 1e-9 + 1e-11 * (row.end - row.start)
+
+
 def aggregating(kind: Kind, named: dict[str, Any], **options: Any) -> Case:
-    """Aggregates."""
-    ours = {name: pair[0] for name, pair in named.items() if name not in SENSITIVE}
-    sensitive = {name: pair for name, pair in named.items() if name in SENSITIVE}
-    models = {name: named[name][1] for name in ours}
-    ours |= {name: pair[0] for name, pair in sensitive.items()}
+    """Aggregates, some of which the model computes from clipped rows."""
+    clipped = SENSITIVE | TIMED | INSTANTS
 
     def model(rows: list[Row], windows: Any, **where: Any) -> list[Row]:
-        timed = {name: pair[1] for name, pair in sensitive.items()}
+        models = {name: pair[1] for name, pair in named.items() if name not in clipped}
+        timed = {name: pair[1] for name, pair in named.items() if name in clipped}
         return oracle_windows.window_aggregate(rows, windows, models, time_sensitive=timed, **where)
 
-    options = {"tolerance": nearly, "finished": bool(sensitive)} | options
+    ours = {name: pair[0] for name, pair in named.items()}
+    waits = any(name in clipped and name not in AVERAGED for name in named)
+    options = {"tolerance": nearly, "finished": waits} | options
     return of(kind, lambda w: w.aggregate(**ours), model, **options)
+
+
+def timing(kind: Kind, others: dict[str, Any] | None = None, *, by_key: bool = False) -> Case:
+    """Aggregates by time, beside others."""
+    return aggregating(kind, TIMED | (others or {}), by_key=by_key, tolerance=by_length)
+
+
+def reading_signals(kind: Kind, others: dict[str, Any] | None = None) -> Case:
+    """Aggregates at the bounds of windows, of rows of which one of a key is alive at a time."""
+    values = {"x": (agg.min("x"), oracle.min_("x")), "y": (agg.max("y"), oracle.max_("y"))}
+    ours = {name: pair[0] for name, pair in values.items()}
+    models = {name: pair[1] for name, pair in values.items()}
+    case = aggregating(kind, INSTANTS | (others or {}), by_key=True, tolerance=by_length)
+    return dataclasses.replace(
+        case,
+        query=lambda s: case.query(s.group_by("k").snapshot_window().aggregate(**ours)),
+        model=lambda rows: case.model(oracle.snapshot_aggregate(rows, models, ["k"])),
+    )
 
 
 def comparing(kind: Kind, *, by_key: bool = False) -> Case:

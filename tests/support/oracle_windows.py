@@ -23,6 +23,7 @@ from oracle import (
     Row,
     Window,
     canonical,
+    exact_sum,
     first_window_ending_after,
     groups,
     last_window_starting_before,
@@ -289,6 +290,78 @@ def _interpolated(values: list[float], q: float, interpolation: str) -> float:
         ),
     }
     return choices[interpolation]()
+
+
+# aggregates by time: each takes the rows of a window, clipped to it, and the window
+
+Timed = Callable[[list[Row], Window], Any]
+
+
+def _weighed(rows: list[Row], field: str) -> list[tuple[float, int]]:
+    """“Each row counts with the length of its overlap with the window; nulls have neither”."""
+    return [
+        (float(row.payload[field]), row.end - row.start)
+        for row in rows
+        if row.payload[field] is not None
+    ]
+
+
+def _exact_products(weighed: list[tuple[float, int]]) -> float:
+    if all(math.isfinite(value) for value, _ in weighed):
+        return float(sum((Fraction(value) * length for value, length in weighed), Fraction(0)))
+    return float(exact_sum([value for value, _ in weighed]))
+
+
+def time_mean(field: str) -> Timed:
+    """“Sum of value × overlap / sum of overlap”; null without values."""
+
+    def mean(rows: list[Row], window: Window) -> float | None:
+        weighed = _weighed(rows, field)
+        lengths = sum(length for _, length in weighed)
+        return _exact_products(weighed) / lengths if weighed else None
+
+    return mean
+
+
+def integral(field: str, per: int) -> Timed:
+    """The sum of value × overlap, in units of time."""
+    return lambda rows, window: _exact_products(_weighed(rows, field)) / per
+
+
+def duration(rows: list[Row], window: Window) -> int:
+    """“The sum of overlaps”."""
+    return sum(row.end - row.start for row in rows)
+
+
+def coverage(rows: list[Row], window: Window) -> float:
+    """“The time in which any row is alive / length of the window”."""
+    lived, upto = 0, window.start
+    for row in sorted(rows, key=lambda row: row.start):
+        lived += max(0, row.end - max(row.start, upto))
+        upto = max(upto, row.end)
+    return lived / (window.end - window.start)
+
+
+def at_start(field: str) -> Timed:
+    """“The value of the row alive at the window's start”, null if none is; of a signal."""
+
+    def value(rows: list[Row], window: Window) -> Any:
+        alive = [row for row in rows if row.start == window.start]
+        assert len(alive) < 2
+        return alive[0].payload[field] if alive else None
+
+    return value
+
+
+def at_end(field: str) -> Timed:
+    """“… and one tick before its end”."""
+
+    def value(rows: list[Row], window: Window) -> Any:
+        alive = [row for row in rows if row.end == window.end]
+        assert len(alive) < 2
+        return alive[0].payload[field] if alive else None
+
+    return value
 
 
 # CTIs, for an input CTI t; with the result as a point at the window's end it is t

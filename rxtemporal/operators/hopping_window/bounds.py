@@ -46,6 +46,15 @@ _NO_SUM: SumInput = (
 )  # fmt: skip
 
 
+def make_endless_error() -> UnboundedWindowError:
+    """Return the error for a row in more windows than anybody wants."""
+    return UnboundedWindowError(
+        f"this CTI completes more than {MOST_WINDOWS:,} hopping windows at once: a row "
+        "lives very long, or for ever. Hint: hopping_window2 gives a row only where "
+        "something changes; or cut lifetimes first, with clip_event_duration(limit)."
+    )
+
+
 class HoppingBounds(Stateful):
     """Bounds of the windows ``[a + n * p, a + n * p + d)`` that hold any row."""
 
@@ -164,11 +173,7 @@ class HoppingBounds(Stateful):
         i, r, window, lacking, within, empty = find_windows(0, 0, window, *given, *room)
         while lacking:
             if lacking > MOST_WINDOWS:
-                raise UnboundedWindowError(
-                    f"this CTI completes more than {MOST_WINDOWS:,} hopping windows at once: a row "
-                    "lives very long, or for ever. Hint: hopping_window2 gives a row only where "
-                    "something changes; or cut lifetimes first, with clip_event_duration(limit)."
-                )
+                raise make_endless_error()
             room = _lengthen(room, r, lacking)
             i, r, window, lacking, inside, more = find_windows(i, r, window, *given, *room)
             within, empty = within and inside, empty + more

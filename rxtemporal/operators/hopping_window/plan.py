@@ -7,18 +7,23 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from rxtemporal.core.events import WindowOutput
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import TimeLike, time_ticks
 from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.errors import ArgumentError
-from rxtemporal.operators.operator import Chain
+from rxtemporal.operators.operator import Chain, Keys
 from rxtemporal.operators.snap.plan import snap_to_window_intervals
 from rxtemporal.operators.snapshot_window.plan import SnapshotWindows
+from rxtemporal.operators.windows.overlaps import Overlaps, add_overlap
 from rxtemporal.operators.windows.plan import TimeWindows, Windowed, windows
+from rxtemporal.operators.windows.results_plan import Aggregates, ResultSpec
 
 if TYPE_CHECKING:
     from rxtemporal.core.batch import Int64s
+    from rxtemporal.engine.step import Step
     from rxtemporal.operators.causes.causes import Causes
     from rxtemporal.operators.causes.history import History
     from rxtemporal.operators.causes.lost_row import Fate, LostRow
@@ -64,6 +69,18 @@ class HoppingWindows(TimeWindows):
         from rxtemporal.operators.hopping_window.bounds import HoppingBounds
 
         return HoppingBounds(self.duration, self.period, self.alignment, points=self.points)
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step, which cuts rows at the bounds of windows if results are by time."""
+        if not isinstance(self.result, Aggregates) or not self.result.by_time:
+            return super().make(schema, keys)
+        from rxtemporal.operators.hopping_window.slices import SlicedWindowStep
+
+        slicing = self.result.plan_slices(schema, overlapping=self.duration > self.period)
+        results = self.result.make(schema, keys, Overlaps.PIECES, slicing)
+        windows = self.make_step(results, add_overlap(schema), keys, self.output(schema, keys))
+        grid = self.duration, self.period, self.alignment
+        return SlicedWindowStep(windows, slicing, grid, schema, keys)
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
@@ -138,5 +155,14 @@ def hopping_window2(duration: Span, period: Span, alignment: TimeLike = 0) -> Wi
     Source: *Taming Hopping Windows*, ``HoppingWindow2``.
     """
     snapped = snap_to_window_intervals(duration, period, alignment)
-    name = "hopping_window2()"
-    return windows(lambda result: SnapshotWindows(window=name, result=result), (snapped,))
+
+    def over(result: ResultSpec) -> SnapshotWindows:
+        if result.by_time:
+            raise ArgumentError(
+                "an aggregate by time reads for how long a row overlaps its window, and "
+                "hopping_window2 moves lifetimes to whole windows first. Hint: hopping_window, or "
+                "snapshot_window for a result wherever something changes."
+            )
+        return SnapshotWindows(window="hopping_window2()", result=result)
+
+    return windows(over, (snapped,))

@@ -47,7 +47,8 @@ class StartWindows(WindowOperator):
 
         output = self.output(schema, keys)
         results = partial(self.result.make, schema, keys)
-        return StartWindowStep(self.bounds(schema, keys), results, output, points=self.points)
+        bounds, by_time = self.bounds(schema, keys), self.result.by_time
+        return StartWindowStep(bounds, results, output, points=self.points, by_time=by_time)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

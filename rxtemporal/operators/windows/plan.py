@@ -9,20 +9,24 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar, cast
 
 import polars as pl
 
 from rxtemporal.core.safe_text import brief
+from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Chain, Keys, Operator, RowExpression
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
+from rxtemporal.operators.windows.overlaps import Overlaps
 from rxtemporal.operators.windows.results_plan import Aggregate, Aggregates, Apply, ResultSpec, TopK
 
 if TYPE_CHECKING:
     from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
     from rxtemporal.operators.windows.bounds import Bounds
+    from rxtemporal.operators.windows.results import WindowResults
+    from rxtemporal.operators.windows.step import WindowStep
 
 Result = TypeVar("Result")
 Other = TypeVar("Other")
@@ -49,6 +53,11 @@ class WindowOperator(Operator):
     def points(self) -> bool:
         """True if results are points at the windows' ends."""
         return False
+
+    def for_time(self, form: TimeForm | None) -> Self:
+        """Return the operator for a stream whose times have this form."""
+        result, needed = self.result.for_time(self.time or form)
+        return self if needed is None else dataclasses.replace(self, result=result, time=needed)
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the keys, then the fields of the results."""
@@ -88,10 +97,15 @@ class TimeWindows(WindowOperator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
+        results = self.result.make(schema, keys, Overlaps.WHOLE)
+        return self.make_step(results, schema, keys, self.output(schema, keys))
+
+    def make_step(
+        self, results: WindowResults, schema: pl.Schema, keys: Keys, output: pl.Schema
+    ) -> WindowStep:
+        """Return a new step that computes results over rows of this schema."""
         from rxtemporal.operators.windows.step import WindowStep
 
-        results = self.result.make(schema, keys)
-        output = self.output(schema, keys)
         return WindowStep(self.bounds(), results, schema, output, keys, points=self.points)
 
 

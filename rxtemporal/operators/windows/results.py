@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -13,7 +13,7 @@ import polars as pl
 
 from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
-from rxtemporal.core.columns import Columns, SeriesColumn
+from rxtemporal.core.columns import Columns, SeriesColumn, get_valid
 from rxtemporal.engine.expressions.evaluator import Evaluator
 from rxtemporal.engine.holdings import PART, Selection
 from rxtemporal.engine.rows import Column
@@ -26,6 +26,8 @@ from rxtemporal.operators.windows.aggregates import (
     SumInput,
 )
 from rxtemporal.operators.windows.bounds import Windows
+from rxtemporal.operators.windows.combinations import hide_rows
+from rxtemporal.operators.windows.overlaps import SlicePlan
 from rxtemporal.operators.windows.rows import WINDOW, Contents, ListedAggregate
 
 # the results of running aggregates; None for what is computed from the rows of each window
@@ -82,11 +84,15 @@ class WindowResults(Protocol):
 
 @dataclasses.dataclass(slots=True)
 class Output(Stateful):
-    """One field of the result: the aggregate (None: count rows), and what it reads of each row."""
+    """One field of the result: the aggregate (None: count rows), and what it reads of each row.
+
+    ``by_time``: it reads the overlaps of rows with their windows.
+    """
 
     name: str
     reads: Evaluator | None
     by: RunningAggregate | ListedAggregate | None
+    by_time: bool = False
     held = MappingProxyType({"by": PART})
 
     @property
@@ -94,28 +100,62 @@ class Output(Stateful):
         """The running aggregate, if it has one."""
         return None if isinstance(self.by, ListedAggregate) else self.by
 
+    @property
+    def parts(self) -> Sequence[Output]:
+        """The parts that are swept for this field: itself."""
+        return [self]
+
     def field(self, payload: Columns) -> core.Column:
         """Return the value that the running aggregate reads, for each row."""
         by: Any = self.by
         reads: Any = self.reads
         return SeriesColumn(reads.make_series(payload)) if by.objects else reads(payload)
 
+    def finish(self, swept: Sequence[core.Column | None], windows: Windows) -> core.Column | None:
+        """Return the column of the results."""
+        if self.by is None:
+            return windows.alive.copy()  # results that are kept would hold all columns
+        return swept[0]
+
+
+@dataclasses.dataclass(slots=True)
+class Combination(Stateful):
+    """One field of the result that is computed from sums over each window, and from its length."""
+
+    name: str
+    parts: list[Output]
+    combine: Callable[[Sequence[Any], Windows], core.Column]
+    held = MappingProxyType({"parts": PART})
+    by = None
+
+    def finish(self, swept: Sequence[core.Column | None], windows: Windows) -> core.Column | None:
+        """Return the column of the results."""
+        return self.combine(swept, windows)
+
 
 class AggregateResults(Stateful):
     """One row for each window: the aggregates over its rows.
 
-    ``hidden`` are fields of the rows that users' code does not see.
+    ``hidden`` are fields of the rows that users' code does not see. With ``slicing`` the rows are
+    pieces of others.
     """
 
     held = MappingProxyType({"_outputs": PART})
 
-    def __init__(self, outputs: list[Output], hidden: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        outputs: list[Output | Combination],
+        hidden: Collection[str] = (),
+        slicing: SlicePlan | None = None,
+    ) -> None:
         self._outputs = outputs
         self._hidden = [*hidden]
+        self._slicing = slicing
         listed = [output.by for output in outputs if isinstance(output.by, ListedAggregate)]
         self.lists = bool(listed)
         self.finished = any(each.finished for each in listed)
-        self._runs = [(output, output.running) for output in outputs if output.running is not None]
+        parts = [part for output in outputs for part in output.parts]
+        self._runs = [(part, part.running) for part in parts if part.running is not None]
         self.once = not self.lists and all(running.once for _, running in self._runs)
         self.dtypes = [np.dtype(dtype) for _, running in self._runs for dtype in running.dtypes]
         # the sum of floats that may be computed with the windows, and its place in the values
@@ -129,9 +169,16 @@ class AggregateResults(Stateful):
 
     def columns(self, payload: Columns) -> list[Column | bool]:
         """Return the values that the running aggregates read."""
+        shown = None
+        if self._slicing is not None and any(not part.by_time for part, _ in self._runs):
+            masks = [~get_valid(payload[name]) for name in self._slicing.marks]
+            shown = np.logical_and.reduce(masks) if masks else None
         columns: list[Column | bool] = []
-        for output, running in self._runs:
-            columns += running.columns(output.field(payload))
+        for part, running in self._runs:
+            field = part.field(payload)
+            if shown is not None and not part.by_time:
+                field = hide_rows(field, shown)
+            columns += running.columns(field)
         return columns
 
     def prepare_sum(self, own: Sequence[Column], span: int, keys: int) -> SumInput | None:
@@ -141,35 +188,44 @@ class AggregateResults(Stateful):
     def sweep(self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int) -> Swept:
         """Return a column for each output; None for one that reads the rows one by one."""
         samples = Samples(windows.at, windows.key, keys, windows.window)
-        swept: Swept = []
+        found: list[core.Column] = []
         used = 0
-        for output in self._outputs:
-            running = output.running
-            if output.by is None:
-                swept.append(windows.alive.copy())  # results that are kept would hold all columns
-            elif running is None:
-                swept.append(None)
+        for _, running in self._runs:
+            mine = own[used : used + len(running.dtypes)]
+            used += len(running.dtypes)
+            if running is self._sum and windows.sums is not None:
+                found.append(self._sum.complete(changes, mine, samples, *windows.sums))
             else:
-                mine = own[used : used + len(running.dtypes)]
-                used += len(running.dtypes)
-                if running is self._sum and windows.sums is not None:
-                    swept.append(self._sum.complete(changes, mine, samples, *windows.sums))
-                else:
-                    swept.append(running.sweep(changes, mine, samples))
-        return swept
+                found.append(running.sweep(changes, mine, samples))
+        each = iter(found)
+        return [
+            output.finish([next(each) if part.running else None for part in output.parts], windows)
+            for output in self._outputs
+        ]
 
     def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return one row for each window."""
         columns = []
-        if contents is not None and self._hidden:
-            contents = dataclasses.replace(contents, rows=contents.rows.drop(self._hidden))
+        counted = contents if contents is None else self._pick_counted(contents)
         for output, column in zip(self._outputs, swept, strict=True):
             if column is None:
-                assert contents is not None
+                assert counted is not None
                 assert isinstance(output.by, ListedAggregate)
-                column = output.by.values(output.name, contents)
+                column = output.by.values(output.name, counted)
             columns.append(column)
         return ResultRows(columns)
+
+    def _pick_counted(self, contents: Contents) -> Contents:
+        """Return the rows that are not only there for aggregates by time, with the user's fields.
+
+        Each window has one of them.
+        """
+        if not self._hidden:
+            return contents
+        rows = contents.rows
+        if self._slicing is not None:
+            rows = rows.filter(*(pl.col(name).is_null() for name in self._slicing.marks))
+        return dataclasses.replace(contents, rows=rows.drop(self._hidden, strict=False))
 
 
 class ListedResults(Stateful):

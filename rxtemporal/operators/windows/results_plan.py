@@ -5,22 +5,27 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
 from rxtemporal.core.records import is_record_class
 from rxtemporal.core.schema import declared_type, payload_schema
+from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.differences.plan import Differences, RowDifference
 from rxtemporal.operators.expressions import check_row_by_row, infer_field_type
 from rxtemporal.operators.operator import Keys, Operator, RowExpression
+from rxtemporal.operators.windows.overlaps import COVER, OVERLAP, Overlaps, SlicePlan, add_overlap
 
 if TYPE_CHECKING:
+    from rxtemporal.core.columns import Column
     from rxtemporal.operators.causes.lost_row import Fate, LostRow
     from rxtemporal.operators.windows.aggregates import RunningAggregate
+    from rxtemporal.operators.windows.bounds import Windows
     from rxtemporal.operators.windows.members import WindowRows
-    from rxtemporal.operators.windows.results import WindowResults
+    from rxtemporal.operators.windows.results import Combination, Output, WindowResults
     from rxtemporal.operators.windows.rows import ListedAggregate
 
 
@@ -30,6 +35,16 @@ class Aggregate:
     reads: pl.Expr | None = None
     # what it needs to know of the row before
     difference: RowDifference | None = None
+    by_time = False
+    """True if it reads for how long rows overlap their windows."""
+    covers = False
+    """True if it reads for how long any row does."""
+    finished = False
+    """True if the end of a window has to be known before there is a result."""
+    own_time: TimeForm | None = None
+    """The form of times that its own spans have."""
+    is_instant = False
+    """True if it reads rows at a bound of their window, where pieces do as well as whole rows."""
 
     def check(self) -> None:
         """Raise an error if this aggregate is invalid for every schema."""
@@ -38,8 +53,20 @@ class Aggregate:
         """Return the type of the result for rows of this schema; raise if it is not defined."""
         raise NotImplementedError
 
+    def for_time(self, form: TimeForm) -> Aggregate:
+        """Return the aggregate for a stream of times of this form."""
+        return self
+
     def make(self, name: str, schema: pl.Schema) -> RunningAggregate | ListedAggregate | None:
         """Return a new state for this aggregate; None for the count of rows, which needs none."""
+        raise NotImplementedError
+
+    def list_sums(self, overlaps: Overlaps) -> Sequence[pl.Expr] | None:
+        """Return what is summed over the rows of a window, if the result is made of such sums."""
+        return None
+
+    def combine(self, sums: Sequence[Column], windows: Windows, overlaps: Overlaps) -> Column:
+        """Return the results for the sums over each window."""
         raise NotImplementedError
 
 
@@ -190,6 +217,8 @@ class TimeSensitiveAggregate(_UserCode):
     [IntervalEvent(0, 10, {'mean': 1.0})]
     """
 
+    finished = True
+
     def compute(self, events: list[Any], window: Any) -> Any:
         """Return the value of a window."""
         raise NotImplementedError
@@ -219,6 +248,12 @@ class ResultSpec:
     name: str
     finished = False
     """True if a window's end has to be known before there is a result."""
+    by_time = False
+    """True if it reads for how long rows overlap their windows."""
+
+    def for_time(self, form: TimeForm | None) -> tuple[Self, TimeForm | None]:
+        """Return the results for a stream of times of this form, and the form that they need."""
+        return self, None
 
     def list_operators(self) -> tuple[Operator, ...]:
         """Return the operators that first prepare the rows."""
@@ -228,8 +263,10 @@ class ResultSpec:
         """Return the schema of the results: the keys first."""
         raise NotImplementedError
 
-    def make(self, schema: pl.Schema, keys: Keys) -> WindowResults:
-        """Return a new state."""
+    def make(
+        self, schema: pl.Schema, keys: Keys, overlaps: Overlaps = Overlaps.PAIRS
+    ) -> WindowResults:
+        """Return a new state, for windows that say so much of how rows overlap them."""
         raise NotImplementedError
 
     def list_expressions(self, schema: pl.Schema) -> Sequence[RowExpression]:
@@ -273,8 +310,39 @@ class Aggregates(ResultSpec):
 
     @property
     def finished(self) -> bool:  # type: ignore[override]
-        """True if one of the aggregates is time-sensitive."""
-        return any(isinstance(each, TimeSensitiveAggregate) for _, each in self.aggregates)
+        """True if one of the aggregates needs the end of a window."""
+        return any(each.finished for _, each in self.aggregates)
+
+    @property
+    def by_time(self) -> bool:  # type: ignore[override]
+        """True if one of the aggregates is by time."""
+        return any(each.by_time for _, each in self.aggregates)
+
+    def for_time(self, form: TimeForm | None) -> tuple[Self, TimeForm | None]:
+        """Return the aggregates for a stream of times of this form; datetimes, if nobody knows."""
+        said = (each.own_time for _, each in self.aggregates)
+        known = form or next(filter(None, said), None) or "datetime"
+        settled = tuple((name, each.for_time(known)) for name, each in self.aggregates)
+        if all(new is old for (_, new), (_, old) in zip(settled, self.aggregates, strict=True)):
+            return self, None
+        return dataclasses.replace(self, aggregates=settled), known
+
+    def plan_slices(self, schema: pl.Schema, *, overlapping: bool) -> SlicePlan:
+        """Return how rows are cut, for windows that are adjacent or ``overlapping``."""
+        from rxtemporal.operators.windows.rows import ListedAggregate
+
+        others = [
+            (name, each) for name, each in self.aggregates if not (each.by_time or each.is_instant)
+        ]
+        # in adjacent windows each row has one piece in each, which counts in its place, but begins
+        # where the window does
+        listed = [
+            each.list_sums(Overlaps.PIECES) is None
+            and isinstance(each.make(name, schema), ListedAggregate)
+            for name, each in others
+        ]
+        beside = (overlapping and bool(others)) or any(listed)
+        return SlicePlan(beside, any(each.covers for _, each in self.aggregates))
 
     def list_operators(self) -> tuple[Operator, ...]:
         """Return the operator that compares rows with those before, if an aggregate needs it."""
@@ -291,23 +359,59 @@ class Aggregates(ResultSpec):
             fields[name] = aggregate.dtype(schema)
         return pl.Schema(fields)
 
-    def make(self, schema: pl.Schema, keys: Keys) -> WindowResults:
+    def make(
+        self,
+        schema: pl.Schema,
+        keys: Keys,
+        overlaps: Overlaps = Overlaps.PAIRS,
+        slicing: SlicePlan | None = None,
+    ) -> WindowResults:
         """Return new aggregates."""
+        from rxtemporal.operators.windows.results import AggregateResults
+
+        # the differences from the rows before, and the overlaps, are not the user's fields
+        own = {each.difference.field for _, each in self.aggregates if each.difference is not None}
+        if self.by_time and overlaps is not Overlaps.WHOLE:
+            own |= {OVERLAP, COVER}
+            schema = add_overlap(schema)
+        outputs = [
+            self._make_output(name, each, schema, own, overlaps, slicing)
+            for name, each in self.aggregates
+        ]
+        return AggregateResults(outputs, own, slicing)
+
+    def _make_output(
+        self,
+        name: str,
+        aggregate: Aggregate,
+        schema: pl.Schema,
+        own: set[str],
+        overlaps: Overlaps,
+        slicing: SlicePlan | None,
+    ) -> Output | Combination:
         from rxtemporal.engine.expressions.evaluator import Evaluator
-        from rxtemporal.operators.windows.results import AggregateResults, Output
+        from rxtemporal.operators.windows import aggregates as running
+        from rxtemporal.operators.windows.results import Combination, Output
         from rxtemporal.operators.windows.rows import ListedAggregate
 
-        # the differences from the rows before are not the user's fields
-        own = {each.difference.field for _, each in self.aggregates if each.difference is not None}
+        sums = aggregate.list_sums(overlaps)
+        if sums is not None:
+            parts = []
+            for each in sums:
+                is_float = infer_field_type(each, schema).is_float()
+                by = running.FloatSum() if is_float else running.IntegerSum(name)
+                parts.append(Output(name, Evaluator(each, schema), by, aggregate.by_time))
+            combine = partial(aggregate.combine, overlaps=overlaps)
+            return Combination(name, parts, combine)
+        made = aggregate.make(name, schema)
+        if made is None and slicing is not None and slicing.marks:
+            # not all rows that a window holds count
+            return Output(name, Evaluator(pl.col(COVER).is_null(), schema), running.Count())
+        # an aggregate without a field reads whole rows, as structs
         whole = pl.struct(pl.all().exclude([*own]))
-        outputs = []
-        for name, aggregate in self.aggregates:
-            by = aggregate.make(name, schema)
-            # an aggregate without a field reads whole rows, as structs
-            reads = aggregate.reads if aggregate.reads is not None else whole
-            is_running = by is not None and not isinstance(by, ListedAggregate)
-            outputs.append(Output(name, Evaluator(reads, schema) if is_running else None, by))
-        return AggregateResults(outputs, own)
+        reads = aggregate.reads if aggregate.reads is not None else whole
+        is_running = made is not None and not isinstance(made, ListedAggregate)
+        return Output(name, Evaluator(reads, schema) if is_running else None, made)
 
     def list_expressions(self, schema: pl.Schema) -> Sequence[RowExpression]:
         """Return what the aggregates read."""
@@ -353,7 +457,9 @@ class TopK(ResultSpec):
         others = {name: dtype for name, dtype in schema.items() if name not in keys}
         return pl.Schema({**{key: schema[key] for key in keys}, **others, RANK: pl.Int64()})
 
-    def make(self, schema: pl.Schema, keys: Keys) -> WindowResults:
+    def make(
+        self, schema: pl.Schema, keys: Keys, overlaps: Overlaps = Overlaps.PAIRS
+    ) -> WindowResults:
         """Return a new ranking."""
         from rxtemporal.operators.windows.results import TopKResults
 
@@ -412,7 +518,9 @@ class Apply(ResultSpec):
             )
         return pl.Schema({**{key: schema[key] for key in keys}, **fields})
 
-    def make(self, schema: pl.Schema, keys: Keys) -> WindowResults:
+    def make(
+        self, schema: pl.Schema, keys: Keys, overlaps: Overlaps = Overlaps.PAIRS
+    ) -> WindowResults:
         """Return a new state."""
         from rxtemporal.operators.windows.user_functions import ApplyResults
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.columns import Columns
+from rxtemporal.core.columns import Column, Columns
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.holdings import (
@@ -35,7 +35,9 @@ from rxtemporal.operators.windows.aggregates import Changes
 from rxtemporal.operators.windows.bounds import NO_TIMES, Windows
 from rxtemporal.operators.windows.field_values import ResultTypes, make_arrays
 from rxtemporal.operators.windows.kernels.changes import BITS
+from rxtemporal.operators.windows.kernels.overlaps import measure_cover
 from rxtemporal.operators.windows.kernels.starts import find_oldest, follow_links
+from rxtemporal.operators.windows.overlaps import add_overlap
 from rxtemporal.operators.windows.results import ResultRows, WindowResults
 from rxtemporal.operators.windows.rows import Contents
 
@@ -272,8 +274,10 @@ class StartWindowStep(Stateful):
         schema: pl.Schema,
         *,
         points: bool,
+        by_time: bool = False,
     ) -> None:
         self._bounds = bounds
+        self._by_time = by_time
         self._results = results
         self._types = ResultTypes(schema)
         self._points = points
@@ -319,6 +323,8 @@ class StartWindowStep(Stateful):
         windows = Windows(found.start, found.end, no, np.arange(count), at, alive)
         # to the aggregates each pair of a window and a row is a row, with the window as its key
         changes = Changes(np.arange(pairs) << BITS, found.window)
+        if self._by_time:
+            payload = self._add_overlap(payload, found)
         own = make_arrays(results.columns(payload), results.dtypes, pairs)
         swept = results.sweep(windows, changes, own, count)
         contents = None
@@ -328,3 +334,11 @@ class StartWindowStep(Stateful):
                 self._bounds.ends[found.row], found.start, found.end,
             )  # fmt: skip
         return results.compute(swept, contents)
+
+    def _add_overlap(self, payload: Columns, found: FinalWindows) -> Columns:
+        """Return the payload with the fields that aggregates by time read."""
+        start = self._bounds.starts[found.row]
+        end = np.minimum(self._bounds.ends[found.row], found.end[found.window])
+        fields: list[Column] = [end - start, measure_cover(found.window, start, end)]
+        schema = add_overlap(payload.schema)
+        return Columns(schema, [*payload.columns, *fields], payload.height)

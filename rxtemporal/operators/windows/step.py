@@ -255,32 +255,36 @@ class WindowStep(Stateful):
 
     def capture(self) -> Captured:
         """Return the state, in which no row waits to be taken up."""
-        self._take_up()
+        self.take_up()
         return super().capture()
 
     def load(self, data: bytes) -> None:
         """Continue from a saved state."""
         super().load(data)
+        self.forget_waiting()
+
+    def forget_waiting(self) -> None:
+        """Drop the rows that wait to be taken up, which another state has replaced."""
         self._waiting.clear()
 
     def keep_selected(self, selection: Selection) -> None:
         """Drop the state of all keys that are not selected."""
-        self._take_up()
+        self.take_up()
         super().keep_selected(selection)
         mine = self._bounds.list_open_windows() if self._open_results else ()
         self._open_results = {w: made for w, made in self._open_results.items() if w in mine}
 
     def merge_from(self, other: Self, moves: Moves) -> None:
         """Take over the state of other keys."""
-        self._take_up()
-        other._take_up()
+        self.take_up()
+        other.take_up()
         super().merge_from(other, moves)
         self._open_results |= other._open_results
 
     def _take(self, batch: EventBatch, limit: int, waits: bool) -> Due | None:
         """Take up rows; return their changes if all are due at once, and no other row is held."""
         if self._lists or batch.has_edges:
-            self._take_up()
+            self.take_up()
             if len(batch):
                 self._keep_edges(batch)
             return None
@@ -315,13 +319,13 @@ class WindowStep(Stateful):
         coded = rows.coded
         is_coded = coded is not None and bool(self._keys.names) and coded.names == self._keys.names
         if is_coded is not self._is_coded:
-            self._take_up()
+            self.take_up()
             self._is_coded = is_coded
         if coded is None or not is_coded:
             return self._keys.select(rows)
         return [coded]
 
-    def _take_up(self) -> None:
+    def take_up(self) -> None:
         """Keep the rows that wait for others."""
         if self._waiting.count:
             self._begin(*self._waiting.concat(coded=self._is_coded))

@@ -1,0 +1,208 @@
+"""Lifetimes cut at the bounds of hopping windows, for aggregates by time."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Self
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import Column, Columns, make_nulls
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.codec import Captured
+from rxtemporal.engine.holdings import PART, Moves, Selection
+from rxtemporal.engine.kernels.compiled import freeze
+from rxtemporal.engine.kernels.lifetimes import count_pieces, find_boundary_after, reduce_grid
+from rxtemporal.engine.open_rows import WaitingRows
+from rxtemporal.engine.state import Stateful
+from rxtemporal.engine.step import find_earliest_due
+from rxtemporal.operators.distinct.step import DistinctStep
+from rxtemporal.operators.hopping_window.bounds import MOST_WINDOWS, make_endless_error
+from rxtemporal.operators.hopping_window.slice_kernel import cut_at_bounds
+from rxtemporal.operators.windows.overlaps import COVER, OVERLAP, SlicePlan, add_overlap
+from rxtemporal.operators.windows.step import WindowStep
+
+# a row of at most so many pieces is cut when it comes, and any other one as the CTI passes bounds
+FEW = 8
+_AT, _END = 0, 1
+_NO_ROWS = np.empty(0, np.int64)
+
+
+class Slicer(Stateful):
+    """Cuts rows at all starts and ends of windows, so that a window holds all of a piece or none.
+
+    A piece leaves when its end is known. Holds the rows whose end is not known, and those of many
+    pieces, each with the start of its next piece and its end.
+    """
+
+    held = MappingProxyType({"_waiting": PART})
+
+    def __init__(self, duration: int, period: int, alignment: int, schema: pl.Schema) -> None:
+        # the starts of windows, and their ends
+        self._grids = reduce_grid(period, alignment), reduce_grid(period, alignment + duration)
+        self._waiting = WaitingRows(schema, own=2)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows held."""
+        return len(self._waiting)
+
+    @property
+    def next_due(self) -> int | None:
+        """The CTI that ends the next piece of a row that is held."""
+        return self._waiting.find_first()
+
+    def slice(self, batch: EventBatch) -> list[EventBatch]:
+        """Return the pieces that are known now, as complete rows."""
+        closes, found = batch.find_ends(), list[EventBatch]()
+        begins = batch if closes is None else batch.take(~closes)
+        if len(begins):
+            found.append(self._take(begins, begins.start))
+        if closes is not None:
+            ended = batch.take(closes)
+            numbers = self._waiting.close(ended.edge)
+            at = self._waiting.get_own(_AT)[numbers]
+            found.append(self._take(_drop_edges(ended), at))
+        found.append(self._pass_cti(batch))
+        self._waiting.compact()
+        return [each for each in found if len(each)]
+
+    def _take(self, rows: EventBatch, begin: Int64s) -> EventBatch:
+        """Cut rows of few pieces from ``begin`` on, and hold the others."""
+        row, start, end, waits, whole = cut_at_bounds(
+            freeze(begin), freeze(rows.end), *self._grids, MAX_TIME, FEW
+        )
+        if len(waits):
+            held, at = rows.take(waits), begin[waits]
+            self._waiting.add(held, np.minimum(self._find_bound_after(at), held.end), at, held.end)
+        made = rows if whole else rows.take(row)
+        return made.replace(start=start, end=end)
+
+    def _pass_cti(self, batch: EventBatch) -> EventBatch:
+        """Return the pieces of rows held that end by the CTI."""
+        cti, waiting = batch.cti, self._waiting
+        numbers = waiting.pop_due(cti + 1)
+        if not len(numbers):
+            return batch.take(_NO_ROWS)
+        at, end = waiting.get_own(_AT)[numbers], waiting.get_own(_END)[numbers]
+        stop = np.where(end <= cti, end, np.minimum(end, self._find_bound_upto(cti)))
+        if (stop == MAX_TIME).any() or self._count(at, stop) > MOST_WINDOWS:
+            raise make_endless_error()
+        row, begins, ends, _, _ = cut_at_bounds(at, stop, *self._grids, MAX_TIME, MOST_WINDOWS)
+        pieces = _drop_edges(waiting.batch(numbers[row], batch)).replace(start=begins, end=ends)
+        waiting.get_own(_AT)[numbers] = stop
+        left = stop < end
+        due = np.minimum(self._find_bound_after(stop[left]), end[left])
+        waiting.requeue(numbers[left], due)
+        waiting.drop(numbers[~left])
+        return pieces
+
+    def _count(self, begin: Int64s, end: Int64s) -> float:
+        """Return the number of pieces of rows."""
+        counts = (count_pieces(begin, end, *grid).sum(dtype=np.float64) for grid in self._grids)
+        return float(sum(counts))
+
+    def _find_bound_after(self, times: Int64s) -> Int64s:
+        return np.minimum(*(find_boundary_after(times, *grid) for grid in self._grids))
+
+    def _find_bound_upto(self, time: int) -> int:
+        """Return the last bound that is not above a time."""
+        return max(time - (time - offset) % period for period, offset in self._grids)
+
+
+def _drop_edges(rows: EventBatch) -> EventBatch:
+    return rows.replace(edge=np.zeros(len(rows), np.int64))
+
+
+class SlicedWindowStep(Stateful):
+    """Computes results over hopping windows of which some are by time.
+
+    The windows hold the pieces of rows, with their lengths; with ``beside`` they hold the rows,
+    too. For the time in which any row is alive they also hold the pieces of that.
+    """
+
+    held = MappingProxyType({"_slicer": PART, "_cover": PART, "_windows": PART})
+
+    def __init__(
+        self,
+        windows: WindowStep,
+        slicing: SlicePlan,
+        grid: tuple[int, int, int],
+        schema: pl.Schema,
+        keys: tuple[str, ...],
+    ) -> None:
+        self._windows = windows
+        self._slicing = slicing
+        self._schema = add_overlap(schema)
+        self._slicer = Slicer(*grid, schema)
+        self._cover: list[DistinctStep | Slicer] = []
+        if slicing.cover:
+            own = pl.Schema({key: schema[key] for key in keys})
+            self._cover = [DistinctStep(keys, schema), Slicer(*grid, own)]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows held, and of starts and ends that the CTI has not passed."""
+        return sum(each.rows for each in [self._slicer, *self._cover, self._windows])
+
+    @property
+    def next_due(self) -> int | None:
+        """The CTI with which a window may next become known."""
+        return find_earliest_due([self._slicer, *self._cover, self._windows])
+
+    def on_batch(self, batch: EventBatch) -> EventBatch:
+        """Take rows that begin, end, or both; return the results that are known now."""
+        parts = [self._add(batch, None, None)] if self._slicing.beside and len(batch) else []
+        parts += [
+            self._add(each, each.end - each.start, None) for each in self._slicer.slice(batch)
+        ]
+        if self._cover:
+            distinct, slicer = self._cover
+            assert isinstance(distinct, DistinctStep)
+            assert isinstance(slicer, Slicer)
+            parts += [
+                self._add(each, None, each.end - each.start)
+                for each in slicer.slice(distinct.on_batch(batch))
+            ]
+        if not parts:
+            parts = [EventBatch.empty(self._schema, batch.cti)]
+        given = parts[0] if len(parts) == 1 else EventBatch.concat(parts)
+        return self._windows.on_batch(given.replace(cti=batch.cti))
+
+    def _add(self, rows: EventBatch, overlap: Int64s | None, cover: Int64s | None) -> EventBatch:
+        """Return rows with the fields of the windows' rows; null in those that they do not have."""
+        count, have = len(rows), rows.columns
+        columns: list[Column] = []
+        for name, dtype in self._schema.items():
+            if name in (OVERLAP, COVER):
+                length = overlap if name == OVERLAP else cover
+                columns.append(make_nulls(dtype, count) if length is None else length)
+            else:
+                columns.append(have[name] if name in have.schema else make_nulls(dtype, count))
+        return rows.replace(payload=Columns(self._schema, columns, count))
+
+    # State ----------------------------------------------------------------------------------------
+
+    def capture(self) -> Captured:
+        """Return the state, in which no row waits to be taken up."""
+        self._windows.take_up()
+        return super().capture()
+
+    def load(self, data: bytes) -> None:
+        """Continue from a saved state."""
+        super().load(data)
+        self._windows.forget_waiting()
+
+    def keep_selected(self, selection: Selection) -> None:
+        """Drop the state of all keys that are not selected."""
+        for part in [self._slicer, *self._cover, self._windows]:
+            part.keep_selected(selection.nest())
+
+    def merge_from(self, other: Self, moves: Moves) -> None:
+        """Take over the state of other keys."""
+        self._slicer.merge_from(other._slicer, moves.nest())
+        for mine, its in zip(self._cover, other._cover, strict=True):
+            mine.merge_from(its, moves.nest())  # type: ignore[arg-type]
+        self._windows.merge_from(other._windows, moves.nest())

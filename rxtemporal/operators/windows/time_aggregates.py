@@ -1,0 +1,223 @@
+"""Aggregates by time: each row counts with the length of its overlap with the window."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import polars as pl
+
+from rxtemporal.core.columns import Column
+from rxtemporal.core.spans import SECOND, Span, span
+from rxtemporal.core.time_forms import TimeForm, find_span_form
+from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.differences.plan import RowDifference
+from rxtemporal.operators.expressions import infer_field_type
+from rxtemporal.operators.windows.overlaps import COVER, OVERLAP, Overlaps
+from rxtemporal.operators.windows.results_plan import Aggregate
+
+if TYPE_CHECKING:
+    from rxtemporal.operators.windows.bounds import Windows
+    from rxtemporal.operators.windows.rows import ListedAggregate
+
+TimeKind = Literal["time_mean", "integral", "duration", "coverage"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TimeUnit:
+    """The span ``per=`` of an aggregate, as the user gave it, and as ticks once that is known."""
+
+    given: Span | None
+    ticks: int | None
+
+    @classmethod
+    def read(cls, per: Any) -> TimeUnit:
+        """Return the argument, checked."""
+        return cls(per, None if per is None else span(per, "per", least=1))
+
+    def __str__(self) -> str:
+        """Return the argument as users write it."""
+        return "" if self.given is None else f", per={self.given!r}"
+
+    @property
+    def form(self) -> TimeForm | None:
+        """The form of the times over which the span is meant; None if it is not given."""
+        return None if self.given is None else find_span_form(self.given)
+
+    def settle(self, form: TimeForm, who: str) -> TimeUnit:
+        """Return the span for a stream of times of a form; a second by default."""
+        if self.form is not None and self.form != form:
+            shown = "a number of ticks" if self.form == "ticks" else "a span with a unit"
+            raise ArgumentError(
+                f"agg.{who}: per={self.given!r} is {shown}, and the times of the stream are "
+                f"{'ticks' if form == 'ticks' else 'datetimes'}. Hint: "
+                + ("per= is a number of ticks here." if form == "ticks" else "write per='1h'.")
+            )
+        if self.ticks is not None:
+            return self
+        if form == "ticks":
+            raise ArgumentError(
+                f"agg.{who} over a stream in ticks needs the unit of time of its result. "
+                "Hint: per=1 is for one tick."
+            )
+        return TimeUnit(None, SECOND)
+
+
+def _find_number_type(reads: pl.Expr, schema: pl.Schema, who: str) -> pl.DataType:
+    """Return the type of the values; raise if they are no numbers."""
+    dtype = infer_field_type(reads, schema)
+    if dtype.is_float() or dtype.is_integer() or dtype in (pl.Boolean, pl.Null):
+        return dtype
+    units = "convert it to a number first, for example with .dt.total_seconds()"
+    advice = units if dtype.is_temporal() else "cast it to Float64"
+    raise SchemaError(f"{who} of type {dtype} is not defined. Hint: {advice}.")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class TimeAggregate(Aggregate):
+    """An aggregate of the lengths for which rows overlap their window, and of their values."""
+
+    kind: TimeKind
+    reads: pl.Expr | None = None
+    per: TimeUnit = TimeUnit(None, None)
+    form: TimeForm | None = dataclasses.field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return f"{self.kind}({'' if self.reads is None else self.reads}{self.per})"
+
+    @property
+    def by_time(self) -> bool:  # type: ignore[override]
+        """True: it reads the overlaps of rows with their windows."""
+        return True
+
+    @property
+    def covers(self) -> bool:  # type: ignore[override]
+        """True if it needs the time in which any row is alive."""
+        return self.kind == "coverage"
+
+    @property
+    def finished(self) -> bool:  # type: ignore[override]
+        """True if its value depends on the length of a window in which nothing changes."""
+        return self.kind in ("integral", "duration")
+
+    @property
+    def own_time(self) -> TimeForm | None:  # type: ignore[override]
+        """The form of the unit of time."""
+        return self.per.form
+
+    def for_time(self, form: TimeForm) -> Self:
+        """Return the aggregate for a stream of times of this form."""
+        per = self.per.settle(form, self.kind) if self.kind == "integral" else self.per
+        return dataclasses.replace(self, form=form, per=per)
+
+    def dtype(self, schema: pl.Schema) -> pl.DataType:
+        """Return Float64, or of durations that of lengths of time."""
+        if self.reads is not None:
+            _find_number_type(self.reads, schema, repr(self))
+        if self.kind == "duration":
+            return pl.Int64() if self.form == "ticks" else pl.Duration("us")
+        return pl.Float64()
+
+    def list_sums(self, overlaps: Overlaps) -> Sequence[pl.Expr]:
+        """Return what is summed over the rows of a window."""
+        whole = overlaps is Overlaps.WHOLE
+        overlap = pl.lit(1, pl.Int64) if whole else pl.col(OVERLAP)
+        if self.kind == "coverage":
+            return [] if whole else [pl.col(COVER)]
+        if self.kind == "duration":
+            return [] if whole else [overlap]
+        assert self.reads is not None
+        value = self.reads.cast(pl.Float64)
+        weighed = value if whole else value * overlap.cast(pl.Float64)
+        if self.kind == "integral":
+            return [weighed]
+        return [weighed, pl.when(self.reads.is_not_null()).then(overlap)]
+
+    def combine(self, sums: Sequence[Column], windows: Windows, overlaps: Overlaps) -> Column:
+        """Return the results for the sums over each window."""
+        from rxtemporal.operators.windows import combinations
+
+        whole = overlaps is Overlaps.WHOLE
+        lengths = windows.end - windows.start
+        if self.kind == "coverage":
+            return combinations.divide(lengths if whole else sums[0], lengths)
+        if self.kind == "duration":
+            return windows.alive * lengths if whole else sums[0]
+        if self.kind == "time_mean":
+            return combinations.divide(*sums)
+        assert self.per.ticks is not None
+        return combinations.scale(sums[0], lengths if whole else 1, self.per.ticks)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class IncreaseRate(Aggregate):
+    """The increase of a counter in a window, by the length of the window."""
+
+    difference: RowDifference
+    reads: pl.Expr
+    per: TimeUnit = TimeUnit(None, None)
+
+    def __repr__(self) -> str:
+        return f"rate({self.difference.reads}{self.per})"
+
+    @property
+    def finished(self) -> bool:  # type: ignore[override]
+        """True: the result depends on the length of the window."""
+        return True
+
+    @property
+    def own_time(self) -> TimeForm | None:  # type: ignore[override]
+        """The form of the unit of time."""
+        return self.per.form
+
+    def for_time(self, form: TimeForm) -> Self:
+        """Return the aggregate for a stream of times of this form."""
+        return dataclasses.replace(self, per=self.per.settle(form, "rate"))
+
+    def dtype(self, schema: pl.Schema) -> pl.DataType:
+        """Return Float64."""
+        return pl.Float64()
+
+    def list_sums(self, overlaps: Overlaps) -> Sequence[pl.Expr]:
+        """Return the differences."""
+        return [self.reads]
+
+    def combine(self, sums: Sequence[Column], windows: Windows, overlaps: Overlaps) -> Column:
+        """Return the increases by the lengths of their windows."""
+        from rxtemporal.operators.windows import combinations
+
+        assert self.per.ticks is not None
+        return combinations.scale(sums[0], self.per.ticks, windows.end - windows.start)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class InstantAggregate(Aggregate):
+    """The value of the row that is alive at the start of a window, or one tick before its end."""
+
+    at_end: bool
+    reads: pl.Expr
+    is_instant = True
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self.reads})"
+
+    @property
+    def name(self) -> str:
+        """The name of the function that makes it."""
+        return "at_end" if self.at_end else "at_start"
+
+    @property
+    def finished(self) -> bool:  # type: ignore[override]
+        """True if the end of the window has to be known."""
+        return self.at_end
+
+    def dtype(self, schema: pl.Schema) -> pl.DataType:
+        """Return the type of the values."""
+        return infer_field_type(self.reads, schema)
+
+    def make(self, name: str, schema: pl.Schema) -> ListedAggregate:
+        """Return a new state for this aggregate."""
+        from rxtemporal.operators.windows.combinations import Instant
+
+        return Instant(self.reads, self.dtype(schema), self.name, at_end=self.at_end)
