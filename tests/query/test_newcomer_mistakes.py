@@ -81,7 +81,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
                   r"does not take how=\. Its signature is join\(other, .*left_outer_join"),
     "window: size and slide": (lambda: S.hopping_window(size=10, slide=5), TypeError,
         r"not take size=, slide=.*\(duration, period, alignment=0, \*, output=WindowOutput\.WINDOW"
-        r"\)\. Hint: size= is duration= here; slide= is period= here"),
+        r", time_zone=None\)\. Hint: size= is duration= here; slide= is period= here"),
     "window: no period": (lambda: S.hopping_window(10), TypeError,
                           r"'period'.*Hint: .* tumbling_window\(duration\)"),
     "window: every": (lambda: S.tumbling_window(every=5), TypeError, "every= is duration= here"),

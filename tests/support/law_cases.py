@@ -40,7 +40,7 @@ class Case:
 
     `query` takes as many streams as there are `inputs`, `model` as many canonical histories.
     `draws` are options of `strategies.streams`; `endless` says whether rows may never end, and
-    `last` the CTI with which every stream ends.
+    `last` the CTI with which every stream ends. `real`: ticks are microseconds of real times.
     """
 
     query: physical.Query
@@ -51,6 +51,7 @@ class Case:
     draws: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     endless: bool = True
     last: int = MAX_TIME
+    real: bool = False
 
     def streams(self) -> st.SearchStrategy[tuple[list[Event], ...]]:
         """One legal stream for each input, to its end."""

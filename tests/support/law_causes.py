@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import oracle
 import physical
@@ -53,8 +54,11 @@ class Caused:
 
 
 def _compose(case: Case, sides: Sides) -> rxt.Streamable:
+    unit: Any = "us" if case.real else None
     streams = [
-        rxt.from_events([physical.event(item) for item in items], schema=physical.SCHEMA, name=name)
+        rxt.from_events(
+            [physical.event(item) for item in items], schema=physical.SCHEMA, name=name, unit=unit
+        )
         for name, items in zip(physical.SIDES, sides, strict=False)
     ]
     return case.query(*streams)

@@ -134,6 +134,8 @@ AVERAGED: dict[str, tuple[Any, oracle_windows.Timed]] = {
     "my": (agg.time_mean("y"), oracle_windows.time_mean("y")),
     "part": (agg.coverage(), oracle_windows.coverage),
 }
+# over real times, of which a tick is a microsecond
+REAL = AVERAGED | {"jx": (agg.integral("x", per="1us"), oracle_windows.integral("x", 1))}
 TIMED: dict[str, tuple[Any, oracle_windows.Timed]] = AVERAGED | {
     "jx": (agg.integral("x", per=1), oracle_windows.integral("x", 1)),
     "jy": (agg.integral(pl.col("y"), per=3), oracle_windows.integral("y", 3)),

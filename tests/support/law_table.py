@@ -9,6 +9,7 @@ import oracle_lifetimes
 import polars as pl
 import strategies
 from law_cases import Case, Model
+from law_windows import MIDNIGHT, ZONE
 from oracle import Row
 from oracle_lifetimes import per_key, through
 
@@ -240,6 +241,21 @@ LIFETIMES: dict[str, Case] = {
         lambda rows: oracle_lifetimes.sample(rows, 60, -7, LATE),
         draws=NEAR,
         last=LATE,
+    ),
+    **passing(
+        "chop, local",
+        lambda s: s.chop("7us", time_zone=ZONE),
+        lambda rows: oracle_lifetimes.chop(rows, 7, MIDNIGHT),
+        endless=False,
+        real=True,
+        draws=NEAR,
+    ),
+    "sample, local, of endless rows": Case(
+        lambda s: s.sample("60us", time_zone=ZONE),
+        lambda rows: oracle_lifetimes.sample(rows, 60, MIDNIGHT, LATE),
+        draws=NEAR,
+        last=LATE,
+        real=True,
     ),
     "sample, of a signal": Case(
         lambda s: s.to_signal("k", max_gap=7).sample(2),

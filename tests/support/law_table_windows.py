@@ -8,7 +8,7 @@ import oracle
 import oracle_windows
 import strategies
 from law_cases import Case, sums
-from law_functions import AGGREGATES, AVERAGED, LISTED, SENSITIVE, TIMED, VARIED
+from law_functions import AGGREGATES, AVERAGED, LISTED, REAL, SENSITIVE, TIMED, VARIED
 from law_windows import (
     NEAR,
     POINTS,
@@ -19,6 +19,7 @@ from law_windows import (
     comparing,
     counting,
     hopping,
+    local,
     over,
     piecing,
     ranking,
@@ -99,6 +100,12 @@ CASES: dict[str, Case] = {
         endless=False,
         draws=NEAR,
     ),
+    **over("tumbling_window, local", local(), by_key=True),
+    "tumbling_window, local, by time": aggregating(
+        local(), REAL | AGGREGATES, by_key=True, tolerance=by_length
+    ),
+    "tumbling_window, local, points": aggregating(local(points=True), AGGREGATES | VARIED),
+    "tumbling_window, local, apply to events": piecing(local(points=True), by_key=True),
     **over("session_window", session(5), by_key=True),
     "session_window, capped": aggregating(session(6, 10), AGGREGATES, by_key=True),
     "session_window, capped, listed": aggregating(session(12, 5), LISTED),

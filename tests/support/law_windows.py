@@ -49,6 +49,7 @@ class Kind:
     finished_by_key: Rule | None = None
     output: str = "window"
     endless: bool = True
+    real: bool = False
     draws: Any = dataclasses.field(default_factory=dict)
 
 
@@ -66,6 +67,19 @@ def hopping(d: int, p: int, a: int = 0, *, points: bool = False) -> Kind:
         endless=False,
         draws=NEAR,
     )  # fmt: skip
+
+
+# where days begin half an hour after those of UTC, and so in the middle of units of seven ticks
+ZONE, MIDNIGHT = "Asia/Kolkata", -19_800_000_000
+
+
+def local(*, points: bool = False) -> Kind:
+    """Windows of seven ticks that are counted from the local midnight."""
+    kind = hopping(7, 7, MIDNIGHT, points=points)
+    output = {"output": POINTS} if points else {}
+    return dataclasses.replace(
+        kind, real=True, window=lambda s: s.tumbling_window("7us", time_zone=ZONE, **output)
+    )
 
 
 def session(timeout: int, most: int | None = None, *, points: bool = False) -> Kind:
@@ -128,6 +142,7 @@ def of(
         tolerance,
         draws=({"payload": strategies.calm_payloads()} if calm else {}) | kind.draws,
         endless=kind.endless,
+        real=kind.real,
     )
 
 

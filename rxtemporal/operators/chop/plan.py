@@ -12,16 +12,18 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
+from rxtemporal.core.calendars import Calendar, find_monday, names_calendar, read_calendar
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import TimeLike, time_ticks
-from rxtemporal.core.time_forms import find_span_form
+from rxtemporal.core.time_forms import TimeForm, find_span_form
 from rxtemporal.operators.causes.carried_rows import carry, get_cti, match_output
 from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.causes.lost_row import Fate, LostRow
-from rxtemporal.operators.operator import Keys, RowOperator
+from rxtemporal.operators.operator import ADDED_LATER, Keys, RowOperator
 
 if TYPE_CHECKING:
+    from rxtemporal.engine.grids import BoundGrid
     from rxtemporal.engine.step import Step
 
 # a text that is a span: a number with a unit
@@ -35,13 +37,14 @@ class Chop(RowOperator):
     name = "chop"
     period: int
     offset: int
+    calendar: Calendar | None = dataclasses.field(default=None, metadata=ADDED_LATER)
     holds = "open rows and rows that never end, until they end"
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         from rxtemporal.operators.chop.step import ChopStep
 
-        return ChopStep(self.period, self.offset, schema)
+        return ChopStep(make_grid(self.period, self.offset, self.calendar), schema)
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
@@ -55,13 +58,14 @@ class SampleRows(RowOperator):
     name = "sample"
     every: int
     offset: int
+    calendar: Calendar | None = dataclasses.field(default=None, metadata=ADDED_LATER)
     holds = "open rows and rows that never end, until they end"
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         from rxtemporal.operators.chop.step import SampleStep
 
-        return SampleStep(self.every, self.offset, schema)
+        return SampleStep(make_grid(self.every, self.offset, self.calendar), schema)
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
@@ -69,17 +73,22 @@ class SampleRows(RowOperator):
 
     def explain_loss(self, lost: LostRow) -> Fate:
         """Return the times between which a row lives."""
-        from rxtemporal.engine.kernels.lifetimes import find_boundary_after, reduce_grid
-
-        every, offset = reduce_grid(self.every, self.offset)
-        after = find_boundary_after(np.array([lost.start - 1]), every, offset).item()
+        grid, before = make_grid(self.every, self.offset, self.calendar), np.array([lost.start - 1])
+        after = grid.find_after(before).item()
         if lost.end <= after:
-            between = f"{lost.write(after - every)} and {lost.write(after)}"
+            between = f"{lost.write(grid.find_upto(before).item())} and {lost.write(after)}"
             return lost.tell("outside", f"gives no row in {lost.place}: it lives between {between}")
         return lost.wait(after + 1) if after >= lost.cti else lost.tell_end()
 
 
-def chop(period: Span, offset: TimeLike | timedelta = 0) -> Chop:
+def make_grid(period: int, offset: int, calendar: Calendar | None) -> BoundGrid:
+    """Return the boundaries of a calendar, or the regular ones if there is none."""
+    from rxtemporal.engine.grids import CalendarGrid, RegularGrid
+
+    return RegularGrid(period, offset) if calendar is None else CalendarGrid(calendar)
+
+
+def chop(period: Span, offset: TimeLike | timedelta = 0, *, time_zone: str | None = None) -> Chop:
     """Cut each lifetime at every boundary ``offset + n * period`` strictly inside it.
 
     All pieces of a row with a known end are emitted at once. For a row that is open or never ends,
@@ -87,23 +96,26 @@ def chop(period: Span, offset: TimeLike | timedelta = 0) -> Chop:
     as a start edge. The CTI passes unchanged. Rows that are open or never end are held until they
     end.
 
+    With ``time_zone`` the boundaries are local: midnights of days, Mondays, and first days of
+    months, as those of ``tumbling_window``, also for ``"1mo"`` and ``"1y"`` without a zone.
+
     Errors: ``UnboundedWindowError`` at the end of time if a row never ends, since it has infinitely
     many pieces, and for more than 2**27 pieces at once. The default offset is
-    1970-01-01T00:00:00Z, a Thursday.
+    1970-01-01T00:00:00Z, a Thursday; of ``"1w"`` it is a Monday.
 
     >>> import rxtemporal as rxt
     >>> stays = rxt.from_events([rxt.IntervalEvent(3, 14, "a"), rxt.IntervalEvent(8, 9, "b")])
     >>> stays.chop(5).to_polars().rows()
     [(3, 5, 'a'), (5, 10, 'a'), (8, 9, 'b'), (10, 14, 'a')]
     """
-    return Chop(
-        period=span(period, "period", least=1),
-        offset=_read_offset(offset),
-        time=find_span_form(period, offset),
-    )
+    length, at, calendar = _read_boundaries(period, offset, time_zone, "period")
+    form: TimeForm | None = "datetime" if calendar else find_span_form(period, offset)
+    return Chop(period=length, offset=at, calendar=calendar, time=form)
 
 
-def sample(every: Span, offset: TimeLike | timedelta = 0) -> SampleRows:
+def sample(
+    every: Span, offset: TimeLike | timedelta = 0, *, time_zone: str | None = None
+) -> SampleRows:
     """Return a point for each row that is alive at a time ``offset + n * every``.
 
     The point has the row's payload. A row gives as many points as there are such times in its
@@ -115,20 +127,30 @@ def sample(every: Span, offset: TimeLike | timedelta = 0) -> SampleRows:
     a point is emitted with the first CTI above it. The CTI passes unchanged. Rows that are open or
     never end are held until they end.
 
+    With ``time_zone`` the times are local, as those at which ``chop`` cuts.
+
     Errors: ``UnboundedWindowError`` at the end of time if a row never ends, since it has infinitely
     many points, and for more than 2**27 points at once. The default offset is
-    1970-01-01T00:00:00Z, a Thursday.
+    1970-01-01T00:00:00Z, a Thursday; of ``"1w"`` it is a Monday.
 
     >>> import rxtemporal as rxt
     >>> readings = rxt.from_events([rxt.PointEvent(t, {"v": v}) for t, v in ((3, 5), (14, 7))])
     >>> readings.to_signal(max_gap=20).sample(10).to_polars().rows()
     [(10, 11, 5), (20, 21, 7), (30, 31, 7)]
     """
-    return SampleRows(
-        every=span(every, "every", least=1),
-        offset=_read_offset(offset),
-        time=find_span_form(every, offset),
-    )
+    length, at, calendar = _read_boundaries(every, offset, time_zone, "every")
+    form: TimeForm | None = "datetime" if calendar else find_span_form(every, offset)
+    return SampleRows(every=length, offset=at, calendar=calendar, time=form)
+
+
+def _read_boundaries(
+    period: Span, offset: TimeLike | timedelta, time_zone: str | None, name: str
+) -> tuple[int, int, Calendar | None]:
+    """Return period and offset of boundaries in ticks, or their calendar."""
+    if names_calendar(period, time_zone):
+        return 0, 0, read_calendar(period, time_zone, offset, name)
+    at = find_monday(period) if offset == 0 else _read_offset(offset)
+    return span(period, name, least=1), at, None
 
 
 def _read_offset(offset: TimeLike | timedelta) -> int:

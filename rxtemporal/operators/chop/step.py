@@ -7,16 +7,11 @@ from types import MappingProxyType
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import Bools, EventBatch, Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, TICK
+from rxtemporal.engine.grids import BoundGrid
 from rxtemporal.engine.holdings import NEXT_EDGE, PART
-from rxtemporal.engine.kernels.lifetimes import (
-    add_length,
-    count_pieces,
-    cut,
-    find_boundary_after,
-    reduce_grid,
-)
+from rxtemporal.engine.kernels.lifetimes import add_length
 from rxtemporal.engine.open_rows import WaitingRows
 from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import UnboundedWindowError
@@ -38,8 +33,8 @@ class ChopStep(Stateful):
 
     held = MappingProxyType({"_open": PART, "_next_edge": NEXT_EDGE})
 
-    def __init__(self, period: int, offset: int, schema: pl.Schema) -> None:
-        self._boundaries = reduce_grid(period, offset)
+    def __init__(self, grid: BoundGrid, schema: pl.Schema) -> None:
+        self.grid = grid
         self._open = WaitingRows(schema, own=2)
         self._next_edge = 1
 
@@ -84,10 +79,8 @@ class ChopStep(Stateful):
         at, piece = self._open.get_own(_AT), self._open.get_own(_PIECE)
         upto = np.full(len(numbers), batch.cti)
         # the last piece begins at the last boundary below the CTI; one at the CTI ends it
-        last = np.maximum(
-            at[numbers], find_boundary_after(upto - 1, *self._boundaries) - self._period
-        )
-        ends = find_boundary_after(last, *self._boundaries)
+        last = np.maximum(at[numbers], self.grid.find_upto(upto - 1))
+        ends = self.grid.find_after(last)
         open_ = ends > batch.cti
         left = self._make_pieces(
             rows, at[numbers], np.where(open_, last, batch.cti), piece[numbers]
@@ -98,10 +91,6 @@ class ChopStep(Stateful):
         self._open.requeue(numbers, np.where(open_, ends, batch.cti + 1))
         return [left, rows.replace(start=last, edge=ids).take(open_)]
 
-    @property
-    def _period(self) -> int:
-        return self._boundaries[0]
-
     def _make_pieces(
         self, rows: EventBatch, begin: Int64s, end: Int64s, piece: Int64s
     ) -> EventBatch:
@@ -110,7 +99,7 @@ class ChopStep(Stateful):
             some = begin < end
             rows, begin, end, piece = rows.take(some), begin[some], end[some], piece[some]
         self._refuse_too_many(begin, end)
-        row, starts, ends = cut(begin, end, *self._boundaries)
+        row, starts, ends = self.grid.cut(begin, end)
         first = np.ones(len(row), np.bool_)
         first[1:] = row[1:] != row[:-1]
         edge = np.where(first, piece[row], 0)
@@ -125,17 +114,11 @@ class ChopStep(Stateful):
             "not let time advance to its end."
         )
 
-    def is_boundary(self, times: Int64s) -> Bools:
-        """Return the mask of the times that are boundaries."""
-        period, offset = self._boundaries
-        mask: Bools = (times - offset) % period == 0
-        return mask
-
     def _refuse_too_many(self, begin: Int64s, end: Int64s) -> None:
-        count = float(count_pieces(begin, end, *self._boundaries).sum(dtype=np.float64))
+        count = float(self.grid.count_pieces(begin, end).sum(dtype=np.float64))
         if count > MOST_PIECES:
             raise UnboundedWindowError(
-                f"a period of {self._period} ticks cuts {len(begin)} rows into {count:.3g} pieces. "
+                f"{self.grid} cuts {len(begin)} rows into {count:.3g} pieces. "
                 "Hint: choose a longer period, or end long rows first with "
                 "clip_event_duration(limit)."
             )
@@ -150,8 +133,8 @@ class SampleStep(Stateful):
 
     held = MappingProxyType({"_chop": PART})
 
-    def __init__(self, every: int, offset: int, schema: pl.Schema) -> None:
-        self._chop = ChopStep(every, offset, schema)
+    def __init__(self, grid: BoundGrid, schema: pl.Schema) -> None:
+        self._chop = ChopStep(grid, schema)
 
     @property
     def rows(self) -> int:
@@ -161,6 +144,6 @@ class SampleStep(Stateful):
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the points that are known, and the CTI."""
         pieces = self._chop.on_batch(batch).take_begins()
-        at = pieces.take(self._chop.is_boundary(pieces.start))
+        at = pieces.take(self._chop.grid.is_bound(pieces.start))
         end = add_length(at.start, TICK)
         return EventBatch.of_rows(at.start, end, at.columns, batch.cti, batch.keys)

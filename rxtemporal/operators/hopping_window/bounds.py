@@ -97,13 +97,13 @@ class HoppingBounds(Stateful):
             self._duration, self._period, self._alignment, lists, span,
         )  # fmt: skip
 
-    def are_due(self, batch: EventBatch, limit: int) -> bool:
-        """Return True if all rows are points in order, each a single change below the limit."""
+    def find_due_points(self, batch: EventBatch, limit: int) -> Int64s | None:
+        """Return the starts of points in order, if each is a single change below the limit."""
         if not (self._is_even and batch.are_points and batch.in_order):
-            return False
+            return None
         # the end of the last window below the limit; a point at the end of time never ends
         end = self._alignment + (limit - 1) * self._period + self._duration
-        return batch.highest_start < min(end, MAX_TIME - TICK)
+        return batch.start if batch.highest_start < min(end, MAX_TIME - TICK) else None
 
     def find_ends(self, batch: EventBatch) -> Int64s:
         """Return the number after that of the latest window that begins before each row's end."""

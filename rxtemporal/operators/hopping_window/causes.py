@@ -9,7 +9,7 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.operators.causes.causes import Causes
-from rxtemporal.operators.causes.history import AliveIndex, History, Pairs, expand
+from rxtemporal.operators.causes.history import AliveIndex, History, Pairs
 from rxtemporal.operators.causes.lost_row import Fate, LostRow
 from rxtemporal.operators.hopping_window.plan import HoppingWindows
 from rxtemporal.operators.snap.plan import find_gap
@@ -45,21 +45,22 @@ def _list_windows(operator: HoppingWindows, asked: Asked) -> Candidates:
         return _list_around(operator, asked)
     start, end = asked.start, asked.end
     if operator.points:
-        start, end = start - operator.duration, start
+        start, end = operator.find_begins(start), start
     return Candidates(np.arange(len(start)), start, end)
 
 
 def _list_around(operator: HoppingWindows, asked: Asked) -> Candidates:
     """Return all windows in which a result's lifetime lies."""
-    first = -((operator.alignment + operator.duration - asked.end) // operator.period)
-    last = (asked.start - operator.alignment) // operator.period
-    of, number = expand(first, last + 1)
-    start = operator.alignment + number * operator.period
-    return Candidates(of, start, start + operator.duration)
+    return Candidates(*operator.list_around(asked.start, asked.end))
 
 
 def explain_gap(operator: HoppingWindows, lost: LostRow) -> Fate:
     """Return why a row is in no window, which window has not ended, or what the result says."""
-    return find_gap(operator, lost) or operator.result.explain_loss(
-        lost, partial(_list_rows, operator)
-    )
+    gap = find_gap(operator, lost) if operator.calendar is None else _find_open(operator, lost)
+    return gap or operator.result.explain_loss(lost, partial(_list_rows, operator))
+
+
+def _find_open(operator: HoppingWindows, lost: LostRow) -> Fate | None:
+    """Return that the first window of a calendar that holds a row has not ended, if so."""
+    end = int(operator.grid.find_after(np.array([lost.start]))[0])
+    return lost.wait(end) if end > lost.cti else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Self
+from typing import Protocol, Self, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -12,9 +12,9 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Column, Columns, make_nulls
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.codec import Captured
+from rxtemporal.engine.grids import CalendarGrid, RegularGrid
 from rxtemporal.engine.holdings import PART, Moves, Selection
 from rxtemporal.engine.kernels.compiled import freeze
-from rxtemporal.engine.kernels.lifetimes import count_pieces, find_boundary_after, reduce_grid
 from rxtemporal.engine.open_rows import WaitingRows
 from rxtemporal.engine.state import Stateful
 from rxtemporal.engine.step import find_earliest_due
@@ -28,6 +28,88 @@ from rxtemporal.operators.windows.step import WindowStep
 FEW = 8
 _AT, _END = 0, 1
 _NO_ROWS = np.empty(0, np.int64)
+# row, start and end of pieces; the rows that are not cut; True if each row is one piece
+Cuts: TypeAlias = tuple[Int64s, Int64s, Int64s, Int64s, bool]
+
+
+class SliceBounds(Protocol):
+    """All starts and ends of windows."""
+
+    def cut(self, begin: Int64s, end: Int64s, most: int) -> Cuts:
+        """Return the pieces of lifetimes, as ``cut_at_bounds``."""
+
+    def count(self, begin: Int64s, end: Int64s) -> float:
+        """Return the number of pieces of lifetimes, or a few more."""
+
+    def find_after(self, times: Int64s) -> Int64s:
+        """Return for each time the first bound above it."""
+
+    def find_upto(self, time: int) -> int:
+        """Return the last bound that is not above a time."""
+
+
+class RegularBounds:
+    """The starts and ends of regular windows."""
+
+    def __init__(self, duration: int, period: int, alignment: int) -> None:
+        self._starts = RegularGrid(period, alignment)
+        self._ends = RegularGrid(period, alignment + duration)
+
+    def cut(self, begin: Int64s, end: Int64s, most: int) -> Cuts:
+        """Return the pieces of lifetimes."""
+        starts = self._starts.period, self._starts.offset
+        ends = self._ends.period, self._ends.offset
+        return cut_at_bounds(freeze(begin), freeze(end), starts, ends, MAX_TIME, most)
+
+    def count(self, begin: Int64s, end: Int64s) -> float:
+        """Return the number of pieces of lifetimes, or a few more."""
+        each = self._starts.count_pieces(begin, end), self._ends.count_pieces(begin, end)
+        return float(sum(count.sum(dtype=np.float64) for count in each))
+
+    def find_after(self, times: Int64s) -> Int64s:
+        """Return for each time the first bound above it."""
+        return np.minimum(self._starts.find_after(times), self._ends.find_after(times))
+
+    def find_upto(self, time: int) -> int:
+        """Return the last bound that is not above a time."""
+        at = np.array([time])
+        return int(max(self._starts.find_upto(at)[0], self._ends.find_upto(at)[0]))
+
+
+class LocalBounds:
+    """The starts and ends of the windows of a calendar, which are its bounds."""
+
+    def __init__(self, grid: CalendarGrid) -> None:
+        self._grid = grid
+
+    def cut(self, begin: Int64s, end: Int64s, most: int) -> Cuts:
+        """Return the pieces of lifetimes, which are cut at the places of bounds.
+
+        Here bounds are 4 apart, and between two of them a start comes before an end.
+        """
+        low, high = self._grid.find_places(begin), self._grid.find_end_places(end)
+        low, high = 2 * low - low % 2, np.where(high < MAX_TIME, 2 * high, high)
+        row, low, high, waits, whole = cut_at_bounds(
+            freeze(low), freeze(high), (4, 0), (4, 0), MAX_TIME, most
+        )
+        start = np.where(low % 4, begin[row], self._grid.find_bounds(low // 4))
+        until = np.where(high % 4, end[row], self._grid.find_bounds(high // 4))
+        if (start == until).any():  # a day that the zone leaves out
+            some, whole = start < until, False
+            row, start, until = row[some], start[some], until[some]
+        return row, start, until, waits, whole
+
+    def count(self, begin: Int64s, end: Int64s) -> float:
+        """Return the number of pieces of lifetimes."""
+        return float(self._grid.count_pieces(begin, end).sum(dtype=np.float64))
+
+    def find_after(self, times: Int64s) -> Int64s:
+        """Return for each time the first bound above it."""
+        return self._grid.find_after(times)
+
+    def find_upto(self, time: int) -> int:
+        """Return the last bound that is not above a time."""
+        return int(self._grid.find_upto(np.array([time]))[0])
 
 
 class Slicer(Stateful):
@@ -39,9 +121,8 @@ class Slicer(Stateful):
 
     held = MappingProxyType({"_waiting": PART})
 
-    def __init__(self, duration: int, period: int, alignment: int, schema: pl.Schema) -> None:
-        # the starts of windows, and their ends
-        self._grids = reduce_grid(period, alignment), reduce_grid(period, alignment + duration)
+    def __init__(self, bounds: SliceBounds, schema: pl.Schema) -> None:
+        self._bounds = bounds
         self._waiting = WaitingRows(schema, own=2)
 
     @property
@@ -71,12 +152,11 @@ class Slicer(Stateful):
 
     def _take(self, rows: EventBatch, begin: Int64s) -> EventBatch:
         """Cut rows of few pieces from ``begin`` on, and hold the others."""
-        row, start, end, waits, whole = cut_at_bounds(
-            freeze(begin), freeze(rows.end), *self._grids, MAX_TIME, FEW
-        )
+        row, start, end, waits, whole = self._bounds.cut(begin, rows.end, FEW)
         if len(waits):
             held, at = rows.take(waits), begin[waits]
-            self._waiting.add(held, np.minimum(self._find_bound_after(at), held.end), at, held.end)
+            due = np.minimum(self._bounds.find_after(at), held.end)
+            self._waiting.add(held, due, at, held.end)
         made = rows if whole else rows.take(row)
         return made.replace(start=start, end=end)
 
@@ -87,29 +167,17 @@ class Slicer(Stateful):
         if not len(numbers):
             return batch.take(_NO_ROWS)
         at, end = waiting.get_own(_AT)[numbers], waiting.get_own(_END)[numbers]
-        stop = np.where(end <= cti, end, np.minimum(end, self._find_bound_upto(cti)))
-        if (stop == MAX_TIME).any() or self._count(at, stop) > MOST_WINDOWS:
+        stop = np.where(end <= cti, end, np.minimum(end, self._bounds.find_upto(cti)))
+        if (stop == MAX_TIME).any() or self._bounds.count(at, stop) > MOST_WINDOWS:
             raise make_endless_error()
-        row, begins, ends, _, _ = cut_at_bounds(at, stop, *self._grids, MAX_TIME, MOST_WINDOWS)
+        row, begins, ends, _, _ = self._bounds.cut(at, stop, MOST_WINDOWS)
         pieces = _drop_edges(waiting.batch(numbers[row], batch)).replace(start=begins, end=ends)
         waiting.get_own(_AT)[numbers] = stop
         left = stop < end
-        due = np.minimum(self._find_bound_after(stop[left]), end[left])
+        due = np.minimum(self._bounds.find_after(stop[left]), end[left])
         waiting.requeue(numbers[left], due)
         waiting.drop(numbers[~left])
         return pieces
-
-    def _count(self, begin: Int64s, end: Int64s) -> float:
-        """Return the number of pieces of rows."""
-        counts = (count_pieces(begin, end, *grid).sum(dtype=np.float64) for grid in self._grids)
-        return float(sum(counts))
-
-    def _find_bound_after(self, times: Int64s) -> Int64s:
-        return np.minimum(*(find_boundary_after(times, *grid) for grid in self._grids))
-
-    def _find_bound_upto(self, time: int) -> int:
-        """Return the last bound that is not above a time."""
-        return max(time - (time - offset) % period for period, offset in self._grids)
 
 
 def _drop_edges(rows: EventBatch) -> EventBatch:
@@ -129,18 +197,18 @@ class SlicedWindowStep(Stateful):
         self,
         windows: WindowStep,
         slicing: SlicePlan,
-        grid: tuple[int, int, int],
+        bounds: SliceBounds,
         schema: pl.Schema,
         keys: tuple[str, ...],
     ) -> None:
         self._windows = windows
         self._slicing = slicing
         self._schema = add_overlap(schema)
-        self._slicer = Slicer(*grid, schema)
+        self._slicer = Slicer(bounds, schema)
         self._cover: list[DistinctStep | Slicer] = []
         if slicing.cover:
             own = pl.Schema({key: schema[key] for key in keys})
-            self._cover = [DistinctStep(keys, schema), Slicer(*grid, own)]
+            self._cover = [DistinctStep(keys, schema), Slicer(bounds, own)]
 
     @property
     def rows(self) -> int:

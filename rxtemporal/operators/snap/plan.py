@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
+from rxtemporal.core.calendars import find_monday
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import MAX_TIME, TimeLike, time_ticks
 from rxtemporal.core.time_forms import find_span_form
@@ -63,14 +64,15 @@ def snap_to_window_intervals(
 
     The windows are ``[a + np, a + np + d)`` for every integer n, where ``a`` is the alignment,
     ``p`` the period and ``d`` the duration. The interval of a window is ``[end, end + p)``.
-    A row that touches no window (possible if p > d) vanishes. The CTI is altered like a start. Only
+    The default alignment is that of ``hopping_window``. A row that touches no window (possible if
+    p > d) vanishes. The CTI is altered like a start. Only
     open rows in a gap between windows are held, until the CTI passes the start of the next window.
     Source: *Taming Hopping Windows*, ``SnapToWindowIntervals``.
     """
     return SnapToWindowIntervals(
         duration=span(duration, "duration", least=1),
         period=span(period, "period", least=1),
-        alignment=time_ticks(alignment),
+        alignment=time_ticks(find_monday(period) if alignment == 0 else alignment),
         time=find_span_form(duration, period, alignment),
     )
 

@@ -46,9 +46,9 @@ class SnapshotBounds(Stateful):
             first, freeze(batch.start), freeze(batch.end), freeze(batch.edge), lists
         )
 
-    def are_due(self, batch: EventBatch, limit: int) -> bool:
-        """Return False: each row has two changes."""
-        return False
+    def find_due_points(self, batch: EventBatch, limit: int) -> Int64s | None:
+        """Return nothing: each row has two changes."""
+        return None
 
     def find_ends(self, batch: EventBatch) -> Int64s:
         """Return the rows' ends."""

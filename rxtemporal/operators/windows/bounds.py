@@ -29,8 +29,8 @@ NOTHING_DUE = -(1 << 63)
 class Due:
     """Changes that are due, in order of ``at``, and the values by row number.
 
-    ``at`` ``int64[n]``: the places of the changes on the axis; or with ``at_starts`` the starts of
-    points, each of which is a single change.
+    ``at`` ``int64[n]``: the places of the changes on the axis; or with ``at_starts`` those of the
+    starts of points, each of which is a single change.
     """
 
     at: Int64s
@@ -104,10 +104,10 @@ class Bounds(Protocol):
         ``span`` windows hold has no change of the latter kind.
         """
 
-    def are_due(self, batch: EventBatch, limit: int) -> bool:
-        """Return True if all rows are points in order, each a single change below the limit.
+    def find_due_points(self, batch: EventBatch, limit: int) -> Int64s | None:
+        """Return the places of points that are in order, if each is a single change below a limit.
 
-        False says nothing about the rows.
+        None says nothing about the rows.
         """
 
     def find_ends(self, batch: EventBatch) -> Int64s:

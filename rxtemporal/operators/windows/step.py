@@ -365,8 +365,10 @@ class WindowStep(Stateful):
             key: Int64s = self._keys.translate(*each)
         else:
             key = self._keys.encode_columns(each) if keys else np.zeros(n, np.int64)
-        if not first and self._span and self._bounds.are_due(batch, limit):
-            return self._make_due(batch.start, list_points(n), key, values, at_starts=True)
+        if not first and self._span:
+            due = self._bounds.find_due_points(batch, limit)
+            if due is not None:
+                return self._make_due(due, list_points(n), key, values, at_starts=True)
         begins, ends, in_order = self._bounds.find_changes(batch, first, self._lists, self._span)
         if not first and in_order and not ends.size and begins[0, -1] < limit:
             return self._make_due(begins[0], begins[1], key, values)
