@@ -12,7 +12,7 @@ import law_seven_spark
 import oracle
 import polars as pl
 import pytest
-from law_streams import CASES
+from law_seven import CASES
 
 from rxtemporal.spark.query.run import run_bounded
 

@@ -55,6 +55,20 @@ def test_split_by_key(spark: SparkSession) -> None:
     same(run(hourly, readings=given, buckets=5), hourly(rxt.from_polars(READINGS, start="time")))
 
 
+def find_days(readings: rxt.Streamable) -> rxt.Streamable:
+    """Each room's local day, by the time for which its readings hold."""
+    signal = readings.to_signal("room", max_gap="3h").group_by("room")
+    days = signal.tumbling_window("1d", time_zone="Asia/Kolkata")
+    return days.aggregate(mean=agg.time_mean("temp"), time=agg.duration(), n=agg.count())
+
+
+def test_local_days_and_aggregates_by_time(spark: SparkSession) -> None:
+    """The bounds of a calendar, and durations, come through."""
+    given = stream(in_spark(spark, READINGS), start="time")
+    expected = find_days(rxt.from_polars(READINGS, start="time"))
+    same(run(find_days, readings=given, buckets=3), expected)
+
+
 def test_one_bucket(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     """A query that cannot be split runs in one bucket, and says why."""
 
