@@ -30,6 +30,7 @@ from rxtemporal.operators.lifetimes.plan import (
     to_point_events,
 )
 from rxtemporal.operators.outer_join import full_outer_join, left_outer_join
+from rxtemporal.operators.previous.plan import previous
 from rxtemporal.operators.scan.plan import scan
 from rxtemporal.operators.sessions.plan import session_lifetimes, session_window
 from rxtemporal.operators.snap.plan import snap_to_window_intervals
@@ -62,6 +63,7 @@ __all__ = [
     "left_outer_join",
     "multicast",
     "point_at_end",
+    "previous",
     "sample",
     "scan",
     "select",

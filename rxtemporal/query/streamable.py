@@ -89,6 +89,7 @@ class Streamable(RunnableStream):
     # Consecutive rows of a key.
     scan = method(ops.scan)
     deadband = method(ops.deadband)
+    previous = method(ops.previous)
     stitch = method(ops.stitch)
     # Windows: follow with aggregate, top_k or apply.
     snapshot_window = window_method(ops.snapshot_window)

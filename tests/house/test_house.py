@@ -146,6 +146,7 @@ OPERATORS = [
     "left_outer_join",
     "multicast",
     "point_at_end",
+    "previous",
     "sample",
     "scan",
     "select",

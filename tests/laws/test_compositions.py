@@ -94,5 +94,5 @@ def test_any_operators_follow_each_other_at_the_ends_of_time(
 ) -> None:
     """Whatever operators a query is made of, rows at both ends of time keep the laws."""
     chain, sides, number = data.draw(draw_query(name))
-    query = physical.planned(chain.query, chain.inputs)
+    query = physical.planned(chain.query, chain.inputs, unit="ticks")
     assert_laws(query, chain.model, sides, Random(number))

@@ -44,6 +44,7 @@ QUERIES: dict[str, Query] = {
     "top": lambda s: s.group_by("k").tumbling_window(7).top_k(1, by="x"),
     "signal": lambda s: s.group_by("k").to_signal(),
     "samples": lambda s: s.group_by("k").to_signal(max_gap=5).sample(2).ungroup(),
+    "previous": lambda s: s.group_by("k").previous("x").ungroup().drop("time_before"),
     "deadband": lambda s: s.group_by("k").deadband("x", 1).ungroup(),
     "stitch": lambda s: s.chop(2).stitch(),
     "distinct": lambda s: s.extend_lifetime(5).distinct(),
@@ -145,7 +146,7 @@ def compute_alone(query: Query, rows: list[Arrival], given: Any) -> list[tuple[A
     results: list[tuple[Any, ...]] = []
     for device in {row.device for row in rows}:
         events = [row.to_event() for row in rows if row.device == device]
-        alone = rxt.from_events(events, schema=FIELDS, advance_time=given)
+        alone = rxt.from_events(events, schema=FIELDS, advance_time=given, unit="ticks")
         results += list_rows(query(alone))
     return sorted(results, key=repr)
 
@@ -169,7 +170,7 @@ def read_iterator(
 def _from_events(events: Any, given: Any, random: Random, silent: Silent) -> rxt.Streamable:
     return rxt.from_events(
         events, schema=FIELDS, advance_time=given, clock="k", silent_after=silent,
-        spread=random.choice((None, 0, 9)),
+        spread=random.choice((None, 0, 9)), unit="ticks",
     )  # fmt: skip
 
 

@@ -180,7 +180,7 @@ def test_long_streams(name: str) -> None:
     short, long, whole = (long_run(name, *ticks) for ticks in ((400,), (4_000,), (4_000, 4_000)))
     assert long.rows <= 1.1 * short.rows + 5
     # a table keeps up to 1,024 numbers of rows that are gone, of 8 bytes each; scan has two tables
-    tables = 2 if name.startswith(("scan", "deadband")) else 1
+    tables = 2 if name.startswith(("scan", "deadband", "previous")) else 1
     assert long.size <= 2 * short.size + tables * 8 * 1_024
     cti = long.out[-1].cti
     assert whole.out[-1].cti == cti
@@ -188,7 +188,7 @@ def test_long_streams(name: str) -> None:
 
 
 # what is held for a key for ever: its latest rows or values, or the state of a user's function
-FOR_EVER = ("to_signal", "count_window", "scan, grouped", "deadband", "reference")
+FOR_EVER = ("to_signal", "count_window", "scan, grouped", "deadband", "previous", "reference")
 
 
 @pytest.mark.parametrize(

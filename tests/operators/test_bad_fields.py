@@ -101,6 +101,16 @@ BAD_FIELDS: dict[str, tuple[Compose, str, str]] = {
         "to_signal",
         r"'many' is List\(Int64\), which cannot be a key",
     ),
+    "previous: unknown": (
+        lambda st: st.previous("z", max_gap=5),
+        "previous",
+        f"no field 'z'; {HAS}",
+    ),
+    "previous: twice": (
+        lambda st: st.previous("x", max_gap=5).previous("x"),
+        "previous",
+        "adds the field 'x_before', which exists already",
+    ),
     "deadband: unknown": (lambda st: st.deadband("z", 1), "deadband", f"no field 'z'; {HAS}"),
     "deadband: a text": (
         lambda st: st.deadband("s", 1),

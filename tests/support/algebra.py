@@ -56,7 +56,7 @@ MADE_OF = {"hopping_window2": ["snap_to_window_intervals"]}
 TABLES: dict[str, list[str]] = {
     "one stream": [
         "where", "select", "with_columns", "drop", "explode", "distinct", "stitch", "scan",
-        "deadband",
+        "deadband", "previous",
     ],
     "groups and branches": ["group_by", "ungroup", "apply", "multicast"],
     "two streams": [

@@ -18,6 +18,7 @@ from rxtemporal import agg
 COMPLETE = {"shapes": ("point", "interval")}
 NEAR = {"extremes": False}
 FEW = {"payload": strategies.few_payloads()}
+TIME_BEFORE = pl.col("time_before").cast(pl.Int64)
 LENGTH = pl.col("end") - pl.col("start")
 # later than all that streams draw near the origin of time
 LATE = 5_000
@@ -305,6 +306,26 @@ SEQUENCES: dict[str, Case] = {
     "deadband, grouped": Case(
         lambda s: s.group_by("k").deadband("x", 0).ungroup(),
         lambda rows: oracle_lifetimes.deadband(rows, "x", 0, ["k"]),
+    ),
+    "previous": Case(
+        lambda s: s.previous("x", "y", max_gap=40).with_columns(time_before=TIME_BEFORE),
+        lambda rows: oracle_lifetimes.previous(rows, ["x", "y"], max_gap=40),
+    ),
+    "previous, third, grouped": Case(
+        # a number of ticks says that times are ticks, and this one is longer than all time
+        lambda s: (
+            s.group_by("k")
+            .previous(n=3, max_gap=10**18)
+            .ungroup()
+            .with_columns(time_before=TIME_BEFORE)
+        ),
+        lambda rows: oracle_lifetimes.previous(rows, ["x", "y"], ["k"], n=3),
+    ),
+    "previous, near, grouped": Case(
+        lambda s: (
+            s.group_by("k").previous("k", max_gap=4).ungroup().with_columns(time_before=TIME_BEFORE)
+        ),
+        lambda rows: oracle_lifetimes.previous(rows, ["k"], ["k"], max_gap=4),
     ),
     "scan, grouped": Case(
         lambda s: s.group_by("k").scan([0, 0], running, schema=RUNNING),

@@ -254,6 +254,29 @@ def deadband(rows: Iterable[Row], field: str, by: float, keys: Sequence[str] = (
     return scan(rows, (), judge, keys)
 
 
+def previous(
+    rows: Iterable[Row],
+    fields: Sequence[str],
+    keys: Sequence[str] = (),
+    n: int = 1,
+    max_gap: int | None = None,
+) -> list[Row]:
+    """“Fields <name>_before and time_before of the n-th reading before, null if there is none”.
+
+    With `max_gap` also null if that began earlier than so many ticks before.
+    """
+
+    def look_back(state: Any, start: int, payload: Any) -> Any:
+        before = state[-n] if len(state) >= n else None
+        if before is not None and max_gap is not None and start - before[0] > max_gap:
+            before = None
+        added = {f"{name}_before": before and before[1][name] for name in fields}
+        row = payload | added | {"time_before": None if before is None else before[0]}
+        return [*state, (start, payload)], row
+
+    return scan(rows, [], look_back, keys)
+
+
 def compare_neighbours(
     rows: Iterable[Row], fields: Sequence[str], keys: Sequence[str] = ()
 ) -> list[Row]:

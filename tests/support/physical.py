@@ -117,9 +117,12 @@ def run_with_restarts(made: Iterable[EventBatch], make: Callable[[], Any]) -> li
     return out
 
 
-def planned(query: Query, inputs: int = 1, schema: Any = SCHEMA) -> rxt.Streamable:
+def planned(
+    query: Query, inputs: int = 1, schema: Any = SCHEMA, unit: Any = None
+) -> rxt.Streamable:
     """Return a query's plan over inputs that are called left and right."""
-    return query(*(rxt.from_events([], schema=schema, name=name) for name in SIDES[:inputs]))
+    names = SIDES[:inputs]
+    return query(*(rxt.from_events([], schema=schema, name=name, unit=unit) for name in names))
 
 
 def pushed(plan: rxt.Streamable, made: Arrivals) -> list[EventBatch]:

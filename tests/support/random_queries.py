@@ -176,6 +176,15 @@ PIECES: dict[str, Piece] = {
         lambda s: s.group_by("k").deadband("x", 1).ungroup(),
         lambda rows: oracle_lifetimes.deadband(rows, "x", 1, ["k"]),
     ),
+    "previous": Piece(
+        lambda s: apply_by_key(
+            s, lambda g: g.previous("x", n=2).with_columns(x=pl.col("x_before")).select(*FIELDS)
+        ),
+        lambda rows: oracle.select(
+            oracle_lifetimes.previous(rows, ["x"], ["k"], n=2),
+            lambda p: {"k": p["k"], "x": p["x_before"], "y": p["y"]},
+        ),
+    ),
     "scan": Piece(
         number_rows, lambda rows: oracle_lifetimes.scan(rows, 0, compositions.numbered, ["k"])
     ),

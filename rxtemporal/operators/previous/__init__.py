@@ -1,0 +1,1 @@
+"""previous: each row with fields of a row before of its key."""
