@@ -219,15 +219,23 @@ class BoundTable:
 
 
 @lru_cache(maxsize=64)
-def make_table(calendar: Calendar, usual: bool) -> BoundTable:
-    """Return the bounds of usual times, or of all; one at least lies before, and one behind them.
+def make_usual_table(calendar: Calendar) -> BoundTable:
+    """Return the bounds of usual times; one at least lies before, and one behind them."""
+    years = (np.array([year - _FIRST_YEAR], "M8[Y]") for year in _USUAL)
+    first, last = (year.astype("M8[us]").astype(np.int64) for year in years)
+    return _make_table(calendar, first, last)
 
-    A table of all days has 30 MB and takes a second to make, once in a process.
+
+@lru_cache(maxsize=2)
+def make_whole_table(calendar: Calendar) -> BoundTable:
+    """Return the bounds of all times; one at least lies before, and one behind them.
+
+    A table of days has 60 MB and takes a second to make; so few are kept.
     """
-    years = [year - _FIRST_YEAR for year in _USUAL]
-    first, last = (np.array([year], "M8[Y]").astype("M8[us]").astype(np.int64) for year in years)
-    if not usual:
-        first, last = np.array([MIN_TIME]), np.array([MAX_TIME])
+    return _make_table(calendar, np.array([MIN_TIME]), np.array([MAX_TIME]))
+
+
+def _make_table(calendar: Calendar, first: Int64s, last: Int64s) -> BoundTable:
     low = int(_find_unit(first - _FAR - calendar.shift, calendar)[0]) - 1
     high = int(_find_unit(last + _FAR, calendar)[0]) + 2
     numbers = np.arange(low, high)

@@ -7,7 +7,12 @@ from typing import Protocol
 import numpy as np
 
 from rxtemporal.core.batch import Bools, Int64s
-from rxtemporal.core.calendars import BoundTable, Calendar, make_table
+from rxtemporal.core.calendars import (
+    BoundTable,
+    Calendar,
+    make_usual_table,
+    make_whole_table,
+)
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.kernels import lifetimes
 from rxtemporal.engine.kernels.compiled import freeze
@@ -122,7 +127,8 @@ class CalendarGrid:
         return known
 
     def _search(self, search: object, values: Int64s, *, usual: bool) -> tuple[Int64s, bool]:
-        table: BoundTable = make_table(self.calendar, usual)
+        make = make_usual_table if usual else make_whole_table
+        table: BoundTable = make(self.calendar)
         found: tuple[Int64s, bool] = search(  # type: ignore[operator]
             freeze(values), table.bounds, table.numbers, table.step
         )

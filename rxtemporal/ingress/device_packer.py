@@ -234,6 +234,23 @@ class DevicePacker(Packer):
         devices = np.arange(len(self._coder))
         return self._coder.decode(devices), self._find_ctis(devices)
 
+    def name_device(self, payload: Any) -> tuple[Any, ...]:
+        """Return the values that name the device of a payload."""
+        number = np.array([self._find_device(payload)])
+        device: tuple[Any, ...] = self._coder.decode(number).frame.row(0)
+        return device
+
+    def find_cti(self, payload: Any) -> int:
+        """Return the CTI of the device of a payload, as the others allow it now."""
+        return int(self._find_ctis(np.array([self._find_device(payload)]))[0])
+
+    @_in_turn
+    def list_highs(self) -> tuple[Columns, Int64s]:
+        """Return the devices, and the highest time that each has sent."""
+        self._settle()
+        count = len(self._coder)
+        return self._coder.decode(np.arange(count)), self._states[:count, self._kernel.HIGH].copy()
+
     def _find_ctis(self, devices: Int64s) -> Int64s:
         """Return the CTIs of these devices, as the others allow them now."""
         self._settle()

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.log import get_logger
+from rxtemporal.engine.codec import Captured
 from rxtemporal.engine.driver import Entry
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.batch_verdicts import LateRows
@@ -150,6 +151,7 @@ class Execution:
         others: Sequence[Node] = (),
         clock: Clock | None = None,
     ) -> None:
+        self._made_of = outputs, names, others
         self.clock = clock or Clock()
         elapsed = self.clock.elapsed
         streams, shapes = zip(*outputs, strict=True)
@@ -301,9 +303,17 @@ class Execution:
         hand-offs are delivered first. ``CheckpointError`` if the state cannot be saved: that of a
         replayed recording, or users' objects.
         """
+        return self.capture().dumps()
+
+    def capture(self) -> Captured:
+        """Return the state as it is now, as for ``save``, to be encoded later."""
         with self.pause():
-            state = self.state().capture()
-        return state.dumps()
+            return self.state().capture()
+
+    def make_double(self) -> Execution:
+        """Return a run of the same plan, which has not begun."""
+        outputs, names, others = self._made_of
+        return Execution(*outputs, names=names, others=others)
 
     @contextmanager
     def pause(self, patience: float = -1) -> Iterator[bool]:

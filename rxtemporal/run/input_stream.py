@@ -73,7 +73,7 @@ class InputStream:
         self.name = packer.source
         self.state = StreamState.READING
         self.queue = queue
-        # the highest start read from a source that does not push, and the number of batches
+        # the highest start of a row that has entered the query, and the number of batches
         self.place = MIN_TIME
         self.batches = 0
         self.flow = flow
@@ -244,7 +244,7 @@ class InputStream:
             self.batches += 1
             if self._watch is not None and batch.cti > self._watch.limit:
                 self._watch.check(batch.cti, self.sender or self.name)
-            if self.pulls and len(batch.start) and (place := batch.highest_start) > self.place:
+            if len(batch.start) and (place := batch.highest_start) > self.place:
                 self.place = place
             try:
                 self._entry.on_next(batch)

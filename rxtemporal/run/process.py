@@ -5,23 +5,27 @@ from __future__ import annotations
 import asyncio
 import enum
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 from reactivex import Observable
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import describe_failure
 from rxtemporal.core.spans import Span
-from rxtemporal.errors import BindingError, StoppedError
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.core.time_forms import TimeForm
+from rxtemporal.errors import ArgumentError, BindingError, StoppedError
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.run.checkpoint import Checkpointer
 from rxtemporal.run.diagnostics import Diagnostics, describe_process, diagnose
 from rxtemporal.run.execution import Execution
 from rxtemporal.run.outlet import Outlet
+from rxtemporal.run.peek import RunDouble, select_keys
 from rxtemporal.run.recovery import refuse_unlogged
 from rxtemporal.run.run_end import Listeners
 from rxtemporal.run.stalls import StallWatch
@@ -355,6 +359,60 @@ class Process:
 
     def _in_callback(self) -> bool:
         return any(outlet.sink.in_callback() for outlet in self._outlets)
+
+    def peek(
+        self,
+        query: str | None = None,
+        keys: Mapping[str, Any] | None = None,
+        *,
+        time: TimeForm | None = None,
+    ) -> pl.DataFrame:
+        """Return the results so far: the rows that a query would give if nothing more came.
+
+        They are not final. Of a window that is open it is the value so far. Each row that is open
+        is taken to end now, one tick above the highest start that has come; rows that would begin
+        later are left out, and so are those that have been given, compared by start and payload.
+        A row that never ends has a null end. After the end of the process there are none.
+
+        ``query`` is the name of a query of an application, which has several. ``keys`` chooses
+        rows by the values of fields, as ``{"room": "lab"}`` or ``{"room": ["lab", "hall"]}``.
+        ``time`` is the form of the times, by default that of the stream.
+
+        Computed on a copy of the state: producers wait while it is copied, and not longer. Any
+        thread may call it, but not a sink or a user's function of this process. Errors:
+        ``CheckpointError`` if the state holds objects that cannot be copied.
+
+        >>> import rxtemporal as rxt
+        >>> from rxtemporal import agg
+        >>> source = rxt.PushSource("readings", schema={"v": int}, delay=0)
+        >>> sums = source.stream.tumbling_window(10).aggregate(v=agg.sum("v"))
+        >>> process = sums.run(rxt.Collect())
+        >>> for time, v in ((1, 5), (4, 7), (12, 1)):
+        ...     _ = source.push({"time": time, "v": v})
+        >>> process.peek().rows()
+        [(10, 20, 1)]
+        >>> process.stop()
+        """
+        number = self._find_outlet(query)
+        if self._execution.inside or self._in_write():
+            raise BindingError(
+                "peek reads the results between two batches, and this call comes from inside one: "
+                "from a sink, or a function of the query. Hint: call it on another thread."
+            )
+        if not self.running:
+            empty = EventBatch.empty(self._outlets[number].schema or pl.Schema(), MIN_TIME)
+            return select_keys(empty.to_polars(time or self._execution.time), keys)
+        rows = RunDouble(self._execution, self._execution.capture()).finish()[number]
+        return select_keys(rows.to_polars(time or self._execution.time), keys)
+
+    def _find_outlet(self, query: str | None) -> int:
+        names = [outlet.name for outlet in self._outlets]
+        if query is None and len(names) == 1:
+            return 0
+        if query not in names:
+            asked = "peek needs the name of a query" if query is None else f"no query {query!r}"
+            raise ArgumentError(f"{asked}; there are {', '.join(map(repr, names))}.")
+        return names.index(query)
 
     def diagnostics(self) -> Diagnostics:
         """Return the counts so far, the error that ended the process, and what it waits for.

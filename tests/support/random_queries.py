@@ -178,7 +178,13 @@ PIECES: dict[str, Piece] = {
     ),
     "previous": Piece(
         lambda s: apply_by_key(
-            s, lambda g: g.previous("x", n=2).with_columns(x=pl.col("x_before")).select(*FIELDS)
+            # a number of ticks, longer than all time, says that times are ticks
+            s,
+            lambda g: (
+                g.previous("x", n=2, max_gap=10**18)
+                .with_columns(x=pl.col("x_before"))
+                .select(*FIELDS)
+            ),
         ),
         lambda rows: oracle.select(
             oracle_lifetimes.previous(rows, ["x"], ["k"], n=2),

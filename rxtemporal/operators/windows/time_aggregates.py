@@ -108,6 +108,8 @@ class TimeAggregate(Aggregate):
 
     def for_time(self, form: TimeForm) -> Self:
         """Return the aggregate for a stream of times of this form."""
+        if self.kind in ("time_mean", "coverage"):
+            return self
         per = self.per.settle(form, self.kind) if self.kind == "integral" else self.per
         return dataclasses.replace(self, form=form, per=per)
 
