@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.stage import Make, Meter, Run, Stage, Take
 from rxtemporal.engine.step import Step
 
@@ -60,13 +61,17 @@ def _pass(first: EventBatch) -> Step:
 
 
 class Entry(Meter):
-    """Entry of the batches of one source into a run, and their meter: an observer."""
+    """Entry of the batches of one source into a run, and their meter: an observer.
 
-    __slots__ = ("_driver", "below", "readers", "then")
+    ``highest`` is the highest start of a row that has come.
+    """
+
+    __slots__ = ("_driver", "below", "highest", "readers", "then")
 
     def __init__(self, driver: Driver, clock: Callable[[], float] = float) -> None:
         super().__init__(clock)
         self._driver = driver
+        self.highest = MIN_TIME
         self.readers: list[tuple[Stage, int]] = []
         # takes batches at once: the only reader, if it reads nothing else
         self.then: Take | None = None
@@ -77,6 +82,8 @@ class Entry(Meter):
         """Count a batch, and take it through the plan."""
         if not self._driver.ended:
             self.tally(batch)
+            if len(batch.start) and (highest := batch.highest_start) > self.highest:
+                self.highest = highest
             self._push(batch)
 
     def _push(self, batch: EventBatch | None) -> None:

@@ -73,8 +73,7 @@ class InputStream:
         self.name = packer.source
         self.state = StreamState.READING
         self.queue = queue
-        # the highest start of a row that has entered the query, and the number of batches
-        self.place = MIN_TIME
+        # the number of batches
         self.batches = 0
         self.flow = flow
         self._late = late
@@ -244,8 +243,6 @@ class InputStream:
             self.batches += 1
             if self._watch is not None and batch.cti > self._watch.limit:
                 self._watch.check(batch.cti, self.sender or self.name)
-            if len(batch.start) and (place := batch.highest_start) > self.place:
-                self.place = place
             try:
                 self._entry.on_next(batch)
             except BaseException as error:

@@ -85,8 +85,11 @@ def _find_pace(paces: Collection[Pace]) -> Pace | None:
 class Readable(Protocol):
     """A source that is read, or several sources of one recording."""
 
-    place: int
     waits: bool
+
+    @property
+    def place(self) -> int:
+        """The highest start of an item so far."""
 
     @property
     def unread(self) -> bool:

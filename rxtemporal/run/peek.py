@@ -66,9 +66,7 @@ class RunDouble:
     def _push(self, reader: Reader, batch: EventBatch | None) -> None:
         if batch is None:
             return
-        if len(batch):
-            reader.place = max(reader.place, batch.highest_start)
-        reader.meter.on_next(batch)  # type: ignore[attr-defined]
+        reader.meter.on_next(batch)
         self._refuse_errors()
 
     def _refuse_errors(self) -> None:

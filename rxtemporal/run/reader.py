@@ -9,7 +9,7 @@ from reactivex import abc
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.stage import Meter
+from rxtemporal.engine.driver import Entry
 from rxtemporal.ingress.lateness import NO_CTI
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.source import Cursor, Position, StreamSource, check_items
@@ -35,7 +35,7 @@ class Reader(InputStream):
         source: StreamSource,
         packer: Packer,
         late: LateEvents,
-        meter: Meter,
+        meter: Entry,
         flow: Followers,
         lock: StreamLock,
         run_end: RunEnd,
@@ -68,6 +68,11 @@ class Reader(InputStream):
     def saved_position(self) -> Any:
         """The position of a source that is read, as it is saved."""
         return self._saved_position
+
+    @property
+    def place(self) -> int:
+        """The highest start of a row that has entered the query."""
+        return self.meter.highest
 
     @property
     def unread(self) -> bool:
@@ -272,7 +277,7 @@ class Reader(InputStream):
         self._late.load(state["late"])
         self.meter.rows_out, self.meter.cti = state["meter"]
         self.ahead = state["ahead"]
-        self.place, self.state = state["place"], StreamState(state["state"])
+        self.meter.highest, self.state = state["place"], StreamState(state["state"])
         self._saved_position = state["position"]
         self.position.reached = state["position"] if self.source.positioned else None
         self.replayed = state["brought"]

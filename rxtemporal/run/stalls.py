@@ -245,7 +245,8 @@ class _Search:
         return dataclasses.replace(found, needs_fields=True)
 
     def _at_source(self, reader: Reader, behind: _Input | None) -> list[Stall]:
-        meter, due = reader.meter, None
+        meter: Meter = reader.meter
+        due = None
         if behind is not None:
             stage = self._stages[behind.node]
             meter, due = stage.inputs[behind.side], stage.next_due

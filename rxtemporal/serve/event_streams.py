@@ -18,6 +18,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, ticks
 from rxtemporal.errors import EventError
+from rxtemporal.serve.now import NowReader, join_rows, read_now, read_pause
 from rxtemporal.serve.responses import RequestError, dumps, find_header, send_json
 from rxtemporal.serve.results import EVENT_BYTES, FeedEvent, RestartedError, ResultFeed
 from rxtemporal.serve.routes import WEBSOCKET, Route
@@ -258,8 +259,8 @@ class EventStreams:
     ``GET /queries`` and ``GET /streams`` list what there is. ``GET /queries/{name}/events`` sends
     the results of a query as server-sent events, and as a WebSocket the same, from the position of
     ``Last-Event-ID`` or of ``?from=``: ticks, an ISO time, ``now``, or ``oldest``, which is the
-    default. 410: rows from there on are gone. ``GET /streams/{name}/events`` shows the rows that a
-    stream accepts from now on.
+    default. 410: rows from there on are gone. ``GET /queries/{name}/now`` has its results so far.
+    ``GET /streams/{name}/events`` shows the rows that a stream accepts from now on.
     """
 
     def __init__(self, service: Service) -> None:
@@ -299,6 +300,24 @@ class EventStreams:
             await _send_head(send, 200)
             return
         await self._send_events(feed.read_from(position), scope, receive, send)
+
+    async def send_now(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the results so far of a query, or with ``?every=`` send how they change."""
+        _find(self._service.feeds, scope, "query")
+        name, every = scope["path_params"]["name"], _find_parameter(scope, "every")
+        if not every and scope["type"] != "http":
+            raise RequestError(400, "a WebSocket sends changes. Hint: ?every=1s")
+        seconds = read_pause(every) if every else 0.0
+        texts = await read_now(self._service.process, name)
+        if not every:
+            await send_json(scope, send, 200, join_rows(texts))
+            return
+        self._check_room()
+        if scope.get("method") == "HEAD":
+            await _send_head(send, 200)
+            return
+        reader = NowReader(lambda: self._service.process, name, seconds)
+        await self._send_events(reader, scope, receive, send)
 
     async def send_accepted(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the rows that a stream accepts from now on."""
@@ -390,6 +409,18 @@ def list_routes(service: Service) -> list[Route]:
             summary="The same results, a message for each event.",
         ),
         Route(
+            "/queries/{name}/now",
+            "GET",
+            events.send_now,
+            summary="The results so far of the query; ?every=1s sends how they change.",
+        ),
+        Route(
+            "/queries/{name}/now",
+            WEBSOCKET,
+            events.send_now,
+            summary="The same changes, a message for each event.",
+        ),
+        Route(
             "/streams/{name}/events",
             "GET",
             events.send_accepted,
@@ -415,16 +446,13 @@ def describe_query(name: str, feed: ResultFeed) -> dict[str, Any]:
         "rows": feed.count,
         "ended": feed.ended,
         "events": f"/queries/{quote(name, safe='')}/events",
+        "now": f"/queries/{quote(name, safe='')}/now",
     }
 
 
 def find_position(scope: Scope, feed: ResultFeed) -> int:
     """Return the position from which a request reads. ``RequestError``: 400, 410."""
-    text = find_header(scope, "last-event-id") or ""
-    if not text:
-        query = scope.get("query_string", b"").decode("latin-1")
-        with suppress(ValueError):  # too many fields
-            text = dict(parse_qsl(query, max_num_fields=20)).get("from", "")
+    text = find_header(scope, "last-event-id") or _find_parameter(scope, "from")
     if text in ("", "oldest"):
         return feed.oldest
     position = feed.cti if text == "now" else read_position(text)
@@ -463,6 +491,14 @@ def read_position(text: str) -> int:
     raise RequestError(
         400, "a position is a number of ticks, an ISO time with an offset, 'oldest' or 'now'"
     )
+
+
+def _find_parameter(scope: Scope, name: str) -> str:
+    """Return a parameter of the query string; an empty text if it is not there."""
+    query = scope.get("query_string", b"").decode("latin-1")
+    with suppress(ValueError):  # too many fields
+        return str(dict(parse_qsl(query, max_num_fields=20)).get(name, ""))
+    return ""
 
 
 def _find(found: Mapping[str, Any], scope: Scope, kind: str) -> Any:

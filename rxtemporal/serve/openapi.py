@@ -195,10 +195,13 @@ def _describe_error(status: int) -> dict[str, Any]:
 
 
 def _describe_answer(route: Route) -> dict[str, Any]:
-    kind, schema = "application/json", {"type": "object"}
+    kind: str = "application/json"
+    schema: dict[str, Any] = {"type": "object"}
     if route.method == "POST":
         component = "Receipt" if route.path.endswith("}") else "Time"
         schema = {"$ref": f"#/components/schemas/{component}"}
+    elif route.path.endswith("/now"):
+        schema = {"type": "array", "items": {"type": "object"}}
     elif route.path.endswith("/events"):
         kind, schema = "text/event-stream", {"type": "string"}
     elif route.path == "/metrics":
@@ -217,6 +220,9 @@ def _list_parameters(route: Route) -> Iterator[dict[str, Any]]:
             first = "The sequence number of the first row, for rows without a field for it."
             yield _make_parameter("Sequence", "header", first, "integer")
             yield _make_parameter("Content-Encoding", "header", "gzip or deflate")
+    elif route.path.endswith("/now"):
+        every = "A span, as `1s`: changes are sent as server-sent events, so often at most."
+        yield _make_parameter("every", "query", every)
     elif route.path.startswith("/queries/"):
         position = "A position: ticks, an ISO time, `now`, or `oldest`, which is the default."
         yield _make_parameter("from", "query", position)

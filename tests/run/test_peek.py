@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,10 +42,11 @@ def show(frame: Any) -> list[tuple[float, str, float]]:
     )
 
 
-def test_windows_that_are_open() -> None:
+@pytest.mark.parametrize("resumes", [False, True])
+def test_windows_that_are_open(resumes: bool, tmp_path: Path) -> None:
     """Their values so far, with rows that wait for the delay; nothing that has been given."""
     source, sink = make_source(), rxt.Collect()
-    process = sum_tens(source.stream).run(sink)
+    process = sum_tens(source.stream).run(sink, resume=tmp_path / "state" if resumes else None)
     assert process.peek().is_empty()
     push(source, (1, "a", 1), (8, "b", 2), (11, "a", 4))
     assert show(process.peek()) == [(0, "a", 1), (0, "b", 2), (10, "a", 4)]

@@ -143,7 +143,8 @@ def test_the_description_is_valid_and_whole() -> None:
     described = get_description(house)
     validator.validate(described)
     assert {*described["paths"]} == {
-        "/queries", "/streams", "/queries/totals/events", "/streams/readings/events", "/healthz",
+        "/queries", "/streams", "/queries/totals/events", "/queries/totals/now",
+        "/streams/readings/events", "/healthz",
         "/readyz", "/diagnostics", "/streams/readings", "/streams/readings/cti", "/debug",
         "/debug/events", "/metrics", "/openapi.json",
     }  # fmt: skip

@@ -280,6 +280,7 @@ def test_what_is_there_is_listed() -> None:
             assert queries[0] == {
                 "name": "all", "schema": {"x": "Int64"}, "cti": 15, "position": 15,
                 "oldest": rxt.MIN_TIME, "rows": 1, "ended": False, "events": "/queries/all/events",
+                "now": "/queries/all/now",
             }  # fmt: skip
             assert streams == [
                 {"name": "readings", "schema": {"x": "Int64"}, "cti": 15,
