@@ -160,6 +160,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the first start of the results: an ISO time with an offset, ticks, 'now' or "
         "'oldest' (default: oldest)",
     )  # fmt: skip
+    parser.add_argument(
+        "--now", action="store_true",
+        help="print the results so far, which are not final, and each second those that changed",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print each row as a line of JSON")
 
 
@@ -184,9 +188,11 @@ def _print_events(client: ServiceClient, options: argparse.Namespace) -> None:
             f"{options.name!r} is a stream, and keeps no rows. "
             "Hint: --from is for the results of a query."
         )
+    if options.now:
+        path = _find_now(path, options, is_query=is_query)
     printer = _JsonPrinter() if options.json else _TextPrinter()
     for event in EventClient(client, path, options.begin, _warn).read():
-        if event.kind == "rows":
+        if event.kind in ("rows", "now"):
             printer.print(list(_list_rows(event)))
         elif event.kind == "gap":
             missed = event.data.get("missed")
@@ -194,6 +200,20 @@ def _print_events(client: ServiceClient, options: argparse.Namespace) -> None:
                                           else f"{missed} requests came too fast"))  # fmt: skip
         elif event.kind == "end":
             _warn("the query has completed")
+
+
+def _find_now(path: str, options: argparse.Namespace, *, is_query: bool) -> str:
+    """Return the path of the results so far of a query."""
+    if not is_query:
+        raise ArgumentError(
+            f"{options.name!r} is a stream, and has no results. Hint: --now is for a query."
+        )
+    if options.begin is not None:
+        raise ArgumentError(
+            "--from is the first start of final results, and --now prints those that are not. "
+            "Hint: one of the two."
+        )
+    return f"{path.removesuffix('/events')}/now?every=1s"
 
 
 def _warn(words: str) -> None:

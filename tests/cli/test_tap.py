@@ -128,6 +128,20 @@ def test_results_are_printed_as_json_lines(capsys: pytest.CaptureFixture[str]) -
     assert "\x9b" not in out
 
 
+def test_results_so_far_are_printed_as_they_change(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that have gone are not."""
+    now = [{"start_time": 0, "end_time": 60, "n": n} for n in (1, 2)]
+    events = [
+        b"event: %s\ndata: %s\n\n" % (kind, json.dumps([row]).encode())
+        for kind, row in ((b"now", now[0]), (b"gone", now[0]), (b"now", now[1]))
+    ]
+    with run_script((200, b"".join(events) + END)) as server:
+        url = f"http://127.0.0.1:{server.server_port}/"
+        assert main(["tap", url, "hot", "--now", "--json"]) == 0
+        assert server.asked == [("/queries/hot/now?every=1s", None)]
+    assert [json.loads(line)["n"] for line in capsys.readouterr().out.splitlines()] == [1, 2]
+
+
 def test_results_with_one_start_that_come_in_parts_are_printed_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -224,6 +238,10 @@ def test_errors_say_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
         assert "its queries are hot, and its streams readings" in capsys.readouterr().err
         assert main(["tap", url, "readings", "--from", "now", *right]) == 1
         assert "keeps no rows" in capsys.readouterr().err
+        assert main(["tap", url, "readings", "--now", *right]) == 1
+        assert "--now is for a query" in capsys.readouterr().err
+        assert main(["tap", url, "hot", "--now", "--from", "now", *right]) == 1
+        assert "one of the two" in capsys.readouterr().err
         assert main(["tap", url, "hot", "--from", "noon", *right]) == 1
         assert "a position is a number of ticks" in capsys.readouterr().err
     assert main(["tap", url, "hot"]) == 1
