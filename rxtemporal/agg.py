@@ -242,7 +242,7 @@ def last(field: str | pl.Expr) -> Aggregate:
 
 
 @explain_calls("used=agg.increase('meter')")
-def increase(field: str | pl.Expr) -> Aggregate:
+def increase(field: str | pl.Expr, *, interpolate: bool = False) -> Aggregate:
     """Return how much a counter has risen: the sum of the rises between neighbouring readings.
 
     A fall is a reset: the counter has begun at zero, and its new value is the rise. The rise since
@@ -253,11 +253,17 @@ def increase(field: str | pl.Expr) -> Aggregate:
     rise, nor has null, which is no reading; NaN makes the windows of its own row NaN. Int64 of
     integers, Float64 of floats; 0 without a rise.
 
+    With ``interpolate=True`` each rise is spread evenly over the time between its two readings, as
+    Float64: behind ``to_signal(linear=(field,))``, of which each row has its rise. So windows add
+    up to the whole, also where no reading comes near their bounds.
+
     >>> import rxtemporal as rxt
     >>> readings = rxt.from_events([rxt.PointEvent(t, x) for t, x in enumerate([0, 1, 2, 3, 2, 4])])
     >>> readings.tumbling_window(3).aggregate(used=increase("payload")).to_polars().rows()
     [(0, 3, 2), (3, 6, 5)]
     """
+    if interpolate:
+        return TimeAggregate("increase", parse_field(field, "increase"))
     return _SumOfDifferences.of("increase", field)
 
 

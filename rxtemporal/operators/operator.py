@@ -330,8 +330,11 @@ class Operator(_Description):
         """Return the output schema for an input schema; raise if the input does not fit."""
         return schema
 
-    def for_time(self, form: TimeForm | None) -> Self:
-        """Return the operator for a stream whose times have this form; None: nobody knows yet."""
+    def for_stream(self, form: TimeForm | None, schema: pl.Schema | None) -> Self:
+        """Return the operator for a stream whose times have this form, and rows these fields.
+
+        None stands for what nobody knows yet.
+        """
         return self
 
     def check_sources(self, sources: Sequence[StreamSource | SideSource]) -> None:
@@ -385,8 +388,9 @@ class Operator(_Description):
         return lift(self.make_stage, source)
 
     def _check_and_make(self, batch: EventBatch) -> Step:
-        self.output(batch.schema, batch.keys)
-        return self.step(batch.schema, batch.keys)
+        operator = self.for_stream(batch.time, batch.schema)
+        operator.output(batch.schema, batch.keys)
+        return operator.step(batch.schema, batch.keys)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

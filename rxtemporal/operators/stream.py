@@ -102,7 +102,7 @@ class Stream:
         node = self._node
         if operator.makes_one_time and node.clock is not None:
             return type(self)(synchronize_sources(node, operator))
-        operator = operator.for_time(node.time)
+        operator = operator.for_stream(node.time, node.schema)
         operator.check_sources(list_direct_sources(node))
         schema = None if node.schema is None else operator.check(node.schema, node.keys)
         keys = operator.output_keys(node.keys)

@@ -7,16 +7,18 @@ import dis
 import inspect
 import typing
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.lines import find_owners
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.records import is_record_class
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import check_field, payload_schema
+from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.engine.expressions.evaluator import Predicate, Projection
 from rxtemporal.engine.step import Stateless
 from rxtemporal.errors import ArgumentError, SchemaError
@@ -24,7 +26,14 @@ from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.history import History, match_equal_rows
 from rxtemporal.operators.causes.lost_row import Fate, LostRow, write_expression, write_values
 from rxtemporal.operators.expressions import check_row_by_row, infer_schema
-from rxtemporal.operators.operator import Chain, Keys, Operator, RowExpression, RowOperator
+from rxtemporal.operators.operator import (
+    ADDED_LATER,
+    Chain,
+    Keys,
+    Operator,
+    RowExpression,
+    RowOperator,
+)
 from rxtemporal.operators.partition_keys import Fields, PartitionRule, partition_by_row
 
 if TYPE_CHECKING:
@@ -118,6 +127,8 @@ class Select(Operator):
     expressions: tuple[pl.Expr, ...]
     adds: bool = False
     drops: tuple[str, ...] = ()
+    # parts of lines that go with fields that are dropped, or are computed anew
+    lines: tuple[str, ...] = dataclasses.field(default=(), metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         for expression in self.expressions:
@@ -129,6 +140,27 @@ class Select(Operator):
     def name(self) -> str:
         """The method that composed it."""
         return "drop" if self.drops else "with_columns" if self.adds else "select"
+
+    def for_stream(self, form: TimeForm | None, schema: pl.Schema | None) -> Self:
+        """Return the operator for a stream of such fields: lines go where their fields go.
+
+        A field that is selected by its name keeps its line; one that is computed is a plain one.
+        """
+        owners = {} if schema is None else find_owners(schema)
+        if schema is None or not owners:
+            return self
+        selections = [e for e in self.expressions if e.meta.is_column_selection()]
+        computing = [e for e in self.expressions if not e.meta.is_column_selection()]
+        chosen = infer_schema(schema, selections, self.name)
+        computed = infer_schema(schema, computing, self.name)
+        if self.adds or self.drops:
+            gone = {*self.drops, *computed}
+            lost = [part for part, name in owners.items() if name in gone and part not in gone]
+            return dataclasses.replace(self, lines=tuple(lost))
+        kept = [
+            p for p, name in owners.items() if name in chosen and p not in {**chosen, **computed}
+        ]
+        return dataclasses.replace(self, expressions=(*self.expressions, *map(pl.col, kept)))
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the new schema; a grouped stream keeps its keys unchanged, first."""
@@ -145,7 +177,9 @@ class Select(Operator):
                 "Hint: give the result another name, or compute it before group_by."
             )
         kept = schema if self.adds or self.drops else {key: schema[key] for key in keys}
-        fields = {name: dtype for name, dtype in kept.items() if name not in self.drops}
+        fields = {
+            name: dtype for name, dtype in kept.items() if name not in (*self.drops, *self.lines)
+        }
         return pl.Schema({**fields, **new})
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
@@ -310,8 +344,8 @@ def select(*expressions: Any, **named: Any) -> Select | SelectRow:
     """Give every row a new payload, as polars' ``select`` does.
 
     Lifetimes and CTIs pass unchanged. Expressions are computed row by row; an expression that gives
-    a list of scalars makes a field for ``explode``. A grouped stream keeps its keys, first. Nothing
-    is held.
+    a list of scalars makes a field for ``explode``. A grouped stream keeps its keys, first. A field
+    of a linear signal that is selected by its name keeps its line. Nothing is held.
 
     ``select(fn, schema=…)`` takes a Python function instead. It takes the payload as a dict and
     returns the new payload: a dict, or an object of the class of its return annotation. ``schema``

@@ -306,7 +306,9 @@ class EventStreams:
         _find(self._service.feeds, scope, "query")
         name, every = scope["path_params"]["name"], _find_parameter(scope, "every")
         if not every and scope["type"] != "http":
-            raise RequestError(400, "a WebSocket sends changes. Hint: ?every=1s")
+            raise RequestError(
+                400, "a WebSocket sends changes. Hint: add ?every=1s to the address."
+            )
         seconds = read_pause(every) if every else 0.0
         texts = await read_now(self._service.process, name)
         if not every:

@@ -149,6 +149,20 @@ INSTANTS: dict[str, tuple[Any, oracle_windows.Timed]] = {
     "end y": (agg.at_end("y"), oracle_windows.at_end("y")),
 }
 
+# of rows that move along lines
+LINES: dict[str, tuple[Any, oracle_windows.Timed]] = {
+    "mean x": (agg.time_mean("x"), oracle_windows.line_mean("x")),
+    "mean y": (agg.time_mean("y"), oracle_windows.line_mean("y")),
+    "area x": (agg.integral("x", per=2), oracle_windows.line_integral("x", 2)),
+    "area y": (agg.integral(pl.col("y"), per=3), oracle_windows.line_integral("y", 3)),
+    "rise x": (agg.increase("x", interpolate=True), oracle_windows.line_increase("x")),
+    "rise y": (agg.increase("y", interpolate=True), oracle_windows.line_increase("y")),
+    "start x": (agg.at_start("x"), oracle_windows.line_at("x", end=False)),
+    "start y": (agg.at_start("y"), oracle_windows.line_at("y", end=False)),
+    "end x": (agg.at_end("x"), oracle_windows.line_at("x", end=True)),
+    "end y": (agg.at_end("y"), oracle_windows.line_at("y", end=True)),
+}
+
 # operators of one's own
 
 

@@ -8,7 +8,7 @@ import oracle
 import oracle_lifetimes
 import polars as pl
 import strategies
-from law_cases import Case, Model
+from law_cases import Case, Model, nearly
 from law_windows import MIDNIGHT, ZONE
 from oracle import Row
 from oracle_lifetimes import per_key, through
@@ -262,6 +262,34 @@ LIFETIMES: dict[str, Case] = {
         lambda s: s.to_signal("k", max_gap=7).sample(2),
         lambda rows: oracle_lifetimes.sample(
             oracle_lifetimes.clip_to_limit(oracle_lifetimes.to_signal(rows, ["k"]), 7), 2
+        ),
+        draws=NEAR,
+    ),
+    "sample, of a linear signal": Case(
+        lambda s: s.to_signal("k", max_gap=7, linear=["x", "y"]).sample(3, 1),
+        lambda rows: oracle_lifetimes.drop_lines(
+            oracle_lifetimes.sample(
+                oracle_lifetimes.linear_signal(rows, ["x", "y"], ["k"], 7), 3, 1
+            ),
+            ["x", "y"],
+        ),
+        lambda t, events: oracle_lifetimes.cti_linear_signal(t, events, ["k"], 7),
+        nearly,
+        draws=NEAR | {"payload": strategies.calm_payloads()},
+    ),
+    "shift_event_time, of a linear signal": Case(
+        lambda s: s.to_signal("k", 5, linear="x").shift_event_time(4),
+        lambda rows: [
+            row._replace(
+                start=row.start + 4,
+                end=row.end + 4,
+                payload=row.payload
+                | {name: row.payload[name] + 4 for name in ("x_line_start", "x_line_end")},
+            )
+            for row in oracle_lifetimes.linear_signal(rows, ["x"], ["k"], 5)
+        ],
+        lambda t, events: oracle.shift_time(
+            oracle_lifetimes.cti_linear_signal(t, events, ["k"], 5), 4
         ),
         draws=NEAR,
     ),

@@ -88,6 +88,12 @@ def renamed(rows: list[Row]) -> list[Row]:
     return oracle.select(rows, lambda p: {new: p[old] for old, new in NAMES.items()})
 
 
+def in_ticks(field: str) -> pl.Expr:
+    """A datetime as a number."""
+    return pl.col(field).cast(pl.Int64)
+
+
+BOUNDS = "x_line_start", "x_line_end"
 DRAWS = {"payload": strategies.matching_payloads()}
 RENAME = {new: pl.col(old) for old, new in NAMES.items()}
 ON_OTHER = [("x", "size")]
@@ -217,6 +223,25 @@ ONE_STREAM: dict[str, Case] = {
     "to_signal, grouped": Case(
         lambda s: counting(s.group_by("k").to_signal()),
         lambda rows: counted(oracle_lifetimes.to_signal(rows, ["k"], null_matches=True), "k"),
+        draws=DRAWS,
+    ),
+    "to_signal, linear": Case(
+        # without a length in ticks times are datetimes
+        lambda s: s.to_signal("k", linear="x").with_columns(*map(in_ticks, BOUNDS)),
+        lambda rows: oracle_lifetimes.linear_signal(rows, ["x"], ["k"]),
+        lambda t, events: oracle_lifetimes.cti_linear_signal(t, events, ["k"]),
+        draws=DRAWS,
+    ),
+    "to_signal, linear, at most so long": Case(
+        lambda s: s.to_signal("k", 4, linear=["y", "x"]),
+        lambda rows: oracle_lifetimes.linear_signal(rows, ["y", "x"], ["k"], 4),
+        lambda t, events: oracle_lifetimes.cti_linear_signal(t, events, ["k"], 4),
+        draws=DRAWS,
+    ),
+    "to_signal, linear, without keys": Case(
+        lambda s: s.to_signal(max_gap=3, linear="y"),
+        lambda rows: oracle_lifetimes.linear_signal(rows, ["y"], [], 3),
+        lambda t, events: oracle_lifetimes.cti_linear_signal(t, events, [], 3),
         draws=DRAWS,
     ),
     # rows of a key are equal, so that it does not matter which of two is told last

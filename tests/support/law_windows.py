@@ -17,6 +17,7 @@ from law_functions import (
     COMPARED,
     INSTANTS,
     KINDS,
+    LINES,
     LISTED,
     SENSITIVE,
     TIMED,
@@ -182,6 +183,35 @@ def reading_signals(kind: Kind, others: dict[str, Any] | None = None) -> Case:
         query=lambda s: case.query(s.group_by("k").snapshot_window().aggregate(**ours)),
         model=lambda rows: case.model(oracle.snapshot_aggregate(rows, models, ["k"])),
     )
+
+
+def following_lines(d: int, p: int, a: int, max_gap: int) -> Case:
+    """Aggregates of a linear signal by key, over hopping windows."""
+    kind, fields = hopping(d, p, a), ["x", "y"]
+    values = {"x": (agg.min("x"), oracle.min_("x")), "y": (agg.max("y"), oracle.max_("y"))}
+    ours = {name: pair[0] for name, pair in values.items()}
+    models = {name: pair[1] for name, pair in values.items()}
+
+    def query(stream: Any) -> Any:
+        readings = stream.to_point_events().group_by("k").snapshot_window().aggregate(**ours)
+        signal = readings.group_by("k").to_signal(linear=fields, max_gap=max_gap)
+        return kind.window(signal).aggregate(**{name: pair[0] for name, pair in LINES.items()})
+
+    def model(rows: list[Row]) -> list[Row]:
+        points = oracle_lifetimes.to_point_events(rows)
+        readings = oracle.snapshot_aggregate(points, models, ["k"])
+        signal = oracle_lifetimes.linear_signal(readings, fields, ["k"], max_gap, null_matches=True)
+        timed = {name: pair[1] for name, pair in LINES.items()}
+        return oracle_windows.window_aggregate(
+            signal, kind.windows, {}, time_sensitive=timed, key=["k"]
+        )
+
+    def cti(t: int, events: list[Any]) -> int:
+        held = oracle_lifetimes.cti_linear_signal(t, events, ["k"], max_gap, null_matches=True)
+        return oracle_windows.cti_hopping_window(held, d, p, a)
+
+    draws = {"payload": strategies.calm_payloads()} | kind.draws
+    return Case(query, model, cti, by_length, draws=draws)
 
 
 def comparing(kind: Kind, *, by_key: bool = False) -> Case:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -175,6 +176,61 @@ def to_signal(rows: Iterable[Row], on: Sequence[str] = (), null_matches: bool = 
             later = [other.start for other in members if other.start > row.start and not alone]
             signal.append(row._replace(end=min(later, default=MAX_TIME)))
     return signal
+
+
+def linear_signal(
+    rows: Iterable[Row],
+    fields: Sequence[str],
+    on: Sequence[str] = (),
+    max_gap: int | None = None,
+    null_matches: bool = False,
+) -> list[Row]:
+    """“Between two readings the value moves along a straight line”; each row knows both.
+
+    “A reading whose successor does not come within `max_gap`, or at all, is a point”. Of readings
+    that start together the successor is the first in order.
+    """
+    signal: list[Row] = []
+    for _, members in groups(rows, on):
+        in_order = ordered(row._replace(end=row.start + 1) for row in members)
+        for row in in_order:
+            ends = row
+            if null_matches or all(row.payload[name] is not None for name in on):
+                ends = next((other for other in in_order if other.start > row.start), row)
+            if max_gap is not None and ends.start - row.start > max_gap:
+                ends = row
+            end = row.end if ends is row else ends.start
+            line: Payload = {}
+            for name in fields:
+                line |= {f"{name}_after": ends.payload[name], f"{name}_line_start": row.start}
+                line |= {f"{name}_line_end": end}
+            signal.append(Row(row.start, end, row.payload | line))
+    return signal
+
+
+def read_line(payload: Payload, field: str, at: Fraction | int) -> float | Fraction | None:
+    """The value of a line at a time; “NaN if an end is not finite”."""
+    before, after = payload[field], payload[f"{field}_after"]
+    if before is None or after is None:
+        return None
+    if not (math.isfinite(before) and math.isfinite(after)):
+        return math.nan
+    first, last = payload[f"{field}_line_start"], payload[f"{field}_line_end"]
+    passed = Fraction(at - first) / (last - first)
+    return Fraction(before) + (Fraction(after) - Fraction(before)) * passed
+
+
+def drop_lines(rows: Iterable[Row], fields: Sequence[str]) -> list[Row]:
+    """Points with “the values of linear fields at that time”."""
+    parts = "after", "line_start", "line_end"
+    gone = {f"{name}_{part}" for name in fields for part in parts}
+    points: list[Row] = []
+    for row in rows:
+        values = {name: read_line(row.payload, name, row.start) for name in fields}
+        values = {name: None if each is None else float(each) for name, each in values.items()}
+        payload = {name: each for name, each in row.payload.items() if name not in gone}
+        points.append(row._replace(payload=payload | values))
+    return points
 
 
 def reference(
@@ -453,6 +509,26 @@ def cti_extend_lifetime(t: int, events: Iterable[Event], d: int) -> int:
     """
     starts = [start for start, _ in open_rows(events)]
     return min(t, max(shift_time(t, d), min(starts))) if d < 0 and starts else t
+
+
+def cti_linear_signal(
+    t: int,
+    events: Iterable[Event],
+    on: Sequence[str] = (),
+    max_gap: int | None = None,
+    null_matches: bool = False,
+) -> int:
+    """“min(t, oldest reading that waits)”: for the next, or for its gap to pass; null waits not."""
+    if t == MAX_TIME:
+        return t
+    held = [t]
+    for members in starts_by_key(events, on):
+        if not null_matches and any(members[0].payload[name] is None for name in on):
+            continue
+        latest = max((row.start for row in members if row.start < t), default=t)
+        if max_gap is None or latest + max_gap >= t:
+            held.append(latest)
+    return min(held)
 
 
 def starts_by_key(events: Iterable[Event], key: Sequence[str]) -> list[list[Row]]:

@@ -36,6 +36,7 @@ from oracle_lifetimes import (
     lasting,
     ordered,
     place,
+    read_line,
     sessions,
     starts_by_key,
 )
@@ -362,6 +363,65 @@ def at_end(field: str) -> Timed:
         return alive[0].payload[field] if alive else None
 
     return value
+
+
+# of linear signals
+
+
+def _weigh_lines(rows: list[Row], field: str) -> list[tuple[Any, int]]:
+    """“Over a stretch the mean of a line is its value in the middle”."""
+    middles = [
+        (read_line(row.payload, field, Fraction(row.start + row.end, 2)), row.end - row.start)
+        for row in rows
+    ]
+    return [(value, length) for value, length in middles if value is not None]
+
+
+def line_mean(field: str) -> Timed:
+    """The mean over the time that the lines cover; null without one."""
+
+    def mean(rows: list[Row], window: Window) -> float | None:
+        weighed = _weigh_lines(rows, field)
+        lengths = sum(length for _, length in weighed)
+        return (
+            float(sum(value * length for value, length in weighed) / lengths) if weighed else None
+        )
+
+    return mean
+
+
+def line_integral(field: str, per: int) -> Timed:
+    """The area below the lines."""
+    return lambda rows, window: float(sum(v * n for v, n in _weigh_lines(rows, field)) / per)
+
+
+def line_at(field: str, *, end: bool) -> Timed:
+    """“Of a line: its limit at the end”, or its value at the start."""
+
+    def value(rows: list[Row], window: Window) -> float | None:
+        at = window.end if end else window.start
+        alive = [row for row in rows if (row.end if end else row.start) == at]
+        assert len(alive) < 2
+        found = read_line(alive[0].payload, field, at) if alive else None
+        return None if found is None else float(found)
+
+    return value
+
+
+def line_increase(field: str) -> Timed:
+    """“Each row's rise, after a fall the new value, × overlap / lifetime”."""
+
+    def increase(rows: list[Row], window: Window) -> float:
+        total: Any = 0
+        for start, end, payload in rows:
+            before, after = payload[field], payload[f"{field}_after"]
+            if before is not None and after is not None:
+                rise = after if after < before else after - before
+                length = payload[f"{field}_line_end"] - payload[f"{field}_line_start"]
+                total += rise * (end - start) / length
+        return float(total)
+
+    return increase
 
 
 # CTIs, for an input CTI t; with the result as a point at the window's end it is t

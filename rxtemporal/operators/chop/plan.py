@@ -13,6 +13,7 @@ import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.calendars import Calendar, find_monday, names_calendar, read_calendar
+from rxtemporal.core.lines import drop_lines
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import TimeLike, time_ticks
 from rxtemporal.core.time_forms import TimeForm, find_span_form
@@ -71,6 +72,10 @@ class SampleRows(RowOperator):
         """Return the direct causes of rows of the output."""
         return find_chopped_rows(self, inputs, output, rows)
 
+    def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
+        """Return the fields; those that move along lines are numbers, without their lines."""
+        return drop_lines(schema)
+
     def explain_loss(self, lost: LostRow) -> Fate:
         """Return the times between which a row lives."""
         grid, before = make_grid(self.every, self.offset, self.calendar), np.array([lost.start - 1])
@@ -118,10 +123,13 @@ def sample(
 ) -> SampleRows:
     """Return a point for each row that is alive at a time ``offset + n * every``.
 
-    The point has the row's payload. A row gives as many points as there are such times in its
-    lifetime, and none if there is none; an end that is such a time does not count, as it is
-    exclusive. Behind ``to_signal`` this is resampling: the last reading of each key at regular
-    times; ``max_gap`` says how old it may be. Two signals that are sampled alike can be joined.
+    The point has the row's payload; a field that moves along a line (``to_signal(linear=…)``) has
+    its value at that time, as Float64, and is a plain field then. A row gives as many points as
+    there are such times in its lifetime, and none if there is none; an end that is such a time does
+    not count, as it is exclusive.
+
+    Behind ``to_signal`` this is resampling: the last reading of each key at regular times;
+    ``max_gap`` says how old it may be. Two signals that are sampled alike can be joined.
 
     All points of a row with a known end are emitted at once. For a row that is open or never ends,
     a point is emitted with the first CTI above it. The CTI passes unchanged. Rows that are open or

@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import Columns
+from rxtemporal.core.lines import drop_lines, interpolate, list_linear
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.grids import BoundGrid
 from rxtemporal.engine.holdings import NEXT_EDGE, PART
@@ -135,6 +137,8 @@ class SampleStep(Stateful):
 
     def __init__(self, grid: BoundGrid, schema: pl.Schema) -> None:
         self._chop = ChopStep(grid, schema)
+        self._linear = list_linear(schema)
+        self._output = drop_lines(schema)
 
     @property
     def rows(self) -> int:
@@ -146,4 +150,11 @@ class SampleStep(Stateful):
         pieces = self._chop.on_batch(batch).take_begins()
         at = pieces.take(self._chop.grid.is_bound(pieces.start))
         end = add_length(at.start, TICK)
-        return EventBatch.of_rows(at.start, end, at.columns, batch.cti, batch.keys)
+        columns = self._read_lines(at) if self._linear else at.columns
+        return EventBatch.of_rows(at.start, end, columns, batch.cti, batch.keys)
+
+    def _read_lines(self, points: EventBatch) -> Columns:
+        """Return the payload with the values of lines at the points."""
+        start = pl.lit(pl.Series(points.start))
+        values = [interpolate(name, start).alias(name) for name in self._linear]
+        return Columns.from_frame(points.payload.with_columns(values).select(*self._output))

@@ -12,18 +12,21 @@ import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns
-from rxtemporal.core.schema import check_field
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.engine.key_matcher import KeyMatcher
-from rxtemporal.errors import AdvanceTimeError, ArgumentError, blame
-from rxtemporal.ingress.settings import AdvanceTimePolicy
+from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.causes.carried_rows import match_rows
 from rxtemporal.operators.causes.causes import BOUNDARY, Causes
 from rxtemporal.operators.causes.history import History, find_at
 from rxtemporal.operators.causes.lost_row import Fate, LostRow
 from rxtemporal.operators.join.plan import Handed, Matcher, On, code_keys, read_pairs
+from rxtemporal.operators.linear_signal.plan import (
+    LinearSignal,
+    find_key_types,
+    refuse_adjusted,
+)
 from rxtemporal.operators.operator import (
     ADDED_LATER,
     Keys,
@@ -95,29 +98,12 @@ class ToSignal(Operator):
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the same schema; raise if a field of ``on`` is missing."""
-        self._key_types(schema, keys)
+        find_key_types(self.on, schema, keys)
         return schema
 
     def check_sources(self, sources: Sequence[StreamSource | SideSource]) -> None:
         """Refuse imports with ADJUST: a point told late is dropped, and an old row lasts on."""
-        for source in sources:
-            settings = source.settings
-            if settings is None or settings.imports is None:
-                continue
-            if settings.policy is AdvanceTimePolicy.ADJUST:
-                error = AdvanceTimeError(
-                    f"to_signal over {source.name!r}, which imports the CTIs of "
-                    f"{settings.imports.stream_name!r}: a point that is told late is dropped even "
-                    "with ADJUST, and the row before it would last for ever. Hint: "
-                    "rxt.reference(stream, on=…) counts it from the CTI on; or policy=DROP if "
-                    "late rows need not count."
-                )
-                raise blame(error, self.place)
-
-    def _key_types(self, schema: pl.Schema, keys: Keys) -> list[pl.DataType]:
-        for name, _ in self.on:
-            check_field(name, schema, "to_signal")
-        return _Same(on=self.on).key_types(schema, schema, keys)
+        refuse_adjusted(sources, self.place)
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Return the rule: rows of one key are seen together."""
@@ -127,18 +113,12 @@ class ToSignal(Operator):
         """Return a new step."""
         from rxtemporal.operators.clip.step import SignalStep
 
-        matcher = KeyMatcher(keys, self.on, self._key_types(schema, keys))
+        matcher = KeyMatcher(keys, self.on, find_key_types(self.on, schema, keys))
         return SignalStep(matcher, schema, keys, self.max_gap)
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
         return find_signal_rows(self, inputs, output, rows)
-
-
-class _Same(Matcher):
-    """A stream matched with itself."""
-
-    name = "to_signal"
 
 
 def clip_event_duration(other_or_limit: Other | Span, on: On = None) -> PartialOperator | Operator:
@@ -165,7 +145,12 @@ def clip_event_duration(other_or_limit: Other | Span, on: On = None) -> PartialO
     return PartialOperator(Clip(on=pairs), other_or_limit)
 
 
-def to_signal(on: str | Sequence[str] | None = None, max_gap: Span | None = None) -> ToSignal:
+def to_signal(
+    on: str | Sequence[str] | None = None,
+    max_gap: Span | None = None,
+    *,
+    linear: str | Sequence[str] = (),
+) -> ToSignal | LinearSignal:
     """Make a signal of points: each row lasts until the next one of the same key.
 
     Only starts count. Rows of a key that start together last equally long; the last row of a key
@@ -178,18 +163,35 @@ def to_signal(on: str | Sequence[str] | None = None, max_gap: Span | None = None
     last on. If the stream imports its CTIs with ADJUST, ``to_signal`` therefore raises an
     ``AdvanceTimeError``. Use ``rxt.reference`` instead: there a late point counts from the CTI on.
 
+    The fields named in ``linear`` move along a straight line from each reading to the next. Such a
+    row carries its line: beside ``x`` there is ``x_after``, the value of the next reading, and
+    ``x_line_start`` and ``x_line_end`` are the times of the two. Where a row is cut, the piece
+    keeps them. ``time_mean``, ``integral``, ``at_start``, ``at_end``,
+    ``increase(interpolate=True)`` and ``sample`` follow the line; to all else the field is the
+    value of the reading, and what is computed from it is a plain field. A reading whose next one
+    does not come within ``max_gap``, or at all, is a point with its value. Rows leave when the next
+    reading has come, or the gap has passed; until then the CTI is held at the
+    start of the oldest reading that waits. Without ``max_gap`` a silent key holds it for ever.
+
     >>> import rxtemporal as rxt
     >>> readings = rxt.from_events([rxt.PointEvent(t, {"v": v}) for t, v in ((0, 5), (4, 7))])
     >>> readings.to_signal(max_gap=3).to_polars().rows()
     [(0, 3, 5), (4, 7, 7)]
+    >>> readings.to_signal(linear="v").sample(1).to_polars().rows()
+    [(0, 1, 5.0), (1, 2, 5.5), (2, 3, 6.0), (3, 4, 6.5), (4, 5, 7.0)]
     """
     if isinstance(on, Mapping):
         raise ArgumentError(f"to_signal takes a field's name or names in on=, got {on!r}")
-    return ToSignal(
-        on=read_pairs(on, "to_signal"),
-        max_gap=None if max_gap is None else span(max_gap, "max_gap", least=1),
-        time=None if max_gap is None else find_span_form(max_gap),
-    )
+    pairs = read_pairs(on, "to_signal")
+    gap = None if max_gap is None else span(max_gap, "max_gap", least=1)
+    form = None if max_gap is None else find_span_form(max_gap)
+    names = (linear,) if isinstance(linear, str) else linear
+    if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
+        raise ArgumentError(f"linear is a field's name, or names, got {linear!r}")
+    if not names:
+        return ToSignal(on=pairs, max_gap=gap, time=form)
+    fields = tuple(dict.fromkeys(names))
+    return LinearSignal(on=pairs, linear=fields, max_gap=gap, time=form)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -232,7 +234,7 @@ def find_signal_rows(
     """Return for each row the point that it was made of, and the next points of its key."""
     of, number = match_rows(operator, inputs, output, rows)
     payload, keys = inputs[0].payload, inputs[0].keys
-    matcher = KeyMatcher(keys, operator.on, operator._key_types(payload.schema, keys))
+    matcher = KeyMatcher(keys, operator.on, find_key_types(operator.on, payload.schema, keys))
     key = matcher.encode(0, Columns.from_frame(payload))
     ends = output.end[of] < MAX_TIME
     whose, by = find_at(of[ends], key[number[ends]], output.end[of[ends]], key, inputs[0].start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol, Self, TypeAlias
 
@@ -21,7 +22,7 @@ from rxtemporal.engine.step import find_earliest_due
 from rxtemporal.operators.distinct.step import DistinctStep
 from rxtemporal.operators.hopping_window.bounds import MOST_WINDOWS, make_endless_error
 from rxtemporal.operators.hopping_window.slice_kernel import cut_at_bounds
-from rxtemporal.operators.windows.overlaps import COVER, OVERLAP, SlicePlan, add_overlap
+from rxtemporal.operators.windows.overlaps import AT, COVER, OVERLAP, SlicePlan, add_overlap
 from rxtemporal.operators.windows.step import WindowStep
 
 # a row of at most so many pieces is cut when it comes, and any other one as the CTI passes bounds
@@ -222,16 +223,17 @@ class SlicedWindowStep(Stateful):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Take rows that begin, end, or both; return the results that are known now."""
-        parts = [self._add(batch, None, None)] if self._slicing.beside and len(batch) else []
+        parts = [self._add(batch, {})] if self._slicing.beside and len(batch) else []
         parts += [
-            self._add(each, each.end - each.start, None) for each in self._slicer.slice(batch)
+            self._add(each, {AT: each.start, OVERLAP: each.end - each.start})
+            for each in self._slicer.slice(batch)
         ]
         if self._cover:
             distinct, slicer = self._cover
             assert isinstance(distinct, DistinctStep)
             assert isinstance(slicer, Slicer)
             parts += [
-                self._add(each, None, each.end - each.start)
+                self._add(each, {COVER: each.end - each.start})
                 for each in slicer.slice(distinct.on_batch(batch))
             ]
         if not parts:
@@ -239,14 +241,13 @@ class SlicedWindowStep(Stateful):
         given = parts[0] if len(parts) == 1 else EventBatch.concat(parts)
         return self._windows.on_batch(given.replace(cti=batch.cti))
 
-    def _add(self, rows: EventBatch, overlap: Int64s | None, cover: Int64s | None) -> EventBatch:
+    def _add(self, rows: EventBatch, added: Mapping[str, Int64s]) -> EventBatch:
         """Return rows with the fields of the windows' rows; null in those that they do not have."""
         count, have = len(rows), rows.columns
         columns: list[Column] = []
         for name, dtype in self._schema.items():
-            if name in (OVERLAP, COVER):
-                length = overlap if name == OVERLAP else cover
-                columns.append(make_nulls(dtype, count) if length is None else length)
+            if name in added:
+                columns.append(added[name])
             else:
                 columns.append(have[name] if name in have.schema else make_nulls(dtype, count))
         return rows.replace(payload=Columns(self._schema, columns, count))

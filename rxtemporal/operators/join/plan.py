@@ -11,6 +11,7 @@ import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns
+from rxtemporal.core.lines import find_owners
 from rxtemporal.core.schema import check_field
 from rxtemporal.engine.expressions.evaluator import Predicate
 from rxtemporal.engine.key_matcher import KeyMatcher
@@ -118,17 +119,20 @@ class Matcher(TwoInputs):
         same = {name: dtype for name, dtype in zip(names, types, strict=True) if name in once}
         fields = {name: same.get(name, dtype) for name, dtype in left.items()}
         taken: dict[str, str] = {}
+        # a field that moves along a line is renamed with the parts of that
+        owners = find_owners(right)
+        clashes = {owners.get(name, name) for name in right if name in left and name not in once}
         for name, dtype in right.items():
             if name in once:
                 continue
-            new = name
-            if name in left:
+            new, owner = name, owners.get(name, name)
+            if owner in clashes:
                 if self.suffix is None:
                     raise SchemaError(
                         f"{self.name}: both streams have a field {name!r}. Hint: suffix='_right' "
                         "renames the right one's fields that clash; or select() before."
                     )
-                new = name + self.suffix
+                new = owner + self.suffix + name.removeprefix(owner)
             if new in fields:
                 raise SchemaError(
                     f"{self.name}: two fields would be named {new!r}. Hint: choose another suffix."
@@ -221,7 +225,8 @@ def join(
     """Return both payloads for each pair of matching rows, while both rows are alive.
 
     Fields in ``on`` with the same name on both sides appear once. If other fields have the same
-    name, the right one gets ``suffix``; without a suffix this is an error. A pair is emitted when
+    name, the right one gets ``suffix``, and so do the parts of its line; without a suffix this is
+    an error. A pair is emitted when
     both CTIs have passed its start, as a start edge while its end is not certain. Rows are held
     until they have ended before both CTIs. The cost is proportional to the new rows and their
     pairs.

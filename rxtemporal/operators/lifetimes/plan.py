@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rxtemporal.core.lines import list_linear
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.core.time_forms import find_span_form
@@ -33,7 +34,7 @@ class ShiftEventTime(RowOperator):
         """Return a new step."""
         from rxtemporal.operators.lifetimes.step import ShiftStep
 
-        return ShiftStep(self.by)
+        return ShiftStep(self.by, moves_lines=bool(list_linear(schema)))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -103,8 +104,9 @@ def shift_event_time(d: Span) -> ShiftEventTime:
 
     ``d`` is a timedelta or ticks; a negative ``d`` moves rows to earlier times. The CTI moves as
     well, so it stays valid. MIN_TIME and MAX_TIME do not move, and other times are clipped to them;
-    a row that becomes empty vanishes. Rows pass at once and nothing is held, with one exception: if
-    ``d`` is negative, open rows whose start becomes MIN_TIME wait until the CTI is above it.
+    a row that becomes empty vanishes. The line of a linear signal moves with its row. Rows pass at
+    once and nothing is held, with one exception: if ``d`` is negative, open rows whose start
+    becomes MIN_TIME wait until the CTI is above it.
     Source: *Dangers of time travel*, ``ShiftEventTime``.
 
     >>> import rxtemporal as rxt

@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.columns import Columns
+from rxtemporal.core.lines import list_linear, name_bounds
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, add, describe
 from rxtemporal.engine.holdings import BATCHES, LATEST, PART
 from rxtemporal.engine.kernels.lifetimes import add_length, shift
@@ -42,8 +44,9 @@ class ShiftStep(Stateful):
 
     held = MappingProxyType({"_early": BATCHES, "_past_beginning": LATEST})
 
-    def __init__(self, by: int) -> None:
+    def __init__(self, by: int, *, moves_lines: bool = False) -> None:
         self._by = by
+        self._moves_lines = moves_lines
         self._early: list[EventBatch] = []
         # True once the output CTI is above the beginning of time: no later end can lie there
         self._past_beginning = by >= 0
@@ -59,12 +62,22 @@ class ShiftStep(Stateful):
             start=shift(batch.start, self._by),
             end=shift(batch.end, self._by),
             cti=add(batch.cti, self._by),
+            payload=self._move_lines(batch) if self._moves_lines else batch.columns,
         )
         return (
             drop_vanished(batch, altered)
             if self._past_beginning
             else self._hold_early(batch, altered)
         )
+
+    def _move_lines(self, batch: EventBatch) -> Columns:
+        """Return the payload with the lines moved, which may leave time."""
+        moved = [
+            (pl.col(bound).cast(pl.Int64) + self._by).cast(batch.schema[bound])
+            for name in list_linear(batch.schema)
+            for bound in name_bounds(name)
+        ]
+        return Columns.from_frame(batch.payload.with_columns(moved))
 
     def _hold_early(self, batch: EventBatch, altered: EventBatch) -> EventBatch:
         early = (altered.edge != 0) & (altered.start == MIN_TIME)

@@ -46,8 +46,8 @@ class PreviousFields(Operator):
         rows = "row" if self.n == 1 else f"{self.n} rows"
         return f"rows not yet committed, rows that are open, and the last {rows} of each key"
 
-    def for_time(self, form: TimeForm | None) -> Self:
-        """Return the operator for a stream whose times have this form."""
+    def for_stream(self, form: TimeForm | None, schema: pl.Schema | None) -> Self:
+        """Return the operator for a stream of such times and fields."""
         known = self.time or form or "datetime"
         return dataclasses.replace(self, ticks=known == "ticks", time=known)
 

@@ -7,14 +7,14 @@ import enum
 
 import polars as pl
 
-# fields that are added for aggregates by time: for how long a row overlaps the windows that hold
-# it, and for how much of that no other row does before it
-OVERLAP, COVER = "__overlap__", "__cover__"
+# fields that are added for aggregates by time: from when on a row overlaps the windows that hold
+# it, and for how long, and for how much of that no other row does before it
+AT, OVERLAP, COVER = "__at__", "__overlap__", "__cover__"
 
 
 def add_overlap(schema: pl.Schema) -> pl.Schema:
     """Return the fields of rows with those that aggregates by time read."""
-    return pl.Schema({**schema, OVERLAP: pl.Int64(), COVER: pl.Int64()})
+    return pl.Schema({**schema, **dict.fromkeys((AT, OVERLAP, COVER), pl.Int64())})
 
 
 class Overlaps(enum.Enum):

@@ -54,10 +54,12 @@ class WindowOperator(Operator):
         """True if results are points at the windows' ends."""
         return False
 
-    def for_time(self, form: TimeForm | None) -> Self:
-        """Return the operator for a stream whose times have this form."""
-        result, needed = self.result.for_time(self.time or form)
-        return self if needed is None else dataclasses.replace(self, result=result, time=needed)
+    def for_stream(self, form: TimeForm | None, schema: pl.Schema | None) -> Self:
+        """Return the operator for a stream of such times and fields."""
+        result, needed = self.result.for_stream(self.time or form, schema)
+        if result is self.result:
+            return self
+        return dataclasses.replace(self, result=result, time=needed or self.time)
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the keys, then the fields of the results."""

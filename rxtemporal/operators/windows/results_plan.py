@@ -17,7 +17,14 @@ from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.differences.plan import Differences, RowDifference
 from rxtemporal.operators.expressions import check_row_by_row, infer_field_type
 from rxtemporal.operators.operator import Keys, Operator, RowExpression
-from rxtemporal.operators.windows.overlaps import COVER, OVERLAP, Overlaps, SlicePlan, add_overlap
+from rxtemporal.operators.windows.overlaps import (
+    AT,
+    COVER,
+    OVERLAP,
+    Overlaps,
+    SlicePlan,
+    add_overlap,
+)
 
 if TYPE_CHECKING:
     from rxtemporal.core.columns import Column
@@ -53,8 +60,11 @@ class Aggregate:
         """Return the type of the result for rows of this schema; raise if it is not defined."""
         raise NotImplementedError
 
-    def for_time(self, form: TimeForm) -> Aggregate:
-        """Return the aggregate for a stream of times of this form."""
+    needs_form = False
+    """True if it depends on the form of times."""
+
+    def for_stream(self, form: TimeForm, schema: pl.Schema | None) -> Aggregate:
+        """Return the aggregate for a stream of times of this form, and rows with these fields."""
         return self
 
     def make(self, name: str, schema: pl.Schema) -> RunningAggregate | ListedAggregate | None:
@@ -251,8 +261,10 @@ class ResultSpec:
     by_time = False
     """True if it reads for how long rows overlap their windows."""
 
-    def for_time(self, form: TimeForm | None) -> tuple[Self, TimeForm | None]:
-        """Return the results for a stream of times of this form, and the form that they need."""
+    def for_stream(
+        self, form: TimeForm | None, schema: pl.Schema | None
+    ) -> tuple[Self, TimeForm | None]:
+        """Return the results for a stream of such times and fields, and the form that they need."""
         return self, None
 
     def list_operators(self) -> tuple[Operator, ...]:
@@ -318,14 +330,17 @@ class Aggregates(ResultSpec):
         """True if one of the aggregates is by time."""
         return any(each.by_time for _, each in self.aggregates)
 
-    def for_time(self, form: TimeForm | None) -> tuple[Self, TimeForm | None]:
-        """Return the aggregates for a stream of times of this form; datetimes, if nobody knows."""
+    def for_stream(
+        self, form: TimeForm | None, schema: pl.Schema | None
+    ) -> tuple[Self, TimeForm | None]:
+        """Return the aggregates for a stream of such times and fields; datetimes by default."""
         said = (each.own_time for _, each in self.aggregates)
         known = form or next(filter(None, said), None) or "datetime"
-        settled = tuple((name, each.for_time(known)) for name, each in self.aggregates)
+        settled = tuple((name, each.for_stream(known, schema)) for name, each in self.aggregates)
         if all(new is old for (_, new), (_, old) in zip(settled, self.aggregates, strict=True)):
             return self, None
-        return dataclasses.replace(self, aggregates=settled), known
+        needs_form = any(each.needs_form for _, each in self.aggregates)
+        return dataclasses.replace(self, aggregates=settled), known if needs_form else None
 
     def plan_slices(self, schema: pl.Schema, *, overlapping: bool) -> SlicePlan:
         """Return how rows are cut, for windows that are adjacent or ``overlapping``."""
@@ -372,7 +387,7 @@ class Aggregates(ResultSpec):
         # the differences from the rows before, and the overlaps, are not the user's fields
         own = {each.difference.field for _, each in self.aggregates if each.difference is not None}
         if self.by_time and overlaps is not Overlaps.WHOLE:
-            own |= {OVERLAP, COVER}
+            own |= {AT, OVERLAP, COVER}
             schema = add_overlap(schema)
         outputs = [
             self._make_output(name, each, schema, own, overlaps, slicing)

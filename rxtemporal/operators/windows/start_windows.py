@@ -339,6 +339,6 @@ class StartWindowStep(Stateful):
         """Return the payload with the fields that aggregates by time read."""
         start = self._bounds.starts[found.row]
         end = np.minimum(self._bounds.ends[found.row], found.end[found.window])
-        fields: list[Column] = [end - start, measure_cover(found.window, start, end)]
+        fields: list[Column] = [start, end - start, measure_cover(found.window, start, end)]
         schema = add_overlap(payload.schema)
         return Columns(schema, [*payload.columns, *fields], payload.height)

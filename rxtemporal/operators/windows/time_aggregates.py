@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import polars as pl
 
 from rxtemporal.core.columns import Column
+from rxtemporal.core.lines import find_linear, interpolate, measure_rise, span_line
 from rxtemporal.core.spans import SECOND, Span, span
 from rxtemporal.core.time_forms import TimeForm, find_span_form
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.differences.plan import RowDifference
 from rxtemporal.operators.expressions import infer_field_type
-from rxtemporal.operators.windows.overlaps import COVER, OVERLAP, Overlaps
+from rxtemporal.operators.windows.overlaps import AT, COVER, OVERLAP, Overlaps
 from rxtemporal.operators.windows.results_plan import Aggregate
 
 if TYPE_CHECKING:
     from rxtemporal.operators.windows.bounds import Windows
     from rxtemporal.operators.windows.rows import ListedAggregate
 
-TimeKind = Literal["time_mean", "integral", "duration", "coverage"]
+TimeKind = Literal["time_mean", "integral", "duration", "coverage", "increase"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,7 +85,8 @@ class TimeAggregate(Aggregate):
     form: TimeForm | None = dataclasses.field(default=None, repr=False)
 
     def __repr__(self) -> str:
-        return f"{self.kind}({'' if self.reads is None else self.reads}{self.per})"
+        interpolates = ", interpolate=True" if self.kind == "increase" else ""
+        return f"{self.kind}({'' if self.reads is None else self.reads}{self.per}{interpolates})"
 
     @property
     def by_time(self) -> bool:  # type: ignore[override]
@@ -106,12 +108,27 @@ class TimeAggregate(Aggregate):
         """The form of the unit of time."""
         return self.per.form
 
-    def for_time(self, form: TimeForm) -> Self:
-        """Return the aggregate for a stream of times of this form."""
-        if self.kind in ("time_mean", "coverage"):
-            return self
+    @property
+    def needs_form(self) -> bool:  # type: ignore[override]
+        """True if it depends on the form of times."""
+        return self.kind in ("integral", "duration")
+
+    def for_stream(self, form: TimeForm, schema: pl.Schema | None) -> Aggregate:
+        """Return the aggregate for a stream of such times and fields."""
         per = self.per.settle(form, self.kind) if self.kind == "integral" else self.per
-        return dataclasses.replace(self, form=form, per=per)
+        if self.reads is not None and schema is not None:
+            field = find_linear(self.reads, schema)
+            if field is not None:
+                return LineAggregate(self.kind, self.reads, field, per)
+        if self.kind == "increase":
+            if schema is None:
+                return self
+            raise SchemaError(
+                f"{self!r} spreads each rise evenly over the time between two readings, and "
+                f"{self.reads} does not move along a line. Hint: to_signal(linear=('x',)) for a "
+                "field 'x'; agg.increase('x') counts each rise with its later reading."
+            )
+        return dataclasses.replace(self, form=form, per=per) if self.needs_form else self
 
     def dtype(self, schema: pl.Schema) -> pl.DataType:
         """Return Float64, or of durations that of lengths of time."""
@@ -153,6 +170,57 @@ class TimeAggregate(Aggregate):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class LineAggregate(Aggregate):
+    """An aggregate by time of a field that moves along a line during the lifetime of each row.
+
+    Over a stretch of time the mean of a line is its value in the middle.
+    """
+
+    kind: TimeKind
+    reads: pl.Expr | None
+    field: str = ""
+    per: TimeUnit = TimeUnit(None, None)
+    by_time = True
+    finished = True
+
+    def __repr__(self) -> str:
+        return f"{self.kind}({self.field} along its line{self.per})"
+
+    def dtype(self, schema: pl.Schema) -> pl.DataType:
+        """Return Float64."""
+        return pl.Float64()
+
+    def list_sums(self, overlaps: Overlaps) -> Sequence[pl.Expr] | None:
+        """Return what is summed over the rows of a window; None if its bounds are needed before."""
+        if self.kind == "increase":
+            speed = measure_rise(self.field) / span_line(self.field)
+            return [speed if overlaps is Overlaps.WHOLE else speed * pl.col(OVERLAP)]
+        if overlaps is Overlaps.WHOLE:
+            return None
+        value = interpolate(self.field, pl.col(AT), pl.col(OVERLAP) / 2)
+        weighed = value * pl.col(OVERLAP).cast(pl.Float64)
+        if self.kind == "integral":
+            return [weighed]
+        return [weighed, pl.when(value.is_not_null()).then(pl.col(OVERLAP))]
+
+    def combine(self, sums: Sequence[Column], windows: Windows, overlaps: Overlaps) -> Column:
+        """Return the results for the sums over each window."""
+        from rxtemporal.operators.windows import combinations
+
+        if self.kind == "time_mean":
+            return combinations.divide(*sums)
+        lengths = windows.end - windows.start
+        whole = overlaps is Overlaps.WHOLE and self.kind == "increase"
+        return combinations.scale(sums[0], lengths if whole else 1, self.per.ticks or 1)
+
+    def make(self, name: str, schema: pl.Schema) -> ListedAggregate:
+        """Return a new state, for windows whose bounds are known only when they end."""
+        from rxtemporal.operators.windows.combinations import LineOfWindow
+
+        return LineOfWindow(self.field, self.per.ticks if self.kind == "integral" else None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class IncreaseRate(Aggregate):
     """The increase of a counter in a window, by the length of the window."""
 
@@ -173,7 +241,9 @@ class IncreaseRate(Aggregate):
         """The form of the unit of time."""
         return self.per.form
 
-    def for_time(self, form: TimeForm) -> Self:
+    needs_form = True
+
+    def for_stream(self, form: TimeForm, schema: pl.Schema | None) -> Self:
         """Return the aggregate for a stream of times of this form."""
         return dataclasses.replace(self, per=self.per.settle(form, "rate"))
 
@@ -199,6 +269,8 @@ class InstantAggregate(Aggregate):
 
     at_end: bool
     reads: pl.Expr
+    # the field, if its values move along lines
+    line: str | None = None
     is_instant = True
 
     def __repr__(self) -> str:
@@ -214,12 +286,18 @@ class InstantAggregate(Aggregate):
         """True if the end of the window has to be known."""
         return self.at_end
 
+    def for_stream(self, form: TimeForm, schema: pl.Schema | None) -> Self:
+        """Return the aggregate for a stream of such fields."""
+        line = None if schema is None else find_linear(self.reads, schema)
+        return self if line is None else dataclasses.replace(self, line=line)
+
     def dtype(self, schema: pl.Schema) -> pl.DataType:
-        """Return the type of the values."""
-        return infer_field_type(self.reads, schema)
+        """Return the type of the values; Float64 along a line."""
+        dtype = infer_field_type(self.reads, schema)
+        return dtype if self.line is None else pl.Float64()
 
     def make(self, name: str, schema: pl.Schema) -> ListedAggregate:
         """Return a new state for this aggregate."""
         from rxtemporal.operators.windows.combinations import Instant
 
-        return Instant(self.reads, self.dtype(schema), self.name, at_end=self.at_end)
+        return Instant(self.reads, self.dtype(schema), self.name, self.line, at_end=self.at_end)
