@@ -2,8 +2,9 @@
 
 Nulls are ignored: ``count()`` counts rows, ``count(x)`` counts the values that are not null. Over
 no values the sum is 0, and ``mean``, ``min`` and ``max`` are null. ``count, sum, mean, avg, min,
-max, std, var`` and your own incremental aggregates are updated as rows enter and leave a window:
-their cost does not grow with the size of the window. The others read all rows of each window.
+max, std, var, increase, rate, resets, changes, time_mean, integral, duration, coverage`` and your
+own incremental aggregates are updated as rows enter and leave a window: their cost does not grow
+with the size of the window. The others read all rows of each window.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from rxtemporal.errors import ArgumentError
 DAY = UNITS["d"]
 _MONTHS = {"mo": 1, "y": 12}
 _DAYS = {"d": 1, "w": 7}
-# 1969-12-29, a Monday
-_MONDAY = -3
+# 1970-01-05, a Monday
+_MONDAY = 4
 _ONE = re.compile(r"\s*(\d+)\s*([a-z]+)\s*", re.ASCII)
 # times inside of these years are found in a small table, others in one of all time
 _USUAL = (1900, 2200)
@@ -38,9 +38,10 @@ Unit: TypeAlias = Literal["months", "days", "ticks"]
 class Calendar:
     """Bounds at local times of a zone, ``count`` units apart.
 
-    Months are counted from January 1970, weeks from a Monday, other days from 1970-01-01; so
-    quarters and years begin in January. Units of ``ticks`` begin anew each day. ``shift`` is how
-    long after the local midnight a unit begins, in ticks of local time.
+    ``first`` is the month or day from which units are counted: months from January 1970, so that
+    quarters and years begin in January, weeks from a Monday, other days from 1970-01-01. Units of
+    ``ticks`` begin anew each day. ``shift`` is how long after the local midnight a unit begins, in
+    ticks of local time.
 
     A local time that a change of clocks leaves out is the time of the change, and of one that comes
     twice it is the first.
@@ -50,7 +51,7 @@ class Calendar:
     unit: Unit
     zone: str
     shift: int = 0
-    first_day: int = 0
+    first: int = 0
 
     def __str__(self) -> str:
         """Return a description in words."""
@@ -81,7 +82,12 @@ def read_calendar(duration: Span, time_zone: Any, alignment: Any, name: str) -> 
     """
     zone = check_zone("UTC" if time_zone is None else time_zone)
     count, unit, first = _read_unit(duration, name)
-    made = Calendar(count, unit, zone, first_day=first)
+    made = Calendar(count, unit, zone, first=first)
+    if unit == "months" and _is_time(alignment):
+        # the start of a quarter or year lies in a month of its own
+        local = _find_local(np.array([time_ticks(alignment)]), zone)
+        month = int(_find_unit(local, dataclasses.replace(made, count=1))[0])
+        made = dataclasses.replace(made, first=month % count)
     return dataclasses.replace(made, shift=_read_shift(alignment, made))
 
 
@@ -114,6 +120,8 @@ def _read_unit(duration: Any, name: str) -> tuple[int, Unit, int]:
 def check_zone(zone: Any) -> str:
     """Return the name of a time zone; ``ArgumentError`` with the nearest name if there is none."""
     try:
+        if zone == "":  # which polars takes for UTC
+            raise ValueError
         pl.Series([datetime(2000, 1, 1, tzinfo=UTC)]).dt.convert_time_zone(zone)
     except (pl.exceptions.PolarsError, TypeError, ValueError):
         known = sorted(zoneinfo.available_timezones())
@@ -128,9 +136,12 @@ def check_zone(zone: Any) -> str:
 
 def _read_shift(alignment: Any, calendar: Calendar) -> int:
     """Return how long after the local midnight a unit begins."""
+    longest = {"months": 28 * calendar.count * DAY, "days": calendar.count * DAY, "ticks": DAY}
     if isinstance(alignment, timedelta) or (isinstance(alignment, str) and _is_span(alignment)):
         shift = span(alignment, "alignment", least=0)
-    elif isinstance(alignment, (datetime, str)):
+    elif _is_time(alignment):
+        if calendar.unit == "months":
+            longest["months"] = 28 * DAY
         local = _find_local(np.array([time_ticks(alignment)]), calendar.zone)
         shift = int(local[0] - _find_unit_start(local, calendar)[0])
     elif alignment == 0:
@@ -140,10 +151,20 @@ def _read_shift(alignment: Any, calendar: Calendar) -> int:
             f"alignment={brief(alignment)} is a number of ticks, and a calendar is about "
             "datetimes. Hint: alignment='6h' lets days begin at six."
         )
-    longest = {"months": 28 * calendar.count * DAY, "days": calendar.count * DAY, "ticks": DAY}
     if shift >= longest[calendar.unit]:
+        if calendar.unit == "months":
+            raise ArgumentError(
+                f"alignment={brief(alignment)} does not begin each {calendar}: not every month has "
+                "such a day. Hint: a day from 1 to 28."
+            )
         raise ArgumentError(f"alignment={brief(alignment)} is longer than {calendar}")
     return shift
+
+
+def _is_time(alignment: Any) -> bool:
+    return isinstance(alignment, datetime) or (
+        isinstance(alignment, str) and not _is_span(alignment)
+    )
 
 
 def _is_span(text: str) -> bool:
@@ -168,18 +189,23 @@ def _find_unit(local: Int64s, calendar: Calendar) -> Int64s:
     days = local // DAY
     if calendar.unit == "months":
         months = days.astype("M8[D]").astype("M8[M]").astype(np.int64)
-        return months // calendar.count
+        return (months - calendar.first) // calendar.count
     count = 1 if calendar.unit == "ticks" else calendar.count
-    return (days - calendar.first_day) // count
+    return (days - calendar.first) // count
 
 
 def _find_midnights(number: Int64s, calendar: Calendar) -> Int64s:
     """Return the local midnights with which units begin, as ticks of local time."""
     if calendar.unit == "months":
-        days = (number * calendar.count).astype("M8[M]").astype("M8[D]").astype(np.int64)
+        days = (
+            (number * calendar.count + calendar.first)
+            .astype("M8[M]")
+            .astype("M8[D]")
+            .astype(np.int64)
+        )
     else:
         count = 1 if calendar.unit == "ticks" else calendar.count
-        days = number * count + calendar.first_day
+        days = number * count + calendar.first
     return days * DAY
 
 
@@ -226,11 +252,11 @@ def make_usual_table(calendar: Calendar) -> BoundTable:
     return _make_table(calendar, first, last)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def make_whole_table(calendar: Calendar) -> BoundTable:
     """Return the bounds of all times; one at least lies before, and one behind them.
 
-    A table of days has 60 MB and takes a second to make; so few are kept.
+    A table of days has 60 MB and takes a second to make; so only some are kept.
     """
     return _make_table(calendar, np.array([MIN_TIME]), np.array([MAX_TIME]))
 

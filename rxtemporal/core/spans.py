@@ -32,7 +32,10 @@ _SHOWN = (
     ("s", SECOND),
     ("ms", UNITS["ms"]),
 )
-_NAMES = "w (weeks), d (days), h (hours), m or min (minutes), s (seconds), ms, us (microseconds)"
+_NAMES = (
+    "w (weeks), d (days), h (hours), m or min (minutes), s (seconds), ms, us (microseconds); "
+    "windows also have mo (months) and y (years), alone"
+)
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.ASCII)
 _MOST_CHARACTERS = 64
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 # fields that are not settings of an operator: a span is the same number however it was given
-_UNWRITTEN = ("line", "time", "label")
+_UNWRITTEN = ("line", "time", "label", "given")
 # the metadata of a field that operators of an earlier version do not have
 ADDED_LATER = MappingProxyType({"added later": True})
 # objects of other packages are users' code, and their attributes are its parameters

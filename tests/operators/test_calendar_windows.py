@@ -167,6 +167,38 @@ def test_weeks_begin_on_monday() -> None:
         assert weeks.to_polars()["start_time"].to_list() == [datetime(2026, 11, day, tzinfo=UTC)]
 
 
+@pytest.mark.parametrize(
+    ("unit", "begin"),
+    [("3mo", (2026, 2, 1)), ("1y", (2026, 4, 1)), ("12mo", (2026, 7, 1)), ("3mo", (2025, 6, 15))],
+)
+def test_quarters_and_years_that_begin_in_a_month(unit: str, begin: tuple[int, int, int]) -> None:
+    """They begin on the same day of a month each time, however long months are."""
+    first = datetime(*begin, tzinfo=UTC)
+    rows = [rxt.PointEvent(first + timedelta(days=n), {"x": 1}) for n in range(3_000)]
+    windows = rxt.from_events(rows).tumbling_window(unit, first).aggregate(n=agg.count())
+    months = {"3mo": 3, "1y": 12, "12mo": 12}[unit]
+    numbers = [first.month - 1 + months * n for n in range(40)]
+    expected = [
+        first.replace(year=first.year + number // 12, month=number % 12 + 1) for number in numbers
+    ]
+    starts = windows.to_polars()["start_time"].to_list()
+    assert starts[:8] == expected[:8]
+    assert len(starts) > 8
+    assert set(starts) <= set(expected)
+
+
+@pytest.mark.parametrize("unit", ["1w", "2w", "3w"])
+def test_weeks_are_the_same_with_and_without_a_zone(unit: str) -> None:
+    """They are counted from the same Monday."""
+    rows = [rxt.PointEvent(datetime(2026, 11, 25, tzinfo=UTC), {"x": 1})]
+    for kind in (
+        lambda s, **zone: s.tumbling_window(unit, **zone).aggregate(n=agg.count()),
+        lambda s, **zone: s.extend_lifetime("30d").chop(unit, **zone),
+    ):
+        bare, zoned = (kind(rxt.from_events(rows), **zone) for zone in ({}, {"time_zone": "UTC"}))
+        assert bare.to_polars().rows() == zoned.to_polars().rows()
+
+
 def test_chop_and_sample_at_local_midnights() -> None:
     """As windows do."""
     begin, end = datetime(2026, 3, 27, 12, tzinfo=UTC), datetime(2026, 3, 30, 12, tzinfo=UTC)
@@ -208,6 +240,13 @@ def test_times_far_away() -> None:
         (lambda s: s.hopping_window2("1mo", "1mo"), "'mo' is not a unit"),
         (lambda s: s.chop("1mo", time_zone="Mars"), "no time zone 'Mars'"),
         (lambda s: s.sample("1.5mo"), "is not a span of time"),
+        (lambda s: s.sample("1y6mo"), r"windows also have mo \(months\)"),
+        (lambda s: s.tumbling_window("1d", time_zone=""), "no time zone ''"),
+        (lambda s: s.tumbling_window("36h", time_zone="UTC"), "duration='36h'"),
+        (
+            lambda s: s.tumbling_window("1mo", datetime(2026, 1, 30, tzinfo=UTC)),
+            "does not begin each 1 month in UTC: not every month has such a day",
+        ),
     ],
 )
 def test_calendars_that_are_refused(window: Any, hint: str) -> None:

@@ -16,6 +16,7 @@ from rxtemporal import agg
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.operators.operator import describe_value
 from rxtemporal.testing import Stepper
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
@@ -236,3 +237,33 @@ def test_windows_that_move_lifetimes_are_refused() -> None:
     """There the overlaps are not those of the rows."""
     with pytest.raises(rxt.ArgumentError, match="hopping_window2 moves lifetimes"):
         read([(1.0, 0)]).hopping_window2("1h", "1m").aggregate(x=agg.time_mean("v"))
+
+
+@pytest.mark.parametrize(
+    "aggregate", [agg.rate("v"), agg.at_start("v"), agg.at_end("v"), agg.time_mean("v")]
+)
+def test_windows_with_moved_lifetimes_are_refused(aggregate: Any) -> None:
+    """There a result's lifetime is not that of its window."""
+    with pytest.raises(rxt.ArgumentError, match=r"hopping_window2 moves lifetimes.*max_gap="):
+        read([(1.0, 0)]).hopping_window2("10m", "5m").aggregate(x=aggregate)
+
+
+def test_durations_that_never_end() -> None:
+    """More time than an Int64 holds is an error, and no negative number."""
+    rows = [rxt.PointEvent(t, {"k": f"d{t}"}) for t in range(60)]
+    times = rxt.from_events(rows).to_signal("k").snapshot_window().aggregate(d=agg.duration())
+    with pytest.raises(rxt.SchemaError, match="more than an Int64 holds: rows never end"):
+        times.to_polars()
+
+
+def test_an_endless_signal_says_what_ends_it() -> None:
+    """The first remedy is the greatest gap."""
+    endless = read([(1.0, 0)]).to_signal().tumbling_window("1m")
+    with pytest.raises(rxt.UnboundedWindowError, match=r"to_signal\(max_gap=…\)"):
+        endless.aggregate(x=agg.time_mean("v")).to_polars()
+
+
+def test_a_unit_of_time_is_the_same_however_it_is_written() -> None:
+    """So a run continues with 60m in place of 1h, and not with half an hour."""
+    texts = [describe_value(agg.integral("v", per=per)) for per in ("1h", "60m", "30m")]
+    assert texts[0] == texts[1] != texts[2]

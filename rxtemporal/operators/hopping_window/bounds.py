@@ -50,8 +50,9 @@ def make_endless_error() -> UnboundedWindowError:
     """Return the error for a row in more windows than anybody wants."""
     return UnboundedWindowError(
         f"this CTI completes more than {MOST_WINDOWS:,} hopping windows at once: a row "
-        "lives very long, or for ever. Hint: hopping_window2 gives a row only where "
-        "something changes; or cut lifetimes first, with clip_event_duration(limit)."
+        "lives very long, or for ever. Hint: end rows first, with to_signal(max_gap=…) or "
+        "clip_event_duration(limit); or hopping_window2, which gives a row only where something "
+        "changes."
     )
 
 

@@ -192,7 +192,8 @@ def _make_local_windows(
     time_zone: str | None,
 ) -> Windowed[Chain]:
     """Return the windows of a calendar."""
-    calendar = read_calendar(period, time_zone, alignment, "period")
+    name = "duration" if duration == period else "period"  # tumbling_window has no period
+    calendar = read_calendar(period, time_zone, alignment, name)
     units = 1
     if duration != period:
         longer = read_calendar(duration, time_zone, 0, "duration")
@@ -244,11 +245,12 @@ def hopping_window2(duration: Span, period: Span, alignment: TimeLike = 0) -> Wi
     snapped = snap_to_window_intervals(duration, period, alignment)
 
     def over(result: ResultSpec) -> SnapshotWindows:
-        if result.by_time:
+        if result.reads_window:
             raise ArgumentError(
-                "an aggregate by time reads for how long a row overlaps its window, and "
-                "hopping_window2 moves lifetimes to whole windows first. Hint: hopping_window, or "
-                "snapshot_window for a result wherever something changes."
+                "an aggregate by time, at a bound or a rate depends on where its window begins and "
+                "ends, and hopping_window2 moves lifetimes to whole windows first. Hint: "
+                "hopping_window behind to_signal(max_gap=…), or snapshot_window for a result "
+                "wherever something changes."
             )
         return SnapshotWindows(window="hopping_window2()", result=result)
 

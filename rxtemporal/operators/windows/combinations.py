@@ -12,7 +12,7 @@ from rxtemporal.core.columns import Array, Bools, Column, Nullable, SeriesColumn
 from rxtemporal.core.lines import interpolate
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.ticks import TICK, describe
-from rxtemporal.errors import EventError
+from rxtemporal.errors import EventError, SchemaError
 from rxtemporal.operators.windows.overlaps import AT, COVER, OVERLAP
 from rxtemporal.operators.windows.rows import (
     ROW_END,
@@ -30,6 +30,17 @@ def divide(sums: Column, weights: Column) -> Column:
     if there.all():
         return above / below
     return Nullable(above / np.where(there, below, 1), there)
+
+
+def multiply(count: Int64s, length: Int64s) -> Int64s:
+    """Return numbers of rows times lengths of time; raise if one is larger than time itself."""
+    total = count * length
+    if (count.astype(np.float64) * length > np.iinfo(np.int64).max).any():
+        raise SchemaError(
+            "agg.duration adds up to more than an Int64 holds: rows never end. Hint: "
+            "to_signal(max_gap=…) or clip_event_duration(limit) ends them."
+        )
+    return total
 
 
 def scale(sums: Column, times: Int64s | int, by: Int64s | int) -> Array:
@@ -105,7 +116,8 @@ class Instant(ListedAggregate):
         raise EventError(
             f"agg.{self._name} is about a signal, of which one row of a key is alive at a time; at "
             f"{describe(at)} there are {first} and {second}. Hint: to_signal lets each row end "
-            "where the next one of its key begins; or group by what tells the two apart."
+            "where the next one of its key begins, but readings of a key at the same time both "
+            "last: keep one of them; or group by what tells the two apart."
         )
 
 

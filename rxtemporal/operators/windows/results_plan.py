@@ -52,6 +52,8 @@ class Aggregate:
     """The form of times that its own spans have."""
     is_instant = False
     """True if it reads rows at a bound of their window, where pieces do as well as whole rows."""
+    reads_window = False
+    """True if it depends on where its window begins and ends."""
 
     def check(self) -> None:
         """Raise an error if this aggregate is invalid for every schema."""
@@ -260,6 +262,8 @@ class ResultSpec:
     """True if a window's end has to be known before there is a result."""
     by_time = False
     """True if it reads for how long rows overlap their windows."""
+    reads_window = False
+    """True if it depends on where windows begin and end."""
 
     def for_stream(
         self, form: TimeForm | None, schema: pl.Schema | None
@@ -329,6 +333,11 @@ class Aggregates(ResultSpec):
     def by_time(self) -> bool:  # type: ignore[override]
         """True if one of the aggregates is by time."""
         return any(each.by_time for _, each in self.aggregates)
+
+    @property
+    def reads_window(self) -> bool:  # type: ignore[override]
+        """True if one of the aggregates depends on where windows begin and end."""
+        return any(each.reads_window for _, each in self.aggregates)
 
     def for_stream(
         self, form: TimeForm | None, schema: pl.Schema | None

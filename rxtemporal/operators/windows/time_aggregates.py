@@ -83,6 +83,7 @@ class TimeAggregate(Aggregate):
     reads: pl.Expr | None = None
     per: TimeUnit = TimeUnit(None, None)
     form: TimeForm | None = dataclasses.field(default=None, repr=False)
+    reads_window = True
 
     def __repr__(self) -> str:
         interpolates = ", interpolate=True" if self.kind == "increase" else ""
@@ -162,7 +163,7 @@ class TimeAggregate(Aggregate):
         if self.kind == "coverage":
             return combinations.divide(lengths if whole else sums[0], lengths)
         if self.kind == "duration":
-            return windows.alive * lengths if whole else sums[0]
+            return combinations.multiply(windows.alive, lengths) if whole else sums[0]
         if self.kind == "time_mean":
             return combinations.divide(*sums)
         assert self.per.ticks is not None
@@ -182,6 +183,7 @@ class LineAggregate(Aggregate):
     per: TimeUnit = TimeUnit(None, None)
     by_time = True
     finished = True
+    reads_window = True
 
     def __repr__(self) -> str:
         return f"{self.kind}({self.field} along its line{self.per})"
@@ -242,6 +244,7 @@ class IncreaseRate(Aggregate):
         return self.per.form
 
     needs_form = True
+    reads_window = True
 
     def for_stream(self, form: TimeForm, schema: pl.Schema | None) -> Self:
         """Return the aggregate for a stream of times of this form."""
@@ -272,6 +275,7 @@ class InstantAggregate(Aggregate):
     # the field, if its values move along lines
     line: str | None = None
     is_instant = True
+    reads_window = True
 
     def __repr__(self) -> str:
         return f"{self.name}({self.reads})"
