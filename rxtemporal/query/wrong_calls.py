@@ -38,7 +38,7 @@ _HINTS = {
     **dict.fromkeys(("to_csv", "write_csv", "to_json", "to_parquet"), ".run(rxt.File('out.csv'))."),
     **dict.fromkeys(("watermark", "with_watermark", "withWatermark"),
                     "advance_time='5m' where the stream is made says how late events may be."),
-    **dict.fromkeys(("lag", "diff", "shift"), ".scan(…) computes from the rows of a key in order."),
+    **dict.fromkeys(("lag", "diff", "shift"), ".group_by('k').previous('x') gives the row before."),
     **dict.fromkeys(("left_join", "outer_join"), ".left_outer_join(other, on=…)."),
     **dict.fromkeys(("asof_join", "join_asof"), ".join(other.to_signal(on='k'), on='k')."),
     **dict.fromkeys(("why", "why_not"), "rxt.{name}(query, …) is a function."),

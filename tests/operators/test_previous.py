@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
+import pytest
 
 import rxtemporal as rxt
 
@@ -55,3 +56,12 @@ def test_why_a_row_has_its_values() -> None:
     query = rxt.from_events(rows, name="readings").group_by("k").previous("x").ungroup()
     causes = rxt.why(query, {"k": "a", "x": 4}).causes["readings"]
     assert sorted(causes["x"].to_list()) == [1, 4]
+
+
+def test_a_field_named_time() -> None:
+    """Its value before would have the name of the time before."""
+    rows = rxt.from_events([rxt.PointEvent(t, {"time": t, "v": t}) for t in (1, 4)])
+    for names in ((), ("time",)):
+        with pytest.raises(rxt.SchemaError, match=r"'time'.*Hint: rename that first"):
+            rows.previous(*names)
+    assert rows.previous("v").to_polars()["v_before"].to_list() == [None, 1]

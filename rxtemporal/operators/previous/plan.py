@@ -55,6 +55,12 @@ class PreviousFields(Operator):
         """Return the fields, then those of the row before."""
         added = {f"{name}{_BEFORE}": schema[name] for name in self.list_fields(schema, keys)}
         added[_TIME] = pl.Int64() if self.ticks else pl.Datetime("us", "UTC")
+        if _TIME in (f"{name}{_BEFORE}" for name in self.list_fields(schema, keys)):
+            raise SchemaError(
+                f"previous adds the field {_TIME!r} with the start of the row before, so it cannot "
+                "take the field 'time' from it. Hint: rename that first with select(); or name the "
+                "fields that you need, as in previous('x')."
+            )
         for name in added:
             if name in schema:
                 raise SchemaError(
