@@ -150,8 +150,10 @@ class Execution:
         names: Mapping[int, str] | None = None,
         others: Sequence[Node] = (),
         clock: Clock | None = None,
+        is_double: bool = False,
     ) -> None:
         self._made_of = outputs, names, others
+        self._is_double = is_double
         self.clock = clock or Clock()
         elapsed = self.clock.elapsed
         streams, shapes = zip(*outputs, strict=True)
@@ -224,6 +226,8 @@ class Execution:
         reader = kind(source, packer, late, main, self.flow, lock, self.run_end, queue)
         if isinstance(beside, RejectedRows):
             beside.wake = reader.wake
+            if not self._is_double:  # whose rows the run itself goes on to take
+                beside.listen()
         reader.use_clock(self.clock)
         return reader
 
@@ -313,7 +317,7 @@ class Execution:
     def make_double(self) -> Execution:
         """Return a run of the same plan, which has not begun."""
         outputs, names, others = self._made_of
-        return Execution(*outputs, names=names, others=others)
+        return Execution(*outputs, names=names, others=others, is_double=True)
 
     @contextmanager
     def pause(self, patience: float = -1) -> Iterator[bool]:

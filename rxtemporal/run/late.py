@@ -226,7 +226,10 @@ class RejectedRows(abc.ObserverBase[EventBatch]):
         self._lock = threading.Lock()
         self._cti = MIN_TIME
         self.wake: Callable[[], bool] = lambda: True
-        source.listener = self
+
+    def listen(self) -> None:
+        """Take what the source rejects from now on."""
+        self._source.listener = self
 
     def take(self, rejected: Sequence[Rejected]) -> None:
         """Take rejected rows, from any thread."""

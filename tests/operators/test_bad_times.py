@@ -79,24 +79,24 @@ UNBOUNDED: dict[str, tuple[Compose, str, str]] = {
     "hopping": (
         lambda st: st.hopping_window(10, 5).aggregate(n=agg.count()),
         "hopping_window().aggregate",
-        "Hint: hopping_window2",
+        "hopping_window2, which gives a row only",
     ),
     "tumbling by centuries": (
         lambda st: st.tumbling_window(10**15).aggregate(n=agg.first("x")),
         "tumbling_window().aggregate",
-        "Hint: hopping_window2",
+        "hopping_window2, which gives a row only",
     ),
     "points": (
         lambda st: st.tumbling_window(10, output=WindowOutput.POINT_AT_END).aggregate(
             n=agg.min("x")
         ),
         "tumbling_window().aggregate",
-        "Hint: hopping_window2",
+        "hopping_window2, which gives a row only",
     ),
     "top_k": (
         lambda st: st.hopping_window(10, 5).top_k(1, "x"),
         "hopping_window().top_k",
-        "Hint: hopping_window2",
+        "hopping_window2, which gives a row only",
     ),
     "chop": (lambda st: st.chop(10), "chop", "never end, such as .*'x': 1.*clip_event_duration"),
     "sample": (lambda st: st.sample(10), "sample", "never end, such as .*'x': 1"),

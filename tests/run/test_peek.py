@@ -153,3 +153,18 @@ def test_not_from_inside_of_a_batch() -> None:
     push(source, (1, "a", 1), (2, "a", 2))
     assert "call it on another thread" in failed[0]
     process.stop()
+
+
+def test_a_look_leaves_rejected_rows_to_the_run() -> None:
+    """Those that come after it, too."""
+    source, rejected = rxt.PushSource("s", schema={"v": int}, delay=0), rxt.Collect()
+    app = rxt.Application("rows and rejects")
+    app.query("rows", source.stream)
+    app.query("rejected", source.rejects.stream)
+    process = app.run(sinks={"rows": rxt.Collect(), "rejected": rejected})
+    for time, value in enumerate((1, "bad", 2, "worse", 3)):
+        source.push({"time": time, "v": value})
+        process.peek("rows")
+    source.close()
+    process.wait()
+    assert len(rejected.to_polars()) == 2
