@@ -88,12 +88,6 @@ def renamed(rows: list[Row]) -> list[Row]:
     return oracle.select(rows, lambda p: {new: p[old] for old, new in NAMES.items()})
 
 
-def in_ticks(field: str) -> pl.Expr:
-    """A datetime as a number."""
-    return pl.col(field).cast(pl.Int64)
-
-
-BOUNDS = "x_line_start", "x_line_end"
 DRAWS = {"payload": strategies.matching_payloads()}
 RENAME = {new: pl.col(old) for old, new in NAMES.items()}
 ON_OTHER = [("x", "size")]
@@ -226,8 +220,8 @@ ONE_STREAM: dict[str, Case] = {
         draws=DRAWS,
     ),
     "to_signal, linear": Case(
-        # without a length in ticks times are datetimes
-        lambda s: s.to_signal("k", linear="x").with_columns(*map(in_ticks, BOUNDS)),
+        # the chop, which cuts nothing, says that times are ticks
+        lambda s: s.to_point_events().chop(1).to_signal("k", linear="x"),
         lambda rows: oracle_lifetimes.linear_signal(rows, ["x"], ["k"]),
         lambda t, events: oracle_lifetimes.cti_linear_signal(t, events, ["k"]),
         draws=DRAWS,
