@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from rxtemporal.core.spans import Span
-from rxtemporal.errors import ArgumentError, SchemaError, explain_calls
+from rxtemporal.errors import ArgumentError, explain_calls
 from rxtemporal.operators.differences.plan import DifferenceKind, RowDifference
-from rxtemporal.operators.expressions import infer_aggregate_type, infer_field_type
+from rxtemporal.operators.expressions import (
+    infer_aggregate_type,
+    infer_field_type,
+    infer_number_type,
+)
 from rxtemporal.operators.windows.results_plan import (
     Aggregate,
     TimeSensitiveAggregate,
@@ -69,17 +73,6 @@ Interpolation = Literal["nearest", "higher", "lower", "midpoint", "linear", "equ
 _INTERPOLATIONS = typing.get_args(Interpolation)
 
 
-def _is_number(dtype: pl.DataType) -> bool:
-    # no decimals: they would have to be added exactly
-    return dtype.is_float() or dtype.is_integer() or dtype in (pl.Boolean, pl.Null)
-
-
-def _make_type_error(aggregate: Aggregate, dtype: pl.DataType) -> SchemaError:
-    units = "convert it to a number first, for example with .dt.total_seconds()"
-    advice = units if dtype.is_temporal() else "cast it to Float64"
-    return SchemaError(f"{aggregate!r} of type {dtype} is not defined. Hint: {advice}.")
-
-
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class _Incremental(Aggregate):
     """An aggregate that is updated as rows enter and leave a window."""
@@ -95,11 +88,9 @@ class _Incremental(Aggregate):
             if self.reads is not None:
                 infer_field_type(self.reads, schema)
             return pl.Int64()
-        dtype = infer_field_type(self.reads, schema)
         if self.kind in ("min", "max"):
-            return dtype
-        if not _is_number(dtype):
-            raise _make_type_error(self, dtype)
+            return infer_field_type(self.reads, schema)
+        dtype = infer_number_type(self.reads, schema, repr(self))
         return pl.Int64() if self.kind == "sum" and not dtype.is_float() else pl.Float64()
 
     def make(self, name: str, schema: pl.Schema) -> RunningAggregate | None:
@@ -137,9 +128,10 @@ class _Expression(Aggregate):
 
     def dtype(self, schema: pl.Schema) -> pl.DataType:
         if self.of is not None:
-            dtype = infer_field_type(self.of, schema)
-            if self.numeric and not _is_number(dtype):
-                raise _make_type_error(self, dtype)
+            if self.numeric:
+                infer_number_type(self.of, schema, repr(self))
+            else:
+                infer_field_type(self.of, schema)
         return infer_aggregate_type(self.expression, schema, self.shown)
 
     def make(self, name: str, schema: pl.Schema) -> ListedAggregate:

@@ -118,6 +118,16 @@ def check_field(name: str, schema: pl.Schema, operator: str, stream: str = "") -
         raise SchemaError(f"{operator}: {found} {list(schema)}{hint_near(name, schema)}")
 
 
+def check_added(names: Iterable[str], schema: pl.Schema, operator: str) -> None:
+    """Raise an error if a field that an operator adds exists already."""
+    for name in names:
+        if name in schema:
+            raise SchemaError(
+                f"{operator} adds the field {name!r}, which exists already. Hint: rename it "
+                "first with select()."
+            )
+
+
 def declared_type(name: str, type_: Any, *, lists: bool = False) -> pl.DataType:
     """Return the payload type of a field declared with a polars or a Python type."""
     return payload_type(name, _polars_type(name, type_), lists=lists)

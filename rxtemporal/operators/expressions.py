@@ -176,6 +176,17 @@ def infer_field_type(
     return payload_type(name, dtype)  # nothing is computed over lists
 
 
+def infer_number_type(expression: pl.Expr, schema: pl.Schema, who: str) -> pl.DataType:
+    """Return the type of an expression that ``who`` computes with; raise if it is no number."""
+    dtype = infer_field_type(expression, schema)
+    # no decimals: they would have to be added exactly
+    if dtype.is_float() or dtype.is_integer() or dtype in (pl.Boolean, pl.Null):
+        return dtype
+    units = "convert it to a number first, for example with .dt.total_seconds()"
+    advice = units if dtype.is_temporal() else "cast it to Float64"
+    raise SchemaError(f"{who} of type {dtype} is not defined. Hint: {advice}.")
+
+
 def infer_aggregate_type(expression: pl.Expr, schema: pl.Schema, what: str) -> pl.DataType:
     """Return the type of an expression that reduces rows of ``schema`` to one value."""
     group = pl.LazyFrame(schema=dict(schema)).group_by(pl.lit(0).alias("__group__"))

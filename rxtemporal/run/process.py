@@ -378,9 +378,11 @@ class Process:
         rows by the values of fields, as ``{"room": "lab"}`` or ``{"room": ["lab", "hall"]}``.
         ``time`` is the form of the times, by default that of the stream.
 
-        Computed on a copy of the state: producers wait while it is copied, and not longer. Any
-        thread may call it, but not a sink or a user's function of this process. Errors:
-        ``CheckpointError`` if the state holds objects that cannot be copied.
+        Computed on a copy of the state: producers wait while it is copied, and with a hand-off
+        until its queue is empty. The copy runs users' functions again; one that keeps something
+        outside of its arguments is not to be looked at. Any thread may call it, but not a sink or a
+        user's function of this process. Errors: ``CheckpointError`` if the state holds objects that
+        cannot be copied, or functions whose parameters change.
 
         >>> import rxtemporal as rxt
         >>> from rxtemporal import agg

@@ -12,7 +12,7 @@ import polars as pl
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.lines import list_parts, name_bounds
-from rxtemporal.core.schema import check_field
+from rxtemporal.core.schema import check_added, check_field
 from rxtemporal.core.ticks import TICK
 from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.engine.key_matcher import KeyMatcher
@@ -79,12 +79,7 @@ class LinearSignal(Operator):
             if name in key:
                 raise SchemaError(f"to_signal: {name!r} is a key, which does not move along a line")
             added |= dict(zip(list_parts(name), (dtype, time, time), strict=True))
-        for name in added:
-            if name in schema:
-                raise SchemaError(
-                    f"to_signal adds the field {name!r}, which exists already. Hint: rename it "
-                    "first with select()."
-                )
+        check_added(added, schema, "to_signal")
         return pl.Schema({**schema, **added})
 
     def check_sources(self, sources: Sequence[StreamSource | SideSource]) -> None:

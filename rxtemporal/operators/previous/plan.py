@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.core.schema import check_field
+from rxtemporal.core.schema import check_added, check_field
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.core.time_forms import TimeForm, find_span_form
@@ -61,12 +61,7 @@ class PreviousFields(Operator):
                 "take the field 'time' from it. Hint: rename that first with select(); or name the "
                 "fields that you need, as in previous('x')."
             )
-        for name in added:
-            if name in schema:
-                raise SchemaError(
-                    f"previous adds the field {name!r}, which exists already. Hint: rename it "
-                    "first with select()."
-                )
+        check_added(added, schema, "previous")
         return pl.Schema({**schema, **added})
 
     def list_fields(self, schema: pl.Schema, keys: Keys) -> list[str]:

@@ -14,7 +14,7 @@ from rxtemporal.core.spans import SECOND, Span, span
 from rxtemporal.core.time_forms import TimeForm, find_span_form
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.differences.plan import RowDifference
-from rxtemporal.operators.expressions import infer_field_type
+from rxtemporal.operators.expressions import infer_field_type, infer_number_type
 from rxtemporal.operators.windows.overlaps import AT, COVER, OVERLAP, Overlaps
 from rxtemporal.operators.windows.results_plan import Aggregate
 
@@ -63,16 +63,6 @@ class TimeUnit:
                 "Hint: per=1 is for one tick."
             )
         return TimeUnit(None, SECOND)
-
-
-def _find_number_type(reads: pl.Expr, schema: pl.Schema, who: str) -> pl.DataType:
-    """Return the type of the values; raise if they are no numbers."""
-    dtype = infer_field_type(reads, schema)
-    if dtype.is_float() or dtype.is_integer() or dtype in (pl.Boolean, pl.Null):
-        return dtype
-    units = "convert it to a number first, for example with .dt.total_seconds()"
-    advice = units if dtype.is_temporal() else "cast it to Float64"
-    raise SchemaError(f"{who} of type {dtype} is not defined. Hint: {advice}.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +124,7 @@ class TimeAggregate(Aggregate):
     def dtype(self, schema: pl.Schema) -> pl.DataType:
         """Return Float64, or of durations that of lengths of time."""
         if self.reads is not None:
-            _find_number_type(self.reads, schema, repr(self))
+            infer_number_type(self.reads, schema, repr(self))
         if self.kind == "duration":
             return pl.Int64() if self.form == "ticks" else pl.Duration("us")
         return pl.Float64()
