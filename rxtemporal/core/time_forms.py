@@ -34,6 +34,12 @@ _IN_BOTH = (0, MIN_TIME, MAX_TIME)
 _USUAL = (315_532_800_000_000, 4_102_444_800_000_000)
 
 
+def check_time_form(time: Any) -> None:
+    """Raise an error if this is not a form of times."""
+    if time not in (None, "ticks", "datetime"):
+        raise ArgumentError(f"time is 'ticks' or 'datetime', got {brief(time)}")
+
+
 def find_time_form(time: Any) -> TimeForm | None:
     """Return the form of a time; None for one that belongs to both.
 

@@ -26,6 +26,7 @@ from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import refuse_lists
 from rxtemporal.core.spans import Span
 from rxtemporal.core.ticks import MIN_TIME, TimeLike
+from rxtemporal.core.time_forms import check_time_form
 from rxtemporal.engine.shape import make_shape_step
 from rxtemporal.engine.step import Step
 from rxtemporal.errors import ArgumentError, BindingError
@@ -170,12 +171,6 @@ def check_shape(shape: Any) -> None:
     """Raise an error if this is not an ``EventShape``."""
     if not isinstance(shape, EventShape):
         raise ArgumentError(f"shape is an EventShape, got {shape!r}. Hint: rxt.EventShape.POINT.")
-
-
-def check_time_form(time: Any) -> None:
-    """Raise an error if this is not a form of times."""
-    if time not in (None, "ticks", "datetime"):
-        raise ArgumentError(f"time is 'ticks' or 'datetime', got {brief(time)}")
 
 
 def execute(stream: Stream, shape: EventShape) -> Execution:
