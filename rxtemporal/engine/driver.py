@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.stage import Make, Meter, Run, Stage, Take
 from rxtemporal.engine.step import Step
 
@@ -44,6 +44,16 @@ class Leaf(Stage):
         super().__init__(shape or _pass, "on the way out", [output], clock=clock)
         self.receive, self.complete_run = receive, complete_run
         self.then = self._hand_over
+
+    @property
+    def floor(self) -> int:
+        """The time below which all results have come."""
+        return self.inputs[0].cti
+
+    def give_endless(self, run: Run) -> None:
+        """Give the rows of which no end is known; nothing more comes."""
+        if (first := self._seen[0]) is not None:
+            self.take(0, first.none(MAX_TIME), run)
 
     def _hand_over(self, side: int, batch: EventBatch | None, run: Run) -> None:
         """Hand a batch of results over, or report the end."""

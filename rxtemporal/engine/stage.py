@@ -282,7 +282,7 @@ class Stage(Meter):
 
     def copy_from(self, other: Stage) -> None:
         """Continue from the state of a stage of the same operator, which goes on as well."""
-        self.load(other.capture().dumps())
+        self.load(other.capture().dumps(), is_copy=True)
         self.cti, self.is_limited = other.cti, other.is_limited
 
     def keep_selected(self, selection: Selection) -> None:
@@ -304,8 +304,17 @@ class Stage(Meter):
         assert self.step is not None
         return self.step.list_counters()
 
-    def load(self, data: bytes) -> None:
-        """Resume from the bytes of what ``capture`` of a stage of the same operator returned."""
-        self._seen, self._waiting, step = loads("operator", data)
-        if step is not None:
-            self.begin(*(batch for batch in self._seen if batch is not None)).load(step)
+    def load(self, data: bytes, *, is_copy: bool = False) -> None:
+        """Resume from the bytes of what ``capture`` of a stage of the same operator returned.
+
+        ``is_copy``: of the same query, too, though the parameters of a function may have changed.
+        """
+        self._seen, self._waiting, held = loads("operator", data)
+        if held is None:
+            return
+        step = self.begin(*(batch for batch in self._seen if batch is not None))
+        made_for = step.made_for
+        if is_copy:
+            step.made_for = ""  # loads the state of any
+        step.load(held)
+        step.made_for = made_for

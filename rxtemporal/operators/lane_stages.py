@@ -88,7 +88,7 @@ class LanePart(Stage):
         """Return nothing."""
         return Captured("operator", [])
 
-    def load(self, data: bytes) -> None:
+    def load(self, data: bytes, *, is_copy: bool = False) -> None:
         """Do nothing."""
 
 
@@ -142,11 +142,22 @@ class LaneLeaf(Leaf):
         """Return the state of all lanes, and that of the stage itself."""
         return Captured("fed by lanes", [self.lanes.capture(), super().capture()])
 
-    def load(self, data: bytes) -> None:
+    def load(self, data: bytes, *, is_copy: bool = False) -> None:
         """Resume from the bytes of what ``capture`` of a stage of the same query returned."""
         lanes, own = loads("fed by lanes", data)
-        self.lanes.load(loads("lanes", lanes))
-        super().load(own)
+        self.lanes.load(loads("lanes", lanes), is_copy=is_copy)
+        super().load(own, is_copy=is_copy)
+
+    @property
+    def floor(self) -> int:
+        """The time below which all results have come, of the lane that is furthest behind."""
+        return min(lane.leaf.floor for lane in self.lanes.list_lanes())
+
+    def give_endless(self, run: Run) -> None:
+        """Give the rows of all lanes of which no end is known; nothing more comes."""
+        self._run = run
+        for lane in self.lanes.list_lanes():
+            lane.leaf.give_endless(lane.wiring.driver)
 
     @property
     def rows(self) -> int:

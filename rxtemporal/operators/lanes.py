@@ -99,7 +99,7 @@ class DeviceLane:
         self.kept = MAX_TIME
 
     @property
-    def leaf(self) -> Stage:
+    def leaf(self) -> Leaf:
         """The stage that gives results their shape."""
         return self.wiring.leaves[0][1]
 
@@ -908,8 +908,11 @@ class LaneRun:
         state = [devices.coder, *times, devices.floors.copy(), lanes, self._last.number]
         return Captured("lanes", state)
 
-    def load(self, state: Sequence[Any]) -> None:
-        """Continue from a state, before any batch; ``state`` is what has been captured."""
+    def load(self, state: Sequence[Any], *, is_copy: bool = False) -> None:
+        """Continue from a state, before any batch; ``state`` is what has been captured.
+
+        ``is_copy`` is as for ``Stage.load``.
+        """
         coder, ctis, lanes, floors, saved, last = state
         devices = self.devices = DeviceTimes(coder, len(floors))
         devices.ctis, devices.lanes, devices.floors = ctis, lanes, floors
@@ -921,7 +924,7 @@ class LaneRun:
             for entry, cti in zip(lane.wiring.sources.values(), entries, strict=True):
                 entry.cti = cti
             for stage, (cti, rows, limited), each in zip(lane.stages, meters, held, strict=True):
-                stage.load(each)
+                stage.load(each, is_copy=is_copy)
                 stage.cti, stage.rows_out, stage.is_limited = cti, rows, limited
         self._numbers = count(1 + max(self.lanes))
         self._last = self.lanes[last]

@@ -16,6 +16,7 @@ from rxtemporal.engine.codec import Captured
 from rxtemporal.engine.driver import Entry
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.batch_verdicts import LateRows
+from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.packers import make_packer
 from rxtemporal.ingress.side_source import LateSource, RejectSource, SideSource
 from rxtemporal.ingress.source import StreamSource, Subscription
@@ -150,10 +151,8 @@ class Execution:
         names: Mapping[int, str] | None = None,
         others: Sequence[Node] = (),
         clock: Clock | None = None,
-        is_double: bool = False,
     ) -> None:
-        self._made_of = outputs, names, others
-        self._is_double = is_double
+        self.outputs = outputs
         self.clock = clock or Clock()
         elapsed = self.clock.elapsed
         streams, shapes = zip(*outputs, strict=True)
@@ -186,11 +185,11 @@ class Execution:
         self.late = LateFeed()
         self.flow = TimeFlow(self.clock)
         # the names of sources in this run, by identity; other sources keep their own names
-        named = names or {}
+        self._names = named = names or {}
         self._times = StreamTimes(list_nodes((*streams, *others)), named)
         # the form of the times of each output's results
         self._shown = [self._times.of(node) for node in streams]
-        self.readers = [self._reader(each, named) for each in entries]
+        self.readers = [self._reader(each) for each in entries]
         # at equal times, events of the stream that was named first come first
         ranks = {source: rank for rank, source in enumerate(named)}
         self.readers.sort(key=lambda each: ranks.get(id(each.source), len(ranks)))
@@ -206,14 +205,14 @@ class Execution:
         self._ordered = self.imports or self._pacer is not None
         self._asked = group_recordings(pulled, exact=self._ordered)
 
-    def _reader(self, entry: SourceEntry, names: Mapping[int, str]) -> Reader:
+    def make_door(self, source: StreamSource, times: StreamTime) -> Packer:
+        """Return a door for a source, as that of the run."""
+        moves = id(source) in self._synchronized
+        return make_packer(source, self._names.get(id(source)), times, tells_moves=moves)
+
+    def _reader(self, entry: SourceEntry) -> Reader:
         source, main = entry.source, entry.main
-        packer = make_packer(
-            source,
-            names.get(id(source)),
-            self._times.of(source),
-            tells_moves=id(source) in self._synchronized,
-        )
+        packer = self.make_door(source, self._times.of(source))
         beside = entry.put_rejected_beside()
         late = LateEvents(self.late, packer, beside, entry.lates)
         queue = (
@@ -225,9 +224,8 @@ class Execution:
         kind = _find_kind(source)
         reader = kind(source, packer, late, main, self.flow, lock, self.run_end, queue)
         if isinstance(beside, RejectedRows):
-            beside.wake = reader.wake
-            if not self._is_double:  # whose rows the run itself goes on to take
-                beside.listen()
+            beside.wake, reader.rejected = reader.wake, beside
+            beside.listen()
         reader.use_clock(self.clock)
         return reader
 
@@ -314,10 +312,24 @@ class Execution:
         with self.pause():
             return self.state().capture()
 
-    def make_double(self) -> Execution:
-        """Return a run of the same plan, which has not begun."""
-        outputs, names, others = self._made_of
-        return Execution(*outputs, names=names, others=others, is_double=True)
+    def find_reader(self, source: StreamSource) -> Reader:
+        """Return the reader of a source."""
+        return next(each for each in self.readers if each.source is source)
+
+    def get_time(self, number: int) -> TimeForm:
+        """Return the form of the times of an output's results; datetimes until it is known."""
+        return self._shown[number].shown or "datetime"
+
+    @contextmanager
+    def hold(self, patience: float = -1) -> Iterator[bool]:
+        """Return a context in which nothing is delivered; what is accepted waits in hand-offs.
+
+        ``patience`` and the result are as for ``pause``.
+        """
+        self.fetch_waiting()
+        made = self.pause if self._consumer is None else self._consumer.hold
+        with made(patience) as held:
+            yield held
 
     @contextmanager
     def pause(self, patience: float = -1) -> Iterator[bool]:

@@ -19,7 +19,7 @@ from rxtemporal.ingress.source import Front, OutsideCti, Sent, SentRows, StreamS
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.run.hand_off import BoundedQueue
 from rxtemporal.run.hand_off.bounded_queue import BatchObserver
-from rxtemporal.run.late import LateEvents
+from rxtemporal.run.late import LateEvents, RejectedRows
 from rxtemporal.storage.event_log.log import Tape
 
 # how far a row may be ahead of the wall clock and move other devices, without ``ahead=``
@@ -76,7 +76,9 @@ class InputStream:
         # the number of batches
         self.batches = 0
         self.flow = flow
-        self._late = late
+        self.late = late
+        # beside the stream, if a query reads what is rejected
+        self.rejected: RejectedRows | None = None
         self._entry: BatchObserver = queue or late.entry
         # True if the batches are known to satisfy the contract of batches
         self._checked = False
@@ -238,7 +240,7 @@ class InputStream:
         door = self.door
         if door.unreported:
             late, door.unreported = door.unreported, []
-            self._late.report(late)
+            self.late.report(late)
         if batch is not None:
             self.batches += 1
             if self._watch is not None and batch.cti > self._watch.limit:

@@ -231,6 +231,11 @@ class RejectedRows(abc.ObserverBase[EventBatch]):
         """Take what the source rejects from now on."""
         self._source.listener = self
 
+    def copy_from(self, other: RejectedRows) -> None:
+        """Take over the rows that wait, and the CTI; the other one goes on."""
+        with other._lock:
+            self._waiting, self._cti = [*other._waiting], other._cti
+
     def take(self, rejected: Sequence[Rejected]) -> None:
         """Take rejected rows, from any thread."""
         with self._lock:

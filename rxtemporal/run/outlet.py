@@ -117,9 +117,13 @@ class Outlet:
         self.rows += len(batch)
         self.batches += 1
 
+    def drop_given(self, batch: EventBatch) -> EventBatch:
+        """Return the rows that the query before has not given."""
+        return batch.take(batch.start >= self.since) if self.since > MIN_TIME else batch
+
     def _take_new(self, batch: EventBatch) -> EventBatch:
         """Return the rows that the query before has not given; the CTI does not go back."""
-        new = batch.take(batch.start >= self.since).replace(cti=max(batch.cti, self.since))
+        new = self.drop_given(batch).replace(cti=max(batch.cti, self.since))
         if batch.cti >= self.since and self.sink.shape is not EventShape.EDGE:
             self.since = MIN_TIME  # no later row starts before
         return new

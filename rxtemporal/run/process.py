@@ -18,7 +18,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import describe_failure
 from rxtemporal.core.spans import Span
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.core.time_forms import TimeForm
+from rxtemporal.core.time_forms import TimeForm, check_time_form
 from rxtemporal.errors import ArgumentError, BindingError, StoppedError
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.run.checkpoint import Checkpointer
@@ -366,6 +366,7 @@ class Process:
         keys: Mapping[str, Any] | None = None,
         *,
         time: TimeForm | None = None,
+        timeout: float | None = None,
     ) -> pl.DataFrame:
         """Return the results so far: the rows that a query would give if nothing more came.
 
@@ -378,11 +379,17 @@ class Process:
         rows by the values of fields, as ``{"room": "lab"}`` or ``{"room": ["lab", "hall"]}``.
         ``time`` is the form of the times, by default that of the stream.
 
-        Computed on a copy of the state: producers wait while it is copied, and with a hand-off
-        until its queue is empty. The copy runs users' functions again; one that keeps something
-        outside of its arguments is not to be looked at. Any thread may call it, but not a sink or a
-        user's function of this process. Errors: ``CheckpointError`` if the state holds objects that
-        cannot be copied, or functions whose parameters change.
+        Computed on a copy of the state between two batches, for which ``timeout`` is how many
+        seconds to wait; None: without limit. Producers wait while the state is copied, and nobody
+        afterwards; rows that wait in a hand-off are in the results. The copy calls users' functions
+        again, so one that keeps something outside of its arguments sees these rows twice. Any
+        thread may call it, but not a sink or a user's function of this process.
+
+        Errors: ``ArgumentError`` for a query or a field that there is not. ``TimeoutError`` if the
+        process is busy for longer than ``timeout``. ``CheckpointError`` if the state holds objects
+        that cannot be copied. ``BindingError`` if too many rows lie between the last event and the
+        end of the windows that are open. Those of users' functions are raised here, and do not end
+        the process.
 
         >>> import rxtemporal as rxt
         >>> from rxtemporal import agg
@@ -396,16 +403,27 @@ class Process:
         >>> process.stop()
         """
         number = self._find_outlet(query)
+        check_time_form(time)
         if self._execution.inside or self._in_write():
             raise BindingError(
                 "peek reads the results between two batches, and this call comes from inside one: "
                 "from a sink, or a function of the query. Hint: call it on another thread."
             )
-        if not self.running:
-            empty = EventBatch.empty(self._outlets[number].schema or pl.Schema(), MIN_TIME)
-            return select_keys(empty.to_polars(time or self._execution.time), keys)
-        rows = RunDouble(self._execution, self._execution.capture()).finish()[number]
-        return select_keys(rows.to_polars(time or self._execution.time), keys)
+        rows = EventBatch.empty(self._outlets[number].schema or pl.Schema(), MIN_TIME)
+        if self.running:
+            double = RunDouble(self._execution, number)
+            with self._execution.hold(-1 if timeout is None else timeout) as held:
+                if held:
+                    double.copy(self._execution)
+                elif self.running:
+                    raise TimeoutError(
+                        f"process {self.name!r} has been busy with a batch for {timeout} s. Hint: "
+                        "diagnostics() says whether a sink is slow; a longer timeout= waits for it."
+                    )
+            if held:
+                rows = self._outlets[number].drop_given(double.finish())
+        frame = rows.to_polars(time or self._execution.get_time(number))
+        return select_keys(frame, keys, is_known=bool(rows.schema))
 
     def _find_outlet(self, query: str | None) -> int:
         names = [outlet.name for outlet in self._outlets]

@@ -265,7 +265,7 @@ class Reader(InputStream):
             # a source that may have more later is read on after its end
             "state": (StreamState.READING if goes_on else self.state).value,
             "packer": self.door.save(),
-            "late": self._late.save(),
+            "late": self.late.save(),
             "meter": [self.meter.rows_out, self.meter.cti],
             "ahead": self.ahead,
             "front": None if self.front is None else self.front.save(),
@@ -274,7 +274,7 @@ class Reader(InputStream):
     def load(self, state: Mapping[str, Any]) -> None:
         """Resume from the result of ``save`` of a reader of the same source, before ``open``."""
         self.door.load(state["packer"])
-        self._late.load(state["late"])
+        self.late.load(state["late"])
         self.meter.rows_out, self.meter.cti = state["meter"]
         self.ahead = state["ahead"]
         self.meter.highest, self.state = state["place"], StreamState(state["state"])

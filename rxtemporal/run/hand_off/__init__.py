@@ -20,7 +20,8 @@ batches.
 from __future__ import annotations
 
 from rxtemporal.run.hand_off.bounded_queue import BoundedQueue, Producer
+from rxtemporal.run.hand_off.buffer import QueueCopy
 from rxtemporal.run.hand_off.consumer import Consumer
 from rxtemporal.run.hand_off.gate import StreamLock
 
-__all__ = ["BoundedQueue", "Consumer", "Producer", "StreamLock"]
+__all__ = ["BoundedQueue", "Consumer", "Producer", "QueueCopy", "StreamLock"]

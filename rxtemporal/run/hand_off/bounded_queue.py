@@ -16,7 +16,7 @@ from rxtemporal.ingress.packer import MOST_ROWS, Packer
 from rxtemporal.ingress.settings import HandOff, HandOffDiagnostics, WhenFull
 from rxtemporal.ingress.source import Sent, SentRows
 from rxtemporal.reactive.inbox import Inbox
-from rxtemporal.run.hand_off.buffer import Chunk, SpillBuffer
+from rxtemporal.run.hand_off.buffer import Chunk, QueueCopy, SpillBuffer
 from rxtemporal.run.hand_off.gate import Gate, State, StreamLock
 
 # while the query is busy, rows are packed into columns this many at a time, whatever the CTIs
@@ -234,6 +234,10 @@ class BoundedQueue:
             self._put(batch)
 
     # The consumer's side --------------------------------------------------------------------------
+
+    def copy(self) -> QueueCopy:
+        """Return a copy of what waits; the caller holds the gate."""
+        return self._buffer.copy()
 
     def take(self) -> Chunk:
         """Take out everything in memory, or one file from disk; the caller holds the gate."""

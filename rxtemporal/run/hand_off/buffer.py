@@ -45,7 +45,7 @@ class SpillFile:
     clocks: Clocks | None = None
 
     def read(self) -> EventBatch:
-        """Return the batch and delete the file; ``SpoolError`` if its bytes have changed."""
+        """Return the batch; ``SpoolError`` if the bytes of the file have changed."""
         with report_errors(f"cannot read spilled rows from {self.path}"):
             data = self.path.read_bytes()
         if zlib.crc32(data) != self.crc32:
@@ -55,7 +55,6 @@ class SpillFile:
                 "HandOff(path=…) takes another one."
             )
         frame = pl.read_ipc(io.BytesIO(data[: self.size]))
-        remove(self.path)
         start, end, edge = (frame[name].to_numpy() for name in TIMES)
         fields = [field.alias(field.name.removeprefix(MARK)) for field in frame.drop(TIMES)]
         payload = pl.DataFrame(fields) if fields else pl.DataFrame(height=self.rows)
@@ -67,6 +66,10 @@ class SpillFile:
                 ClockMoves(*(columns[name].to_numpy() for name in columns.columns))
             )
         return batch
+
+    def delete(self) -> None:
+        """Delete the file."""
+        remove(self.path)
 
 
 class SpillFiles:
@@ -114,6 +117,10 @@ class SpillFiles:
             self._folder = Path(tempfile.mkdtemp(prefix="rxtemporal-", dir=self._path))
             weakref.finalize(self, _delete, self._folder, self._process)
         return self._folder
+
+    def list_files(self) -> list[SpillFile]:
+        """Return the files that have not been taken out, oldest first."""
+        return [*self._files]
 
     def take(self) -> SpillFile:
         """Take out the oldest file; there has to be one."""
@@ -198,6 +205,10 @@ class MemoryBuffer:
             batches[-MERGED_BATCHES:] = [merge(batches[-MERGED_BATCHES:])]
             self._small = 0
 
+    def list_batches(self) -> list[EventBatch]:
+        """Return what is there, and leave it."""
+        return [*self._batches]
+
     def take(self) -> list[EventBatch]:
         """Take out everything."""
         batches, self._batches = self._batches, []
@@ -218,8 +229,25 @@ class Chunk:
 
     def read(self) -> EventBatch | None:
         """Return everything as one batch; reads and deletes the file."""
-        batches = self.batches if self.file is None else [self.file.read(), *self.batches]
+        batches = self.batches
+        if self.file is not None:
+            batches = [self.file.read(), *batches]
+            self.file.delete()
         return merge(batches) if batches else None
+
+
+class QueueCopy:
+    """Copy of what waits in a buffer, oldest first: batches, and files to be read."""
+
+    def __init__(self, *waiting: EventBatch | SpillFile) -> None:
+        self._waiting = waiting
+        self.batches: list[EventBatch] = []
+
+    def read(self) -> None:
+        """Read the files; nothing is taken out of the buffer meanwhile."""
+        self.batches = [
+            each.read() if isinstance(each, SpillFile) else each for each in self._waiting
+        ]
 
 
 class SpillBuffer:
@@ -292,6 +320,11 @@ class SpillBuffer:
         if not self.rows_on_disk:
             chunk.batches += self._tail.take()
         return chunk
+
+    def copy(self) -> QueueCopy:
+        """Return a copy of what waits."""
+        files = [] if self._files is None else self._files.list_files()
+        return QueueCopy(*self._head.list_batches(), *files, *self._tail.list_batches())
 
     def close(self) -> None:
         """Delete the files on disk."""

@@ -131,32 +131,47 @@ class Consumer:
             deliver(error)
 
     @contextmanager
-    def pause(self, timeout: float = -1) -> Iterator[bool]:
-        """Deliver waiting rows, then accept and deliver nothing inside the context.
+    def hold(self, timeout: float = -1) -> Iterator[bool]:
+        """Deliver nothing inside the context; what is accepted waits.
 
-        ``timeout`` is how many seconds to wait for the query's current batch, and for spilled rows
-        while more may come; -1: without limit. Yields True on success: not after a failure, nor
-        from inside the query.
+        ``timeout`` is how many seconds to wait for the query's current batch; -1: without limit.
+        Yields True on success: not from inside the query.
         """
         if self.inside or not self._running.acquire(timeout=timeout):
             yield False
             return
         self.gate.consumer = threading.get_ident()
         try:
+            yield True
+        finally:
+            self.gate.consumer = None
+            self._running.release()
+
+    @contextmanager
+    def pause(self, timeout: float = -1) -> Iterator[bool]:
+        """Deliver waiting rows, then accept and deliver nothing inside the context.
+
+        ``timeout`` is that of ``hold``, and the limit for spilled rows while more may come. Yields
+        True on success: not after a failure, nor from inside the query.
+        """
+        with self.hold(timeout) as held:
             # not under the gate, so that producers need not wait for all spilled rows
-            last = time.monotonic() + timeout
-            while self._has_spilled():
-                if self.gate.run_end.accepts and timeout >= 0 and time.monotonic() > last:
-                    yield False  # producers are faster than the query
-                    return
-                self._serve_once()
+            if not held or not self._serve_spilled(timeout):
+                yield False
+                return
             with self.gate:
                 while not self._is_closed and self._rest():
                     self._serve_once()
                 yield self.gate.accepts
-        finally:
-            self.gate.consumer = None
-            self._running.release()
+
+    def _serve_spilled(self, timeout: float) -> bool:
+        """Deliver the rows on disk; return False if producers are faster than the query."""
+        last = time.monotonic() + timeout
+        while self._has_spilled():
+            if self.gate.run_end.accepts and timeout >= 0 and time.monotonic() > last:
+                return False
+            self._serve_once()
+        return True
 
     def _has_spilled(self) -> bool:
         with self.gate:
