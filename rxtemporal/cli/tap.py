@@ -193,7 +193,8 @@ def _print_events(client: ServiceClient, options: argparse.Namespace) -> None:
     printer = _JsonPrinter() if options.json else _TextPrinter()
     for event in EventClient(client, path, options.begin, _warn).read():
         if event.kind in ("rows", "now"):
-            printer.print(list(_list_rows(event)))
+            if rows := [*_list_rows(event)]:
+                printer.print(rows)
         elif event.kind == "gap":
             missed = event.data.get("missed")
             _warn("rows are missing: " + ("they are not kept any more" if missed is None

@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, ticks
 from rxtemporal.errors import EventError
-from rxtemporal.serve.now import NowReader, join_rows, read_now, read_pause
+from rxtemporal.serve.now import NowLooks, NowReader, join_rows, read_pause
 from rxtemporal.serve.responses import RequestError, dumps, find_header, send_json
 from rxtemporal.serve.results import EVENT_BYTES, FeedEvent, RestartedError, ResultFeed
 from rxtemporal.serve.routes import WEBSOCKET, Route
@@ -268,6 +268,7 @@ class EventStreams:
         self._settings = service.settings.results
         self._readers = 0
         self._unread = Unread(self._settings.unread_bytes)
+        self._looks = NowLooks(lambda: service.process)
 
     async def list_queries(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the queries."""
@@ -310,15 +311,19 @@ class EventStreams:
                 400, "a WebSocket sends changes. Hint: add ?every=1s to the address."
             )
         seconds = read_pause(every) if every else 0.0
-        texts = await read_now(self._service.process, name)
+        self._check_room()
+        if every and scope.get("method") == "HEAD":
+            await _send_head(send, 200)
+            return
+        self._readers += 1  # who waits for a look is a reader, too
+        try:
+            texts = await self._looks.read(name)
+        finally:
+            self._readers -= 1
         if not every:
             await send_json(scope, send, 200, join_rows(texts))
             return
-        self._check_room()
-        if scope.get("method") == "HEAD":
-            await _send_head(send, 200)
-            return
-        reader = NowReader(lambda: self._service.process, name, seconds)
+        reader = NowReader(self._looks, name, seconds, texts)
         await self._send_events(reader, scope, receive, send)
 
     async def send_accepted(self, scope: Scope, receive: Receive, send: Send) -> None:

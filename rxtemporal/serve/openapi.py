@@ -28,6 +28,7 @@ _ERRORS = {
     401: "The token is missing or unknown.",
     403: "The token does not permit this, or a page of another site has sent the request.",
     408: "The body came too slowly.",
+    409: "The results so far cannot be computed; `error` says why.",
     410: "Results from this position on are not kept any more; `oldest` is the oldest position.",
     413: "The body is larger than the limit, or has too many rows.",
     415: "The content type or the compression is not supported.",
@@ -180,7 +181,7 @@ def _find_errors(route: Route) -> list[int]:
     if route.method == "POST":
         found += [400, 408, 413, 415, 429]
     if route.path.startswith("/queries/"):
-        found += [400, 410]
+        found += [400, 409 if route.path.endswith("/now") else 410]
     return sorted(found)
 
 
@@ -208,7 +209,10 @@ def _describe_answer(route: Route) -> dict[str, Any]:
         kind, schema = "text/plain", {"type": "string"}
     elif route.path in ("/", "/debug"):
         kind, schema = "text/html", {"type": "string"}
-    return {"description": route.summary, "content": {kind: {"schema": schema}}}
+    content = {kind: {"schema": schema}}
+    if route.path.endswith("/now"):  # with ?every=
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    return {"description": route.summary, "content": content}
 
 
 def _list_parameters(route: Route) -> Iterator[dict[str, Any]]:

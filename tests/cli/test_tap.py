@@ -129,11 +129,11 @@ def test_results_are_printed_as_json_lines(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_results_so_far_are_printed_as_they_change(capsys: pytest.CaptureFixture[str]) -> None:
-    """Those that have gone are not."""
+    """Those that have gone are not, and nothing is printed while there are none."""
     now = [{"start_time": 0, "end_time": 60, "n": n} for n in (1, 2)]
+    changes = (b"now", []), (b"now", now[:1]), (b"gone", now[:1]), (b"now", now[1:])
     events = [
-        b"event: %s\ndata: %s\n\n" % (kind, json.dumps([row]).encode())
-        for kind, row in ((b"now", now[0]), (b"gone", now[0]), (b"now", now[1]))
+        b"event: %s\ndata: %s\n\n" % (kind, json.dumps(rows).encode()) for kind, rows in changes
     ]
     with run_script((200, b"".join(events) + END)) as server:
         url = f"http://127.0.0.1:{server.server_port}/"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -13,7 +16,7 @@ from websockets.exceptions import InvalidStatus
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.serve import Settings, app, settings
+from rxtemporal.serve import Settings, app, now, settings
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -97,3 +100,69 @@ def test_a_websocket_sends_changes() -> None:
         with pytest.raises(InvalidStatus) as refused:
             websockets.sync.client.connect(url.replace("http", "ws") + "/queries/sums/now")
         assert refused.value.response.status_code == 400
+
+
+def test_a_query_that_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients get 503 after a time, the service answers others, and stops."""
+    monkeypatch.setattr(now, "PATIENCE", 0.2)
+    inside, go_on = threading.Event(), threading.Event()
+
+    def write(row: object) -> None:
+        inside.set()
+        go_on.wait(30)
+
+    source = rxt.PushSource("readings", schema={"x": int}, delay=0, hand_off=rxt.HandOff(100))
+    house = rxt.Application("house")
+    house.query("rows", source.stream)
+    with serve(app(house, make_settings(), sinks={"rows": write})) as url:
+        source.push([{"time": 1, "x": 1}, {"time": 2, "x": 2}])
+        assert inside.wait(20)
+        with ThreadPoolExecutor(8) as clients:
+            answers = [*clients.map(httpx.get, [f"{url}/queries/rows/now"] * 8)]
+        assert {answer.status_code for answer in answers} == {503}
+        assert answers[0].headers["retry-after"] == "1"
+        assert httpx.get(f"{url}/metrics").status_code == 200
+        go_on.set()
+        deadline = time.monotonic() + 20
+        while (answer := httpx.get(f"{url}/queries/rows/now")).status_code == 503:
+            assert time.monotonic() < deadline
+        assert [row["x"] for row in answer.json()] == [2]
+
+
+def test_a_query_that_cannot_be_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+    """The answer says why, each time; the log does once."""
+    looked = threading.Event()
+
+    def check(row: dict[str, int]) -> bool:
+        if looked.is_set():
+            raise ValueError("no second time")
+        return True
+
+    source = rxt.PushSource("readings", schema={"x": int}, delay=0)
+    house = rxt.Application("house")
+    sums = source.stream.tumbling_window(10).aggregate(x=agg.sum("x"))
+    house.query("rows", sums.where(check))
+    with serve(app(house, make_settings())) as url:
+        source.push({"time": 1, "x": 1})
+        looked.set()
+        for path in ("/queries/rows/now", "/queries/rows/now?every=1s"):
+            answer = httpx.get(url + path)
+            assert (answer.status_code, "no second time" in answer.json()["error"]) == (409, True)
+        assert caplog.text.count("now.failed") == 1
+        looked.clear()
+        assert [row["x"] for row in httpx.get(f"{url}/queries/rows/now").json()] == [1]
+
+
+def test_equal_rows_are_two() -> None:
+    """One of them may change alone."""
+    source = rxt.PushSource("readings", schema={"x": int}, delay=100)
+    house = rxt.Application("house")
+    house.query("rows", source.stream)
+    with serve(app(house, make_settings())) as url:
+        source.push([{"time": 1, "x": 1}, {"time": 1, "x": 1}])
+        with httpx.stream("GET", f"{url}/queries/rows/now?every=100ms", timeout=60) as answer:
+            events = read_events(answer)
+            assert len(next(events)[2]) == 2
+            source.push({"time": 1, "x": 1})
+            kind, _, rows = next(events)
+            assert (kind, len(rows)) == ("now", 1)
