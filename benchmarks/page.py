@@ -173,6 +173,8 @@ def write(results: Results, folder: Path) -> Path:
         scaling=draw(results, folder),
         delays=draw_delays(results, folder),
         clocks=results.table("Clocks of devices"),
+        signals=results.table("Means by time of each minute"),
+        local=results.table("Windows of local hours"),
     )
     path = folder / "performance.md"
     path.write_text(page, "utf-8")

@@ -241,6 +241,8 @@ def increase(field: str | pl.Expr, *, interpolate: bool = False) -> Aggregate:
     A fall is a reset: the counter has begun at zero, and its new value is the rise. The rise since
     the last reading before the window belongs to the window of the later reading, so the increases
     of adjacent windows add up to that of all. Nothing is extrapolated to the ends of the window.
+    A row whose lifetime overlaps several windows counts in each of them, as in all aggregates; with
+    ``to_point_events()`` in front, readings count where they start.
 
     Neighbours are rows of one key in order of (start, payload). The first reading of a key has no
     rise, nor has null, which is no reading; NaN makes the windows of its own row NaN. Int64 of

@@ -1,0 +1,235 @@
+"""Aggregates by time over step and linear signals, and windows of a calendar.
+
+10,000 keys send readings at random times, ten seconds apart in the mean. The mean by time of each
+minute is compared with the plain mean over the same rows, with polars in one pass, and with a loop
+in numba written for this query alone. Then windows of local hours beside regular ones, and a look
+at the results so far of open windows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import figures
+import measure
+import numba
+import numpy as np
+import polars as pl
+
+import rxtemporal as rxt
+from rxtemporal import agg
+
+SECOND, MINUTE, KEYS, BATCH = 1_000_000, 60_000_000, 10_000, 65_536
+MEANS, LOCAL, LOOKS = "Means by time of each minute", "Windows of local hours", "Results so far"
+FIELDS = {"key": int, "value": float}
+
+
+def make_readings(rows: int, keys: int = KEYS) -> pl.DataFrame:
+    """Return readings in order of time: time, key, value."""
+    random = np.random.default_rng(1)
+    start = np.sort(random.integers(0, rows * 10 * SECOND // keys, rows))
+    key, value = random.integers(0, keys, rows), random.normal(20, 5, rows)
+    readings = pl.DataFrame({"start": start, "key": key, "value": value})
+    return readings.unique(["key", "start"], keep="first", maintain_order=True)
+
+
+def make_signal(readings: pl.DataFrame) -> pl.DataFrame:
+    """Return readings with the end of each: the next one of its key, ten seconds for the last."""
+    end = pl.col("start").shift(-1).over("key").fill_null(pl.col("start") + 10 * SECOND)
+    return readings.with_columns(end=end)
+
+
+def make_batches(signal: pl.DataFrame) -> list[rxt.EventBatch]:
+    """Return the rows as complete rows in batches, each with the CTI of its last start."""
+    batches = []
+    for part in signal.iter_slices(BATCH):
+        start, end = part["start"].to_numpy(), part["end"].to_numpy()
+        payload = part.select("key", "value")
+        batches.append(rxt.EventBatch.of_rows(start, end, payload, int(start[-1])))
+    return batches
+
+
+def run(batches: list[rxt.EventBatch], make: Callable[[Any], rxt.Streamable]) -> float:
+    """Return the seconds that a query by key takes."""
+    rows = rxt.from_events(iter(batches), schema=FIELDS, unit=None)
+    query = make(rows.group_by("key"))
+    begun = time.perf_counter()
+    query.run(lambda batch: None, warn_after=None).wait()
+    return time.perf_counter() - begun
+
+
+def average_with_polars(signal: pl.DataFrame) -> pl.DataFrame:
+    """Return the means by time of each key and minute, in one pass."""
+    minutes = pl.int_ranges(pl.col("start") // MINUTE, (pl.col("end") - 1) // MINUTE + 1)
+    pieces = signal.lazy().with_columns(minute=minutes).explode("minute")
+    begin = pl.max_horizontal("start", pl.col("minute") * MINUTE)
+    until = pl.min_horizontal("end", (pl.col("minute") + 1) * MINUTE)
+    length = (until - begin).cast(pl.Float64)
+    return (
+        pieces.group_by("key", "minute")
+        .agg(mean=(pl.col("value") * length).sum() / length.sum())
+        .collect()
+    )
+
+
+@numba.njit(cache=False)  # type: ignore[untyped-decorator]
+def _add_up(start: Any, end: Any, key: Any, value: Any, sums: Any, lengths: Any) -> None:
+    for i in range(len(start)):
+        at = start[i]
+        while at < end[i]:
+            minute = at // MINUTE
+            until = min(end[i], (minute + 1) * MINUTE)
+            sums[key[i], minute] += value[i] * (until - at)
+            lengths[key[i], minute] += until - at
+            at = until
+
+
+def average_with_numba(signal: pl.DataFrame) -> Any:
+    """Return the means by time, ``float64[keys, minutes]``; NaN where there is no reading."""
+    start, end, key, value = (signal[name].to_numpy() for name in ("start", "end", "key", "value"))
+    shape = KEYS, int(end.max() - 1) // MINUTE + 1
+    sums, lengths = np.zeros(shape), np.zeros(shape)
+    _add_up(start, end, key, value, sums, lengths)
+    with np.errstate(invalid="ignore"):
+        return sums / lengths
+
+
+def check(signal: pl.DataFrame, batches: list[rxt.EventBatch]) -> None:
+    """Raise if the three do not agree."""
+    rows = rxt.from_events(iter(batches), schema=FIELDS, unit=None).group_by("key")
+    found = (
+        rows.tumbling_window(MINUTE).aggregate(mean=agg.time_mean("value")).to_polars(time="ticks")
+    )
+    found = found.select("key", minute=pl.col("start_time") // MINUTE, mean="mean").sort(
+        "key", "minute"
+    )
+    means = average_with_polars(signal).sort("key", "minute")
+    numbers = average_with_numba(signal)[found["key"].to_numpy(), found["minute"].to_numpy()]
+    assert found.select("key", "minute").equals(means.select("key", "minute"))
+    np.testing.assert_allclose(found["mean"], means["mean"], rtol=1e-9)
+    np.testing.assert_allclose(found["mean"], numbers, rtol=1e-9)
+
+
+def compare_means(report: figures.Report, rows: int, rounds: int) -> None:
+    """Measure the mean by time of each minute, in turns with the others."""
+    readings = make_readings(rows)
+    signal = make_signal(readings)
+    batches = make_batches(signal)
+    points = make_batches(readings.with_columns(end=pl.col("start") + 1))
+    check(signal.head(100_000), make_batches(signal.head(100_000)))
+    cases: dict[str, Callable[[], float]] = {
+        "mean, tumbling": lambda: run(
+            batches, lambda rows: rows.tumbling_window(MINUTE).aggregate(m=agg.mean("value"))
+        ),
+        "time_mean, tumbling": lambda: run(
+            batches, lambda rows: rows.tumbling_window(MINUTE).aggregate(m=agg.time_mean("value"))
+        ),
+        "mean, hopping by 15 s": lambda: run(
+            batches,
+            lambda rows: rows.hopping_window(MINUTE, MINUTE // 4).aggregate(m=agg.mean("value")),
+        ),
+        "time_mean, hopping by 15 s": lambda: run(
+            batches,
+            lambda rows: rows.hopping_window(MINUTE, MINUTE // 4).aggregate(
+                m=agg.time_mean("value")
+            ),
+        ),
+        "to_signal and time_mean": lambda: run(
+            points,
+            lambda rows: (
+                rows.to_signal(max_gap=10 * MINUTE)
+                .tumbling_window(MINUTE)
+                .aggregate(m=agg.time_mean("value"))
+            ),
+        ),
+        "linear, to_signal and time_mean": lambda: run(
+            points,
+            lambda rows: (
+                rows.to_signal(linear=("value",), max_gap=10 * MINUTE)
+                .tumbling_window(MINUTE)
+                .aggregate(m=agg.time_mean("value"))
+            ),
+        ),
+        "polars in one pass": lambda: _take(lambda: average_with_polars(signal)),
+        "numba by hand": lambda: _take(lambda: average_with_numba(signal)),
+    }
+    asked = {"time_mean, tumbling": 15.0}
+    taken = _measure(cases, rounds)
+    for name, seconds in taken.items():
+        rates = [len(signal) / each / 1e6 for each in seconds]
+        report.add(figures.summarize(MEANS, name, rates, "M/s", asked.get(name)))
+    for window in ("tumbling", "hopping by 15 s"):
+        pairs = zip(taken[f"mean, {window}"], taken[f"time_mean, {window}"], strict=True)
+        ratios = [plain / timed for plain, timed in pairs]
+        what = f"time_mean / mean, {window}"
+        report.add(figures.summarize(MEANS, what, ratios, "×", 1 / 1.3))
+
+
+def compare_calendars(report: figures.Report, rows: int, rounds: int) -> None:
+    """Measure windows of local hours beside regular ones."""
+    batches = make_batches(make_readings(rows).with_columns(end=pl.col("start") + 1))
+    zone: dict[str, Any] = {"time_zone": "Europe/Berlin"}
+
+    def count(**options: Any) -> float:
+        return run(
+            batches, lambda rows: rows.tumbling_window("1h", **options).aggregate(n=agg.count())
+        )
+
+    taken = _measure({"hours": count, "local hours": lambda: count(**zone)}, rounds)
+    for name, seconds in taken.items():
+        rates = [rows / each / 1e6 for each in seconds]
+        report.add(figures.summarize(LOCAL, name, rates, "M/s"))
+    ratios = [one / other for one, other in zip(taken["hours"], taken["local hours"], strict=True)]
+    report.add(figures.summarize(LOCAL, "local hours / hours", ratios, "×", 1 / 1.1))
+
+
+def measure_looks(report: figures.Report, keys: int, rounds: int) -> None:
+    """Measure a look at the results so far of one open window for each key."""
+    source = rxt.PushSource("readings", schema=FIELDS, delay="1s")
+    hours = source.stream.group_by("key").tumbling_window("1h")
+    process = hours.aggregate(mean=agg.mean("value"), n=agg.count()).run(rxt.Collect())
+    for second in range(3):
+        at = pl.datetime_range(*2 * [pl.datetime(2026, 5, 1, 12, 0, 2 * second)], "1s", eager=True)
+        frame = pl.DataFrame({"key": range(keys), "value": 1.0})
+        time = pl.Series("time", [at[0]] * keys).dt.replace_time_zone("UTC")
+        source.push(frame.with_columns(time))
+    assert len(process.peek()) == keys
+    taken = [1e6 * _take(process.peek) for _ in range(rounds)]
+    process.stop()
+    report.add(figures.summarize(LOOKS, f"{keys:,} keys", taken, "µs", 50_000.0))
+
+
+def _take(action: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    action()
+    return time.perf_counter() - begun
+
+
+def _measure(cases: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """Return the seconds of each round of each case, in turns."""
+    for each in cases.values():
+        each()
+    taken: dict[str, list[float]] = {name: [] for name in cases}
+    for _ in range(rounds):
+        for name, each in cases.items():
+            taken[name].append(each())
+    return taken
+
+
+def main() -> None:
+    """Run the command line."""
+    options = figures.parse(argparse.ArgumentParser(description=__doc__), rounds=5)
+    measure.keep_memory()
+    report = figures.Report("signals", options)
+    rows = 100_000 if options.quick else 2_000_000
+    compare_means(report, rows, options.rounds)
+    compare_calendars(report, rows, options.rounds)
+    measure_looks(report, 1_000 if options.quick else 100_000, options.rounds)
+    report.save()
+
+
+if __name__ == "__main__":
+    main()
