@@ -1,5 +1,8 @@
 """Aggregates for ``aggregate(name=agg.…)``, over the rows of a window.
 
+With ``where=`` an aggregate is that of the rows that satisfy a predicate: a polars expression,
+computed row by row, of which null is false. A window that holds no such row has a result, too.
+
 Nulls are ignored: ``count()`` counts rows, ``count(x)`` counts the values that are not null. Over
 no values the sum is 0, and ``mean``, ``min`` and ``max`` are null. ``count, sum, mean, avg, min,
 max, std, var, increase, rate, resets, changes, time_mean, integral, duration, coverage`` and your
@@ -28,6 +31,9 @@ from rxtemporal.operators.windows.results_plan import (
     TimeSensitiveAggregate,
     UserDefinedAggregate,
     parse_field,
+    parse_predicate,
+    restrict,
+    show_predicate,
 )
 from rxtemporal.operators.windows.time_aggregates import (
     IncreaseRate,
@@ -79,9 +85,18 @@ class _Incremental(Aggregate):
 
     kind: Kind
     reads: pl.Expr | None
+    where: pl.Expr | None = None
 
     def __repr__(self) -> str:
-        return f"{self.kind}({'' if self.reads is None else self.reads})"
+        field = "" if self.reads is None else str(self.reads)
+        return f"{self.kind}({(field + show_predicate(self.where)).removeprefix(', ')})"
+
+    @property
+    def counted(self) -> pl.Expr | None:
+        """The values, null in rows that do not count; None to count all rows."""
+        if self.where is None:
+            return self.reads
+        return pl.when(self.where).then(pl.lit(True) if self.reads is None else self.reads)
 
     def dtype(self, schema: pl.Schema) -> pl.DataType:
         if self.reads is None or self.kind == "count":
@@ -97,10 +112,11 @@ class _Incremental(Aggregate):
         from rxtemporal.operators.windows import aggregates as running
         from rxtemporal.operators.windows import ordered_aggregates as ordered
 
-        if self.reads is None:
+        if self.counted is None:
             return None
         if self.kind == "count":
             return running.Count()
+        assert self.reads is not None
         dtype = infer_field_type(self.reads, schema)
         if self.kind in ("avg", "mean"):
             return running.Average()
@@ -122,9 +138,10 @@ class _Expression(Aggregate):
     expression: pl.Expr
     of: pl.Expr | None = None
     numeric: bool = False
+    where: pl.Expr | None = None
 
     def __repr__(self) -> str:
-        return self.shown
+        return f"{self.shown[:-1]}{show_predicate(self.where)})"
 
     def dtype(self, schema: pl.Schema) -> pl.DataType:
         if self.of is not None:
@@ -137,7 +154,7 @@ class _Expression(Aggregate):
     def make(self, name: str, schema: pl.Schema) -> ListedAggregate:
         from rxtemporal.operators.windows.rows import ListedExpression
 
-        return ListedExpression(self.expression, self.dtype(schema))
+        return ListedExpression(self.expression, self.dtype(schema), self.where)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -146,11 +163,15 @@ class _SumOfDifferences(Aggregate):
 
     difference: RowDifference
     reads: pl.Expr
+    where: pl.Expr | None = None
 
     @classmethod
-    def of(cls, kind: DifferenceKind, field: str | pl.Expr) -> Aggregate:
-        difference = RowDifference(kind, parse_field(field, kind))
-        return cls(difference, pl.col(difference.field))
+    def of(cls, kind: DifferenceKind, field: str | pl.Expr, where: pl.Expr | None) -> Aggregate:
+        """Return the sum; rows that do not count are no readings."""
+        predicate = parse_predicate(where, kind)
+        reads = parse_field(field, kind)
+        difference = RowDifference(kind, restrict(reads, predicate))
+        return cls(difference, pl.col(difference.field), predicate)
 
     def __repr__(self) -> str:
         return self.difference.field
@@ -165,77 +186,96 @@ class _SumOfDifferences(Aggregate):
 
 
 @explain_calls("n=agg.count()")
-def count(field: str | pl.Expr | None = None) -> Aggregate:
-    """Count the rows, or the values of a field that are not null, as Int64."""
-    return _Incremental("count", None if field is None else parse_field(field, "count"))
+def count(field: str | pl.Expr | None = None, *, where: pl.Expr | None = None) -> Aggregate:
+    """Count the rows, or the values of a field that are not null, as Int64.
+
+    >>> import rxtemporal as rxt
+    >>> rows = rxt.from_events([rxt.PointEvent(t, {"x": t}) for t in (2, 5, 8, 31)])
+    >>> counts = {"n": count(), "high": count(where=pl.col("x") > 3)}
+    >>> rows.tumbling_window(10).aggregate(**counts).to_polars().rows()
+    [(0, 10, 3, 2), (30, 40, 1, 1)]
+    """
+    reads = None if field is None else parse_field(field, "count")
+    return _Incremental("count", reads, parse_predicate(where, "count"))
 
 
 @explain_calls("total=agg.sum('energy')")
-def sum(field: str | pl.Expr) -> Aggregate:
+def sum(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
     """Return the sum of a field, Float64 of floats, else Int64 (an overflow is an error).
 
     A sum of floats is that of the rows of the window, exact until it is rounded once; infinite
     if it is larger than a Float64 holds.
     """
-    return _Incremental("sum", parse_field(field, "sum"))
+    predicate = parse_predicate(where, "sum")
+    return _Incremental("sum", parse_field(field, "sum"), predicate)
 
 
 @explain_calls("temp=agg.avg('temp')")
-def avg(field: str | pl.Expr) -> Aggregate:
+def avg(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
     """Return the mean of a field, as ``mean``: the name in SQL and StreamInsight."""
-    return _Incremental("avg", parse_field(field, "avg"))
+    predicate = parse_predicate(where, "avg")
+    return _Incremental("avg", parse_field(field, "avg"), predicate)
 
 
 @explain_calls("temp=agg.mean('temp')")
-def mean(field: str | pl.Expr) -> Aggregate:
+def mean(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
     """Return the mean of a field as Float64, sum by count; null if there are no values."""
-    return _Incremental("mean", parse_field(field, "mean"))
+    predicate = parse_predicate(where, "mean")
+    return _Incremental("mean", parse_field(field, "mean"), predicate)
 
 
 @explain_calls("lowest=agg.min('temp')")
-def min(field: str | pl.Expr) -> Aggregate:
+def min(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
     """Return the least value of a field, in its type; NaN only if all values are NaN."""
-    return _Incremental("min", parse_field(field, "min"))
+    predicate = parse_predicate(where, "min")
+    return _Incremental("min", parse_field(field, "min"), predicate)
 
 
 @explain_calls("highest=agg.max('temp')")
-def max(field: str | pl.Expr) -> Aggregate:
+def max(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
     """Return the greatest value of a field, in its type; NaN only if all values are NaN."""
-    return _Incremental("max", parse_field(field, "max"))
+    predicate = parse_predicate(where, "max")
+    return _Incremental("max", parse_field(field, "max"), predicate)
 
 
 @explain_calls("spread=agg.var('temp')")
-def var(field: str | pl.Expr) -> Aggregate:
+def var(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
     """Return the sample variance (ddof 1) of a field as Float64; null for fewer than two values.
 
     The relative error is below 1e-9, whatever values were in earlier windows. It is NaN if a value
     is NaN or infinite.
     """
-    return _Incremental("var", parse_field(field, "var"))
+    predicate = parse_predicate(where, "var")
+    return _Incremental("var", parse_field(field, "var"), predicate)
 
 
 @explain_calls("spread=agg.std('temp')")
-def std(field: str | pl.Expr) -> Aggregate:
+def std(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
     """Return the sample standard deviation (ddof 1) of a field, as ``var``."""
-    return _Incremental("std", parse_field(field, "std"))
+    predicate = parse_predicate(where, "std")
+    return _Incremental("std", parse_field(field, "std"), predicate)
 
 
 @explain_calls("opened=agg.first('price')")
-def first(field: str | pl.Expr) -> Aggregate:
+def first(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
     """Return the first value that is not null, with rows in order of (start, payload)."""
     values = parse_field(field, "first")
-    return _Expression(f"first({field})", values.drop_nulls().first(), values)
+    expression, predicate = values.drop_nulls().first(), parse_predicate(where, "first")
+    return _Expression(f"first({field})", expression, values, where=predicate)
 
 
 @explain_calls("closed=agg.last('price')")
-def last(field: str | pl.Expr) -> Aggregate:
+def last(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
     """Return the last value that is not null, with rows in order of (start, payload)."""
     values = parse_field(field, "last")
-    return _Expression(f"last({field})", values.drop_nulls().last(), values)
+    expression, predicate = values.drop_nulls().last(), parse_predicate(where, "last")
+    return _Expression(f"last({field})", expression, values, where=predicate)
 
 
 @explain_calls("used=agg.increase('meter')")
-def increase(field: str | pl.Expr, *, interpolate: bool = False) -> Aggregate:
+def increase(
+    field: str | pl.Expr, *, interpolate: bool = False, where: pl.Expr | None = None
+) -> Aggregate:
     """Return how much a counter has risen: the sum of the rises between neighbouring readings.
 
     A fall is a reset: the counter has begun at zero, and its new value is the rise. The rise since
@@ -258,27 +298,30 @@ def increase(field: str | pl.Expr, *, interpolate: bool = False) -> Aggregate:
     [(0, 3, 2), (3, 6, 5)]
     """
     if interpolate:
-        return TimeAggregate("increase", parse_field(field, "increase"))
-    return _SumOfDifferences.of("increase", field)
+        predicate = parse_predicate(where, "increase")
+        return TimeAggregate("increase", parse_field(field, "increase"), where=predicate)
+    return _SumOfDifferences.of("increase", field, where)
 
 
 @explain_calls("restarts=agg.resets('uptime')")
-def resets(field: str | pl.Expr) -> Aggregate:
+def resets(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
     """Count how often a counter has fallen, as Int64; neighbours are those of ``increase``."""
-    return _SumOfDifferences.of("resets", field)
+    return _SumOfDifferences.of("resets", field, where)
 
 
 @explain_calls("switches=agg.changes('state')")
-def changes(field: str | pl.Expr) -> Aggregate:
+def changes(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
     """Count the readings with another value than the one before, as Int64.
 
     Of a field of any type. Neighbours are those of ``increase``; null is no reading.
     """
-    return _SumOfDifferences.of("changes", field)
+    return _SumOfDifferences.of("changes", field, where)
 
 
 @explain_calls("flow=agg.rate('meter')")
-def rate(field: str | pl.Expr, per: Span | None = None) -> Aggregate:
+def rate(
+    field: str | pl.Expr, per: Span | None = None, *, where: pl.Expr | None = None
+) -> Aggregate:
     """Return how fast a counter rises: its ``increase``, by the length of the window, as Float64.
 
     ``per`` is the unit of time: with ``per="1h"`` the result is the increase in an hour. It is a
@@ -290,12 +333,13 @@ def rate(field: str | pl.Expr, per: Span | None = None) -> Aggregate:
     >>> readings.tumbling_window(10).aggregate(flow=rate("payload", per=1)).to_polars().rows()
     [(0, 10, 2.4), (10, 20, 3.0)]
     """
-    difference = RowDifference("increase", parse_field(field, "rate"))
-    return IncreaseRate(difference, pl.col(difference.field), TimeUnit.read(per))
+    predicate = parse_predicate(where, "rate")
+    difference = RowDifference("increase", restrict(parse_field(field, "rate"), predicate))
+    return IncreaseRate(difference, pl.col(difference.field), TimeUnit.read(per), predicate)
 
 
 @explain_calls("temp=agg.time_mean('temp')")
-def time_mean(field: str | pl.Expr) -> Aggregate:
+def time_mean(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
     """Return the mean of a field by time, as Float64; null if there are no values.
 
     Each row counts with the length of its overlap with the window: the result is the sum of value ×
@@ -308,11 +352,14 @@ def time_mean(field: str | pl.Expr) -> Aggregate:
     >>> signal.tumbling_window(10).aggregate(mean=time_mean("v")).to_polars().rows()
     [(0, 10, 1.75), (10, 20, 4.0)]
     """
-    return TimeAggregate("time_mean", parse_field(field, "time_mean"))
+    predicate = parse_predicate(where, "time_mean")
+    return TimeAggregate("time_mean", parse_field(field, "time_mean"), where=predicate)
 
 
 @explain_calls("energy=agg.integral('power', per='1h')")
-def integral(field: str | pl.Expr, per: Span | None = None) -> Aggregate:
+def integral(
+    field: str | pl.Expr, per: Span | None = None, *, where: pl.Expr | None = None
+) -> Aggregate:
     """Return the integral of a field over time, as Float64: the sum of value × overlap.
 
     ``per`` is the unit of time: of watts, ``per="1h"`` gives watt-hours. It is a second by default,
@@ -324,13 +371,15 @@ def integral(field: str | pl.Expr, per: Span | None = None) -> Aggregate:
     >>> power.tumbling_window(5).aggregate(used=integral("watts", per=1)).to_polars().rows()
     [(0, 5, 300.0), (5, 10, 300.0)]
     """
-    unit = TimeUnit.read(per)
-    return TimeAggregate("integral", parse_field(field, "integral"), unit)
+    unit, predicate = TimeUnit.read(per), parse_predicate(where, "integral")
+    return TimeAggregate("integral", parse_field(field, "integral"), unit, predicate)
 
 
 @explain_calls("busy=agg.duration()")
-def duration() -> Aggregate:
+def duration(*, where: pl.Expr | None = None) -> Aggregate:
     """Return the sum of the overlaps of rows with the window: a Duration, over ticks an Int64.
+
+    With ``where=pl.col("state") == "on"`` it is the time in a state.
 
     Two devices that are on for an hour each give two hours. On a snapshot window the CTI is held at
     the start of the oldest snapshot that has not ended.
@@ -340,12 +389,14 @@ def duration() -> Aggregate:
     >>> stays.tumbling_window(5).aggregate(stayed=duration()).to_polars().rows()
     [(0, 5, 5), (5, 10, 3)]
     """
-    return TimeAggregate("duration")
+    return TimeAggregate("duration", where=parse_predicate(where, "duration"))
 
 
 @explain_calls("known=agg.coverage()")
 def coverage() -> Aggregate:
     """Return the part of the window in which any row is alive, as Float64 from 0 to 1.
+
+    It is about all rows of the window; ``where(…)`` in front of the window leaves some out.
 
     >>> import rxtemporal as rxt
     >>> stays = rxt.from_events([rxt.IntervalEvent(2, 8, "a"), rxt.IntervalEvent(3, 5, "b")])
@@ -356,10 +407,11 @@ def coverage() -> Aggregate:
 
 
 @explain_calls("opening=agg.at_start('level')")
-def at_start(field: str | pl.Expr) -> Aggregate:
+def at_start(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
     """Return the value of the row that is alive at the start of the window; null if none is.
 
     It is about a signal, of which one row of a key is alive at a time: two are an ``EventError``.
+    With ``where`` it is null if that row does not satisfy the predicate.
 
     >>> import rxtemporal as rxt
     >>> signal = rxt.from_events([rxt.IntervalEvent(3, 12, {"v": 7})])
@@ -367,21 +419,29 @@ def at_start(field: str | pl.Expr) -> Aggregate:
     >>> signal.tumbling_window(10).aggregate(**both).to_polars().rows()
     [(0, 10, None, 7), (10, 20, 7, None)]
     """
-    return InstantAggregate(False, parse_field(field, "at_start"))
+    predicate = parse_predicate(where, "at_start")
+    return InstantAggregate(False, parse_field(field, "at_start"), predicate)
 
 
 @explain_calls("closing=agg.at_end('level')")
-def at_end(field: str | pl.Expr) -> Aggregate:
+def at_end(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
     """Return the value of the row that is alive one tick before the end of the window.
 
     Null and errors are as for ``at_start``. On a snapshot window the CTI is held at the start of
     the oldest snapshot that has not ended.
     """
-    return InstantAggregate(True, parse_field(field, "at_end"))
+    predicate = parse_predicate(where, "at_end")
+    return InstantAggregate(True, parse_field(field, "at_end"), predicate)
 
 
 @explain_calls("median=agg.quantile('temp', 0.5)")
-def quantile(field: str | pl.Expr, q: float, interpolation: Interpolation = "nearest") -> Aggregate:
+def quantile(
+    field: str | pl.Expr,
+    q: float,
+    interpolation: Interpolation = "nearest",
+    *,
+    where: pl.Expr | None = None,
+) -> Aggregate:
     """Return the quantile ``q`` (0 to 1) of the values, as Float64.
 
     ``interpolation`` is the method used between two values, named as in polars.
@@ -395,18 +455,19 @@ def quantile(field: str | pl.Expr, q: float, interpolation: Interpolation = "nea
         )
     values = parse_field(field, "quantile")
     expression = values.quantile(q, interpolation).cast(pl.Float64)
-    return _Expression(f"quantile({field}, {q})", expression, values, numeric=True)
+    shown, predicate = f"quantile({field}, {q})", parse_predicate(where, "quantile")
+    return _Expression(shown, expression, values, numeric=True, where=predicate)
 
 
 @explain_calls("total=agg.expr((pl.col('price') * pl.col('size')).sum())")
-def expr(expression: pl.Expr) -> Aggregate:
+def expr(expression: pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
     """Compute a polars expression that reduces the rows of a window to one value.
 
     The rows are in order of (start, payload).
     """
     if not isinstance(expression, pl.Expr):
         raise ArgumentError(f"agg.expr takes a polars expression, got {expression!r}")
-    return _Expression(f"expr({expression})", expression)
+    return _Expression(f"expr({expression})", expression, where=parse_predicate(where, "expr"))
 
 
 _MEANT = {

@@ -176,6 +176,22 @@ def infer_field_type(
     return payload_type(name, dtype)  # nothing is computed over lists
 
 
+def check_predicate(predicate: pl.Expr, schema: pl.Schema, who: str) -> None:
+    """Raise if an expression is not one bool over rows of ``schema``."""
+    types = infer_schema(schema, [predicate], who)
+    if len(types) != 1:
+        raise SchemaError(
+            f"{who} takes predicates of one result, and {predicate} gives {len(types)}. "
+            "Hint: combine them with pl.all_horizontal(…) or pl.any_horizontal(…)."
+        )
+    for dtype in types.values():
+        if dtype not in (pl.Boolean, pl.Null):
+            raise SchemaError(
+                f"{who} takes a predicate, got {predicate} of type {dtype}. "
+                "Hint: compare it with a value, as in pl.col('x') > 1."
+            )
+
+
 def infer_number_type(expression: pl.Expr, schema: pl.Schema, who: str) -> pl.DataType:
     """Return the type of an expression that ``who`` computes with; raise if it is no number."""
     dtype = infer_field_type(expression, schema)

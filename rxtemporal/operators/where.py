@@ -25,7 +25,7 @@ from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.history import History, match_equal_rows
 from rxtemporal.operators.causes.lost_row import Fate, LostRow, write_expression, write_values
-from rxtemporal.operators.expressions import check_row_by_row, infer_schema
+from rxtemporal.operators.expressions import check_predicate, check_row_by_row, infer_schema
 from rxtemporal.operators.operator import (
     ADDED_LATER,
     Chain,
@@ -59,18 +59,7 @@ class Where(RowOperator):
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the same schema; raise if the predicate is not a bool over it."""
-        types = infer_schema(schema, [self.predicate], self.name)
-        if len(types) != 1:
-            raise SchemaError(
-                f"where takes predicates of one result, and {self.predicate} gives {len(types)}. "
-                "Hint: combine them with pl.all_horizontal(…) or pl.any_horizontal(…)."
-            )
-        for dtype in types.values():
-            if dtype not in (pl.Boolean, pl.Null):
-                raise SchemaError(
-                    f"where takes a predicate, got {self.predicate} of type {dtype}. "
-                    "Hint: compare it with a value, as in pl.col('x') > 1."
-                )
+        check_predicate(self.predicate, schema, self.name)
         return schema
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:

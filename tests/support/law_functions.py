@@ -163,6 +163,56 @@ LINES: dict[str, tuple[Any, oracle_windows.Timed]] = {
     "end y": (agg.at_end("y"), oracle_windows.line_at("y", end=True)),
 }
 
+# of the rows that satisfy a predicate
+
+PICKED = (pl.col("k") == "a") | (pl.col("x") > 1)
+
+
+def pick(payload: dict[str, Any]) -> bool:
+    """Return True for a row that counts; null is false."""
+    return payload["k"] == "a" or (payload["x"] is not None and payload["x"] > 1)
+
+
+def picking(aggregate: oracle.Aggregate) -> oracle.Aggregate:
+    """Return an aggregate of the payloads that count."""
+    return lambda payloads: aggregate([each for each in payloads if pick(each)])
+
+
+def picking_rows(aggregate: oracle_windows.Timed) -> oracle_windows.Timed:
+    """Return an aggregate by time of the rows that count."""
+    return lambda rows, window: aggregate([row for row in rows if pick(row.payload)], window)
+
+
+FILTERED: dict[str, tuple[Any, oracle.Aggregate]] = {
+    "n": (agg.count(where=PICKED), picking(oracle.count())),
+    "ny": (agg.count("y", where=PICKED), picking(oracle.count("y"))),
+    "all": (agg.count(), oracle.count()),
+    "sx": (agg.sum("x", where=PICKED), picking(oracle.sum_("x"))),
+    "sy": (agg.sum(pl.col("y"), where=PICKED), picking(oracle.sum_("y"))),
+    "ay": (agg.mean("y", where=PICKED), picking(oracle.avg("y"))),
+    "lx": (agg.min("x", where=PICKED), picking(oracle.min_("x"))),
+    "gk": (agg.max("k", where=PICKED), picking(oracle.max_("k"))),
+    "vx": (agg.var("x", where=PICKED), picking(oracle_windows.var("x"))),
+    "fx": (agg.first("x", where=PICKED), picking(oracle_windows.first("x"))),
+    "ly": (agg.last("y", where=PICKED), picking(oracle_windows.last("y"))),
+    "qx": (agg.quantile("x", 0.3, where=PICKED), picking(oracle_windows.quantile("x", 0.3))),
+    "double": (
+        agg.expr((pl.col("x") * 2).sum(), where=PICKED),
+        picking(lambda payloads: 2 * sum(values(payloads, "x"))),
+    ),
+    "told": (Told(where=PICKED), picking(told)),
+    "tally": (
+        Tally("x", where=PICKED),
+        picking(lambda payloads: sum(v := values(payloads, "x")) * 10 + len(set(v))),
+    ),
+}
+FILTERED_TIMES: dict[str, tuple[Any, oracle_windows.Timed]] = {
+    "mx": (agg.time_mean("x", where=PICKED), picking_rows(oracle_windows.time_mean("x"))),
+    "jy": (agg.integral("y", 2, where=PICKED), picking_rows(oracle_windows.integral("y", 2))),
+    "time": (agg.duration(where=PICKED), picking_rows(oracle_windows.duration)),
+    "all": (agg.duration(), oracle_windows.duration),
+}
+
 # operators of one's own
 
 

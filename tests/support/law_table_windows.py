@@ -8,7 +8,17 @@ import oracle
 import oracle_windows
 import strategies
 from law_cases import Case, sums
-from law_functions import AGGREGATES, AVERAGED, LISTED, REAL, SENSITIVE, TIMED, VARIED
+from law_functions import (
+    AGGREGATES,
+    AVERAGED,
+    FILTERED,
+    FILTERED_TIMES,
+    LISTED,
+    REAL,
+    SENSITIVE,
+    TIMED,
+    VARIED,
+)
 from law_windows import (
     NEAR,
     POINTS,
@@ -145,6 +155,26 @@ CASES: dict[str, Case] = {
     "tumbling_window, along lines": following_lines(4, 4, 1, 6),
     "hopping_window, along lines": following_lines(6, 2, 0, 9),
     "session_window, at bounds": reading_signals(session(5)),
+    **{
+        f"{name}, where": aggregating(kind, FILTERED, by_key=by_key)
+        for name, kind, by_key in (
+            ("snapshot_window", SNAPSHOT, True),
+            ("tumbling_window", hopping(4, 4, 1), False),
+            ("hopping_window", hopping(5, 2, 1), True),
+            ("session_window", session(5), True),
+            ("count_window", counting(3), False),
+        )
+    },
+    **{
+        f"{name}, by time, where": aggregating(
+            kind, FILTERED_TIMES | FILTERED, by_key=True, tolerance=by_length
+        )
+        for name, kind in (
+            ("snapshot_window", SNAPSHOT),
+            ("hopping_window", hopping(5, 2, 1)),
+            ("session_window", session(5)),
+        )
+    },
     "count_window, of one": aggregating(counting(1), AGGREGATES),
     "count_window, as windows": aggregating(counting(3, points=False), AGGREGATES),
     "count_window, as windows, by key": aggregating(counting(2, points=False), LISTED, by_key=True),

@@ -9,7 +9,6 @@ import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Array, Bools, Column, Nullable, SeriesColumn, make_column
-from rxtemporal.core.lines import interpolate
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.ticks import TICK, describe
 from rxtemporal.errors import EventError, SchemaError
@@ -72,11 +71,8 @@ class Instant(ListedAggregate):
     The rows of a window may be whole, or the pieces that windows cut out of them.
     """
 
-    def __init__(
-        self, reads: pl.Expr, dtype: pl.DataType, name: str, line: str | None, *, at_end: bool
-    ) -> None:
+    def __init__(self, reads: pl.Expr, dtype: pl.DataType, name: str, *, at_end: bool) -> None:
         self._reads = reads
-        self._line = line
         self._dtype = dtype
         self._name = name
         self._at_end = at_end
@@ -94,12 +90,9 @@ class Instant(ListedAggregate):
             self._refuse_two(rows, alive[twice[0] : twice[0] + 2], int(at[alive[twice[0]]]))
         row = np.full(len(contents), -1)
         row[of] = alive
-        reads = self._reads
-        if self._line is not None:  # at the end of a window its limit there
-            bounds = (contents.ends if self._at_end else contents.starts)[window]
-            rows = rows.with_columns(pl.Series(AT, bounds))
-            reads = interpolate(self._line, pl.col(AT))
-        series = rows.select(reads).to_series()
+        # of a line: at the end of a window its limit there
+        bounds = (contents.ends if self._at_end else contents.starts)[window]
+        series = rows.with_columns(pl.Series(AT, bounds)).select(self._reads).to_series()
         found = series[np.maximum(row, 0)] if len(series) else series
         there = pl.Series(row >= 0)
         nulls = pl.Series([None], dtype=found.dtype).new_from_index(0, len(found))
@@ -122,15 +115,16 @@ class Instant(ListedAggregate):
 
 
 class LineOfWindow(ListedAggregate):
-    """The mean of a field along the lines of the rows of a window, or its integral.
+    """The mean of a value by time over the rows of a window, or its integral.
 
-    ``per``: the ticks of the unit of time of an integral; None for the mean.
+    ``value`` reads when the overlap of a row begins, and its length. ``per``: the ticks of the unit
+    of time of an integral; None for the mean.
     """
 
     finished = True
 
-    def __init__(self, field: str, per: int | None) -> None:
-        self._field = field
+    def __init__(self, value: pl.Expr, per: int | None) -> None:
+        self._value = value
         self._per = per
 
     def values(self, name: str, contents: Contents) -> Column:
@@ -140,8 +134,7 @@ class LineOfWindow(ListedAggregate):
         start = np.maximum(rows[ROW_START].to_numpy(), contents.starts[window])
         end = np.minimum(rows[ROW_END].to_numpy(), contents.ends[window])
         added = rows.with_columns(pl.Series(AT, start), pl.Series(OVERLAP, end - start))
-        value = interpolate(self._field, pl.col(AT), pl.col(OVERLAP) / 2)
-        computed = added.select(value.alias("value"), OVERLAP)
+        computed = added.select(self._value.alias("value"), OVERLAP)
         there = computed["value"].is_not_null().to_numpy()
         lengths = np.where(there, computed[OVERLAP].to_numpy(), 0)
         weighed = computed["value"].fill_null(0.0).to_numpy() * lengths

@@ -15,7 +15,7 @@ from rxtemporal.core.schema import declared_type, payload_schema
 from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.differences.plan import Differences, RowDifference
-from rxtemporal.operators.expressions import check_row_by_row, infer_field_type
+from rxtemporal.operators.expressions import check_predicate, check_row_by_row, infer_field_type
 from rxtemporal.operators.operator import Keys, Operator, RowExpression
 from rxtemporal.operators.windows.overlaps import (
     AT,
@@ -40,6 +40,8 @@ class Aggregate:
     """One aggregate, of a field or of an expression computed row by row."""
 
     reads: pl.Expr | None = None
+    # the predicate of the rows that count; None: all do
+    where: pl.Expr | None = None
     # what it needs to know of the row before
     difference: RowDifference | None = None
     by_time = False
@@ -57,6 +59,11 @@ class Aggregate:
 
     def check(self) -> None:
         """Raise an error if this aggregate is invalid for every schema."""
+
+    @property
+    def counted(self) -> pl.Expr | None:
+        """The values of ``reads``, null in rows that do not count; None for whole rows."""
+        return None if self.reads is None else restrict(self.reads, self.where)
 
     def dtype(self, schema: pl.Schema) -> pl.DataType:
         """Return the type of the result for rows of this schema; raise if it is not defined."""
@@ -82,6 +89,23 @@ class Aggregate:
         raise NotImplementedError
 
 
+def parse_predicate(where: Any, who: str) -> pl.Expr | None:
+    """Return the predicate of the rows that an aggregate counts; None: all."""
+    if where is None:
+        return None
+    return check_row_by_row(where, f"where= of agg.{who}")
+
+
+def restrict(value: pl.Expr, where: pl.Expr | None) -> pl.Expr:
+    """Return a value, null in rows that do not satisfy a predicate; None: all rows do."""
+    return value if where is None else pl.when(where).then(value)
+
+
+def show_predicate(where: pl.Expr | None) -> str:
+    """Return the argument as users write it."""
+    return "" if where is None else f", where={where}"
+
+
 def parse_field(field: Any, who: str) -> pl.Expr:
     """Return the expression that an aggregate reads, from a field's name or an expression."""
     if isinstance(field, str):
@@ -96,13 +120,21 @@ class _UserCode(Aggregate):
 
     _dtype: Any = None
 
-    def __init__(self, field: str | pl.Expr | None = None, *, dtype: Any = None) -> None:
+    def __init__(
+        self,
+        field: str | pl.Expr | None = None,
+        *,
+        dtype: Any = None,
+        where: pl.Expr | None = None,
+    ) -> None:
         self.reads = None if field is None else parse_field(field, type(self).__name__)
+        self.where = parse_predicate(where, type(self).__name__)
         if dtype is not None:
             self._dtype = dtype
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({'' if self.reads is None else self.reads})"
+        field = "" if self.reads is None else str(self.reads)
+        return f"{type(self).__name__}({(field + show_predicate(self.where)).removeprefix(', ')})"
 
     def _says(self) -> Any:
         """Return the function whose return annotation is the type of the result."""
@@ -146,6 +178,7 @@ class UserDefinedAggregate(_UserCode):
     a state must consist of numbers, strings, times, lists, tuples, dicts and sets.
 
     The type of the result is ``dtype``, or the return annotation of ``compute`` or ``result``.
+    With ``where`` only the rows count that satisfy this predicate.
 
     >>> import rxtemporal as rxt
     >>> from rxtemporal import agg
@@ -203,7 +236,8 @@ class UserDefinedAggregate(_UserCode):
 
         if self._incremental:
             return IncrementalAggregate(self, self.reads, name, self.dtype(schema))
-        return WindowAggregate(self.compute, self.reads, self.dtype(schema), sensitive=False)
+        given = self.compute, self.reads, self.where, self.dtype(schema)
+        return WindowAggregate(*given, sensitive=False)
 
 
 class TimeSensitiveAggregate(_UserCode):
@@ -244,7 +278,8 @@ class TimeSensitiveAggregate(_UserCode):
         """Return a new state for this aggregate."""
         from rxtemporal.operators.windows.user_functions import WindowAggregate
 
-        return WindowAggregate(self.compute, self.reads, self.dtype(schema), sensitive=True)
+        given = self.compute, self.reads, self.where, self.dtype(schema)
+        return WindowAggregate(*given, sensitive=True)
 
 
 def _own(user: Any, name: str, base: type) -> bool:
@@ -380,6 +415,8 @@ class Aggregates(ResultSpec):
         for name, aggregate in self.aggregates:
             if name in fields:
                 raise SchemaError(f"aggregate {name!r} has the name of a group key")
+            if aggregate.where is not None:
+                check_predicate(aggregate.where, schema, f"where= of aggregate {name!r}")
             fields[name] = aggregate.dtype(schema)
         return pl.Schema(fields)
 
@@ -432,17 +469,19 @@ class Aggregates(ResultSpec):
             # not all rows that a window holds count
             return Output(name, Evaluator(pl.col(COVER).is_null(), schema), running.Count())
         # an aggregate without a field reads whole rows, as structs
-        whole = pl.struct(pl.all().exclude([*own]))
-        reads = aggregate.reads if aggregate.reads is not None else whole
+        reads = aggregate.counted
+        if reads is None:
+            whole = pl.struct(pl.all().exclude([*own]))
+            reads = restrict(whole, aggregate.where)
         is_running = made is not None and not isinstance(made, ListedAggregate)
         return Output(name, Evaluator(reads, schema) if is_running else None, made)
 
     def list_expressions(self, schema: pl.Schema) -> Sequence[RowExpression]:
-        """Return what the aggregates read."""
+        """Return what the aggregates read, null in rows that do not count."""
         return [
-            RowExpression(name, aggregate.reads, schema)
+            RowExpression(name, reads, schema)
             for name, aggregate in self.aggregates
-            if aggregate.reads is not None
+            if (reads := aggregate.counted) is not None
         ]
 
 

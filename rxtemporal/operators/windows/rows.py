@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -77,12 +77,24 @@ class ListedAggregate(Stateful):
 class ListedExpression(ListedAggregate):
     """A polars expression over the rows of each window."""
 
-    def __init__(self, expression: pl.Expr, dtype: pl.DataType) -> None:
+    def __init__(
+        self, expression: pl.Expr, dtype: pl.DataType, where: pl.Expr | None = None
+    ) -> None:
         self._expression = expression
         self._dtype = dtype
+        self._where = where
 
     def values(self, name: str, contents: Contents) -> Column:
-        """Return the expression's value for each window."""
-        grouped = contents.rows.group_by(WINDOW, maintain_order=True)
-        series: Any = grouped.agg(self._expression.alias(name)).get_column(name)
-        return make_column(series.cast(self._dtype))
+        """Return the expression's value for each window, of no rows if none counts."""
+        rows, expression = contents.rows, self._expression.alias(name)
+        if self._where is not None:
+            rows = rows.filter(self._where)
+        grouped = rows.group_by(WINDOW, maintain_order=True).agg(expression)
+        found = grouped.get_column(name)
+        if len(found) < len(contents):
+            numbers = grouped[WINDOW].to_numpy()
+            of_none = rows.clear().select(expression).to_series().cast(found.dtype)
+            place = np.zeros(len(contents), np.int64)
+            place[numbers] = np.arange(1, 1 + len(numbers))
+            found = pl.concat([of_none, found])[place]
+        return make_column(found.cast(self._dtype))

@@ -16,7 +16,7 @@ from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.differences.plan import RowDifference
 from rxtemporal.operators.expressions import infer_field_type, infer_number_type
 from rxtemporal.operators.windows.overlaps import AT, COVER, OVERLAP, Overlaps
-from rxtemporal.operators.windows.results_plan import Aggregate
+from rxtemporal.operators.windows.results_plan import Aggregate, restrict, show_predicate
 
 if TYPE_CHECKING:
     from rxtemporal.operators.windows.bounds import Windows
@@ -72,12 +72,15 @@ class TimeAggregate(Aggregate):
     kind: TimeKind
     reads: pl.Expr | None = None
     per: TimeUnit = TimeUnit(None, None)
+    where: pl.Expr | None = None
     form: TimeForm | None = dataclasses.field(default=None, repr=False)
     reads_window = True
 
     def __repr__(self) -> str:
         interpolates = ", interpolate=True" if self.kind == "increase" else ""
-        return f"{self.kind}({'' if self.reads is None else self.reads}{self.per}{interpolates})"
+        field = "" if self.reads is None else str(self.reads)
+        given = f"{field}{self.per}{interpolates}{show_predicate(self.where)}"
+        return f"{self.kind}({given.removeprefix(', ')})"
 
     @property
     def by_time(self) -> bool:  # type: ignore[override]
@@ -110,7 +113,7 @@ class TimeAggregate(Aggregate):
         if self.reads is not None and schema is not None:
             field = find_linear(self.reads, schema)
             if field is not None:
-                return LineAggregate(self.kind, self.reads, field, per)
+                return LineAggregate(self.kind, self.reads, field, per, self.where)
         if self.kind == "increase":
             if schema is None:
                 return self
@@ -136,13 +139,15 @@ class TimeAggregate(Aggregate):
         if self.kind == "coverage":
             return [] if whole else [pl.col(COVER)]
         if self.kind == "duration":
-            return [] if whole else [overlap]
-        assert self.reads is not None
-        value = self.reads.cast(pl.Float64)
+            if whole and self.where is None:
+                return []
+            return [restrict(overlap, self.where)]
+        assert self.counted is not None
+        value = self.counted.cast(pl.Float64)
         weighed = value if whole else value * overlap.cast(pl.Float64)
         if self.kind == "integral":
             return [weighed]
-        return [weighed, pl.when(self.reads.is_not_null()).then(overlap)]
+        return [weighed, pl.when(self.counted.is_not_null()).then(overlap)]
 
     def combine(self, sums: Sequence[Column], windows: Windows, overlaps: Overlaps) -> Column:
         """Return the results for the sums over each window."""
@@ -153,7 +158,10 @@ class TimeAggregate(Aggregate):
         if self.kind == "coverage":
             return combinations.divide(lengths if whole else sums[0], lengths)
         if self.kind == "duration":
-            return combinations.multiply(windows.alive, lengths) if whole else sums[0]
+            if not whole:
+                return sums[0]
+            alive: Any = sums[0] if sums else windows.alive
+            return combinations.multiply(alive, lengths)
         if self.kind == "time_mean":
             return combinations.divide(*sums)
         assert self.per.ticks is not None
@@ -171,25 +179,30 @@ class LineAggregate(Aggregate):
     reads: pl.Expr | None
     field: str = ""
     per: TimeUnit = TimeUnit(None, None)
+    where: pl.Expr | None = None
     by_time = True
     finished = True
     reads_window = True
 
     def __repr__(self) -> str:
-        return f"{self.kind}({self.field} along its line{self.per})"
+        return f"{self.kind}({self.field} along its line{self.per}{show_predicate(self.where)})"
 
     def dtype(self, schema: pl.Schema) -> pl.DataType:
         """Return Float64."""
         return pl.Float64()
 
+    @property
+    def _mean_of_overlap(self) -> pl.Expr:
+        return interpolate(self.field, pl.col(AT), pl.col(OVERLAP) / 2)
+
     def list_sums(self, overlaps: Overlaps) -> Sequence[pl.Expr] | None:
         """Return what is summed over the rows of a window; None if its bounds are needed before."""
         if self.kind == "increase":
-            speed = measure_rise(self.field) / span_line(self.field)
+            speed = restrict(measure_rise(self.field) / span_line(self.field), self.where)
             return [speed if overlaps is Overlaps.WHOLE else speed * pl.col(OVERLAP)]
         if overlaps is Overlaps.WHOLE:
             return None
-        value = interpolate(self.field, pl.col(AT), pl.col(OVERLAP) / 2)
+        value = restrict(self._mean_of_overlap, self.where)
         weighed = value * pl.col(OVERLAP).cast(pl.Float64)
         if self.kind == "integral":
             return [weighed]
@@ -209,7 +222,9 @@ class LineAggregate(Aggregate):
         """Return a new state, for windows whose bounds are known only when they end."""
         from rxtemporal.operators.windows.combinations import LineOfWindow
 
-        return LineOfWindow(self.field, self.per.ticks if self.kind == "integral" else None)
+        per = self.per.ticks if self.kind == "integral" else None
+        value = restrict(self._mean_of_overlap, self.where)
+        return LineOfWindow(value, per)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -219,6 +234,7 @@ class IncreaseRate(Aggregate):
     difference: RowDifference
     reads: pl.Expr
     per: TimeUnit = TimeUnit(None, None)
+    where: pl.Expr | None = None
 
     def __repr__(self) -> str:
         return f"rate({self.difference.reads}{self.per})"
@@ -262,13 +278,14 @@ class InstantAggregate(Aggregate):
 
     at_end: bool
     reads: pl.Expr
+    where: pl.Expr | None = None
     # the field, if its values move along lines
     line: str | None = None
     is_instant = True
     reads_window = True
 
     def __repr__(self) -> str:
-        return f"{self.name}({self.reads})"
+        return f"{self.name}({self.reads}{show_predicate(self.where)})"
 
     @property
     def name(self) -> str:
@@ -294,4 +311,6 @@ class InstantAggregate(Aggregate):
         """Return a new state for this aggregate."""
         from rxtemporal.operators.windows.combinations import Instant
 
-        return Instant(self.reads, self.dtype(schema), self.name, self.line, at_end=self.at_end)
+        reads = self.reads if self.line is None else interpolate(self.line, pl.col(AT))
+        given = restrict(reads, self.where), self.dtype(schema), self.name
+        return Instant(*given, at_end=self.at_end)

@@ -93,19 +93,22 @@ class WindowAggregate(ListedAggregate):
         self,
         compute: Callable[..., Any],
         reads: pl.Expr | None,
+        where: pl.Expr | None,
         dtype: pl.DataType,
         *,
         sensitive: bool,
     ) -> None:
         self._compute = compute
         self._reads = reads
+        self._where = where
         self._dtype = dtype
         self.finished = sensitive  # type: ignore[misc]
 
     def values(self, name: str, contents: Contents) -> core.Column:
         """Call the user's function for each window."""
         results = []
-        for w, rows in contents.list_windows():
+        for w, held in contents.list_windows():
+            rows = held if self._where is None else held.filter(self._where)
             if self.finished:
                 window = TimeWindow(int(contents.starts[w]), int(contents.ends[w]))
                 events = _make_events(rows, window, self._read(rows))
