@@ -26,6 +26,9 @@ AGGREGATES: dict[str, tuple[Any, oracle.Aggregate]] = {
     "gy": (agg.max("y"), oracle.max_("y")),
     "lk": (agg.min("k"), oracle.min_("k")),
     "gk": (agg.max("k"), oracle.max_("k")),
+    "dx": (agg.count_distinct("x"), oracle_windows.count_distinct("x")),
+    "dk": (agg.count_distinct("k"), oracle_windows.count_distinct("k")),
+    "dy": (agg.count_distinct(pl.col("y")), oracle_windows.count_distinct("y")),
 }
 
 
@@ -191,6 +194,7 @@ FILTERED: dict[str, tuple[Any, oracle.Aggregate]] = {
     "sy": (agg.sum(pl.col("y"), where=PICKED), picking(oracle.sum_("y"))),
     "ay": (agg.mean("y", where=PICKED), picking(oracle.avg("y"))),
     "lx": (agg.min("x", where=PICKED), picking(oracle.min_("x"))),
+    "dy": (agg.count_distinct("y", where=PICKED), picking(oracle_windows.count_distinct("y"))),
     "gk": (agg.max("k", where=PICKED), picking(oracle.max_("k"))),
     "vx": (agg.var("x", where=PICKED), picking(oracle_windows.var("x"))),
     "fx": (agg.first("x", where=PICKED), picking(oracle_windows.first("x"))),

@@ -253,6 +253,14 @@ def std(field: Any) -> Aggregate:
     return deviation
 
 
+def count_distinct(field: Any) -> Aggregate:
+    """“Null is no value; NaN equals NaN, and -0.0 equals 0.0”."""
+    return lambda payloads: len({
+        "NaN" if isinstance(value, float) and math.isnan(value) else value
+        for value in _values(payloads, field)
+    })  # fmt: skip
+
+
 def first(field: Any) -> Aggregate:
     """“first, last skip nulls”; of nothing it is null."""
     return lambda payloads: next(iter(_values(payloads, field)), None)
