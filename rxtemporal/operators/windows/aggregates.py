@@ -386,8 +386,9 @@ def _raise_nodes(nodes: Int64s, by: int) -> Int64s:
 class Extreme(Stateful):
     """Least or greatest value; NaN if all values are NaN, null if there are none."""
 
-    once, objects = False, False
+    once, objects = True, False
     held = MappingProxyType({
+        **dict.fromkeys(("_ring", "_there", "_turn"), OWNED),
         "_living": OWNED,
         "_removed": OWNED,
         "_sizes": OWNED,
@@ -401,6 +402,9 @@ class Extreme(Stateful):
         self.dtypes: tuple[Any, ...] = (np.int64, np.bool_)
         if self._float:
             self.dtypes = (np.float64, np.bool_, np.bool_)
+        self._ring = np.zeros((1, 0), self.dtypes[0])
+        self._there = np.zeros((1, 0), np.bool_)
+        self._turn = np.ones(1, np.int64)
         self._living = np.zeros(0, np.int64)
         self._removed = np.zeros(0, np.int64)
         self._sizes = np.zeros((2, 0), np.int64)
@@ -433,6 +437,7 @@ class Extreme(Stateful):
         )
         self._living, self._removed = kept.pick(self._living), kept.pick(self._removed)
         self._sizes = kept.pick(self._sizes)
+        self._ring, self._there = kept.pick(self._ring), kept.pick(self._there)
         self._nans.keep_selected(selection)
 
     def merge_from(self, other: Self, moves: Moves) -> None:
@@ -441,6 +446,9 @@ class Extreme(Stateful):
         self._living = ByKey(-1).merge(self._living, _raise_nodes(other._living, have), moves)
         self._removed = ByKey(-1).merge(self._removed, _raise_nodes(other._removed, have), moves)
         self._sizes = ByKey().merge(self._sizes, other._sizes, moves)
+        turns = self._turn[0] - other._turn[0]
+        self._ring = _merge_sums(self._ring, _turn_ring(other._ring, turns), moves)
+        self._there = _merge_sums(self._there, _turn_ring(other._there, turns), moves)
         self._nans.merge_from(other._nans, moves)
         self._value = np.concatenate([self._value, other._value])
         self._left = np.concatenate([self._left, _raise_nodes(other._left, have)])
@@ -455,10 +463,15 @@ class Extreme(Stateful):
         self._living = grow(self._living, samples.keys, -1)
         self._removed = grow(self._removed, samples.keys, -1)
         self._sizes = grow(self._sizes, samples.keys)
-        self._make_room(len(changes))
+        self._ring = _grow_sums(self._ring, changes.span, samples.keys)
+        self._there = _grow_sums(self._there, changes.span, samples.keys)
+        # rows that ``span`` windows hold need no nodes
+        self._make_room(
+            int(np.count_nonzero(changes.what & 4 == 0)) if changes.span else len(changes)
+        )
         values, there, empty = find_extremes(
-            changes.what, changes.key, own[0], own[1], samples.at, samples.of,
-            self._living, self._removed, self._sizes,
+            changes.what, changes.key, own[0], own[1], samples.at, samples.of, samples.windows,
+            self._ring, self._there, self._turn, self._living, self._removed, self._sizes,
             self._value, self._left, self._right, self._free,
         )  # fmt: skip
         values = self._flip(values)

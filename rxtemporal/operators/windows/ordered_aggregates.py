@@ -42,35 +42,49 @@ def _unwrap(value: Any) -> Any:
 class ObjectExtreme(Stateful):
     """Least or greatest value of any ordered type; null if there are no values.
 
-    Each key has two heaps, of the values added and of those removed; equal tops cancel out, and the
-    heaps are rebuilt when more values are removed than alive. Python objects cost some microseconds
-    for each change; ``Extreme`` needs a tenth of one for numbers.
+    Rows that ``span`` windows hold are as in ``Extreme``: for each key the best value of those with
+    the same first window. For others each key has two heaps, of the values added and of those
+    removed; equal tops cancel out, and the heaps are rebuilt when more values are removed than
+    alive. Python objects cost a fraction of a microsecond for each row, in heaps some.
     """
 
-    once, objects = False, True
+    once, objects = True, True
     dtypes = (object,)
     held = MappingProxyType({"values": BY_KEY})
 
     def __init__(self, *, greatest: bool) -> None:
+        self._greatest = greatest
         self._wrap = _ReverseOrder if greatest else (lambda value: value)
         self._living: defaultdict[int, list[Any]] = defaultdict(list)
         self._removed: defaultdict[int, list[Any]] = defaultdict(list)
+        # by key, the best value for each first window, which is numbered; the next one is ``_now``
+        self._best: defaultdict[int, dict[int, Any]] = defaultdict(dict)
+        self._now = 0
 
     @property
-    def values(self) -> dict[int, list[list[Any]]]:
-        """The values added and those removed, by key, to be saved."""
+    def values(self) -> dict[int, list[Any]]:
+        """The values added and those removed, and the best ones, by key, to be saved."""
+        best = {key: [[w - self._now, v] for w, v in of.items()] for key, of in self._best.items()}
         return {
-            key: [[_unwrap(value) for value in heap] for heap in (heaps, self._removed[key])]
-            for key, heaps in self._living.items()
-        }
+            key: [
+                *([_unwrap(value) for value in heaps.get(key, ())]
+                  for heaps in (self._living, self._removed)),
+                best.get(key, []),
+            ]
+            for key in {**self._living, **best}
+        }  # fmt: skip
 
     @values.setter
-    def values(self, saved: dict[int, list[list[Any]]]) -> None:
-        self._living.clear()
-        self._removed.clear()
-        for key, heaps in saved.items():
-            living, removed = ([self._wrap(value) for value in heap] for heap in heaps)
-            self._living[key], self._removed[key] = living, removed
+    def values(self, saved: dict[int, list[Any]]) -> None:
+        for held in (self._living, self._removed, self._best):
+            held.clear()
+        self._now = 0
+        for key, (living, removed, best) in saved.items():
+            for heaps, values in ((self._living, living), (self._removed, removed)):
+                if values:
+                    heaps[key] = [self._wrap(value) for value in values]
+            if best:
+                self._best[key] = dict(best)
 
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values as objects, null as None."""
@@ -79,21 +93,51 @@ class ObjectExtreme(Stateful):
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the extremes."""
         results: list[Any] = []
-        wanted = samples.at.tolist()
-        of = samples.of.tolist()
-        rows, ends = (changes.what >> 3), (changes.what & 1).tolist()
+        wanted, of, windows = samples.at.tolist(), samples.of.tolist(), samples.windows.tolist()
+        rows, what = (changes.what >> 3), (changes.what & 5).tolist()
         keys, values = changes.key[rows].tolist(), own[0][rows]
+        count = len(wanted)
         for i in range(len(changes) + 1):
-            while len(results) < len(wanted) and wanted[len(results)] == i:
-                results.append(self._find_top(of[len(results)]))
-            if i < len(changes) and values[i] is not None:
-                heap = self._removed if ends[i] else self._living
-                heapq.heappush(heap[keys[i]], self._wrap(values[i]))
-                self._clean(keys[i])
+            while len(results) < count and wanted[len(results)] == i:
+                at = len(results)
+                if changes.span and (not at or windows[at] != windows[at - 1]):
+                    self._now += 1
+                results.append(self._sample(of[at], changes.span))
+            if i == len(changes) or (value := values[i]) is None:
+                continue
+            if what[i] & 4:
+                self._note(keys[i], value)
+                continue
+            heap = self._removed if what[i] & 1 else self._living
+            heapq.heappush(heap[keys[i]], self._wrap(value))
+            self._clean(keys[i])
         return SeriesColumn(pl.Series(results))
 
+    def _note(self, key: int, value: Any) -> None:
+        """Note a value that the next windows hold."""
+        best = self._best[key]
+        if (known := best.get(self._now)) is None or self._beats(value, known):
+            best[self._now] = value
+
+    def _beats(self, value: Any, other: Any) -> bool:
+        return bool(other < value if self._greatest else value < other)
+
+    def _sample(self, key: int, span: int) -> Any:
+        """Return the extreme of a key; drop what the next window does not hold."""
+        found = self._find_top(key)
+        if not span or not (best := self._best.get(key)):
+            return found
+        for value in best.values():
+            if found is None or self._beats(value, found):
+                found = value
+        # the window just sampled has the number before ``_now``
+        best.pop(self._now - span, None)
+        if not best:
+            del self._best[key]
+        return found
+
     def _find_top(self, key: int) -> Any:
-        living, removed = self._living[key], self._removed[key]
+        living, removed = self._living.get(key, []), self._removed.get(key, [])
         while removed and removed[0] == living[0]:
             heapq.heappop(removed)
             heapq.heappop(living)

@@ -1,7 +1,8 @@
-"""Least values over rows that come and go, in heaps, sampled once for each window.
+"""Least values over rows that come and go, sampled once for each window.
 
-Changes, samples and results are those of ``aggregates`` beside this module. Cost O(log n) amortised
-for each change.
+Changes, samples and results are those of ``aggregates`` beside this module. The values of rows that
+``span`` windows hold are in a ring of the least value for each first window: O(1) for each row, and
+O(span) for each sample. The others are in heaps: O(log n) amortised for each change.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.engine.kernels.compiled import jit
+from rxtemporal.operators.windows.kernels.aggregates import find_places
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -72,6 +74,10 @@ def find_extremes(
     valid: Bools,
     at: Ints,
     of: Ints,
+    window: Ints,
+    ring: npt.NDArray,  # type: ignore[type-arg]
+    there_in: npt.NDArray[np.bool_],
+    turn: Ints,
     living: Ints,
     removed: Ints,
     sizes: Ints,
@@ -87,9 +93,14 @@ def find_extremes(
     ``sizes[2, keys]``: their sizes. When more values are removed than alive, the heaps are cleaned,
     so memory stays within a constant factor of what is alive. ``free``: a stack of unused nodes,
     its height in ``free[0]``; it has to hold at least n.
+
+    ``ring``, ``there_in`` ``[1 + span, keys]``: the least value of the rows of each place, and True
+    where there is one; the first place is unused. ``window`` and ``turn`` are as in ``aggregates``.
     """
     out = np.empty(len(at), value.dtype)
     there = np.empty(len(at), np.bool_)
+    span = len(ring) - 1
+    leave = find_places(span, turn[0])[1]
     s = empty = 0
     for i in range(len(what) + 1):
         while s < len(at) and at[s] == i:
@@ -101,11 +112,24 @@ def find_extremes(
                 sizes[1, k] -= 1
             there[s] = living[k] >= 0
             out[s] = value[living[k]] if there[s] else 0
+            if span > 0:
+                if s == 0 or window[s] != window[s - 1]:
+                    leave = find_places(span, turn[0])[1]
+                    turn[0] = leave
+                for place in range(1, span + 1):
+                    if there_in[place, k] and (not there[s] or ring[place, k] < out[s]):
+                        there[s], out[s] = True, ring[place, k]
+                there_in[leave, k] = False
             empty += int(not there[s])
             s += 1
         if i == len(what) or not valid[what[i] >> 3]:
             continue
         k = key[what[i] >> 3]
+        if what[i] & 4:
+            least = new[what[i] >> 3]
+            if not there_in[turn[0], k] or least < ring[turn[0], k]:
+                there_in[turn[0], k], ring[turn[0], k] = True, least
+            continue
         node = free[free[0]]
         free[0] -= 1
         value[node] = new[what[i] >> 3]
