@@ -173,6 +173,12 @@ from .ingress.verdict import (
     Rejects as Rejects,
 )
 from .ingress.verdict import Verdict as Verdict
+from .operators.row_times import (
+    end as end,
+)
+from .operators.row_times import (
+    start as start,
+)
 from .query import adapters as adapters
 from .query.application import (
     Application as Application,

@@ -148,6 +148,9 @@ class _Expression(Aggregate):
     def __repr__(self) -> str:
         return f"{self.shown[:-1]}{show_predicate(self.where)})"
 
+    def list_inputs(self) -> list[pl.Expr]:
+        return [self.expression] if self.where is None else [self.expression, self.where]
+
     def dtype(self, schema: pl.Schema) -> pl.DataType:
         if self.of is not None:
             if self.numeric:

@@ -61,7 +61,8 @@ class StreamTime:
         """Return what a time is, why it may not come, and what to write."""
         if self.form == "datetime":
             hint = explain_units(time if isinstance(time, int | float) else None)
-            return f"a number without a unit, and {self.because}. {hint}"
+            kept = "Where no span has a unit, unit='ticks' leaves it a number of ticks."
+            return f"a number without a unit, and {self.because}. {hint} {kept}"
         return (
             f"a datetime, and {self.because}. Hint: give all times as datetimes, with spans that "
             "have units, or all as numbers."

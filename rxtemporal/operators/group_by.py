@@ -12,7 +12,9 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.schema import check_field
 from rxtemporal.engine.step import Stateless
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.operator import Branch, Keys, RowOperator
+from rxtemporal.operators.operator import Branch, Chain, Keys, RowOperator
+from rxtemporal.operators.row_times import surround
+from rxtemporal.operators.where import Select
 
 if TYPE_CHECKING:
     from rxtemporal.core.batch import Int64s
@@ -41,7 +43,8 @@ class GroupBy(RowOperator):
                     + (
                         "without the brackets: group_by('a', 'b')."
                         if listed
-                        else "group_by('field'); compute a key with with_columns(…) first."
+                        else "group_by('field'); a key that is computed has a name: "
+                        "group_by(ten=pl.col('x') // 10)."
                     )
                 )
         if len(set(self.by)) < len(self.by):
@@ -70,18 +73,39 @@ class GroupBy(RowOperator):
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.where import find_same_rows
+        from rxtemporal.operators.causes.carried_rows import find_same_rows
 
         return find_same_rows(inputs, output, rows)
 
 
-def group_by(*keys: str) -> GroupBy:
+def group_by(*keys: str, **computed: pl.Expr) -> GroupBy | Chain:
     """Group the stream by fields: everything after it is computed for each key.
 
     Rows, lifetimes and CTIs pass unchanged. Null is an ordinary key, and NaN equals NaN.
     ``aggregate`` ends the grouping and puts the keys first in the payload. Nothing is held.
+
+    A named key is an expression, computed row by row as a field of this name; it comes after the
+    others.
+
+    >>> import polars as pl
+    >>> import rxtemporal as rxt
+    >>> from rxtemporal import agg
+    >>> bids = rxt.from_events([rxt.PointEvent(t, {"price": t}) for t in (1, 5, 12)])
+    >>> tens = bids.group_by(ten=pl.col("price") // 10).tumbling_window(100)
+    >>> tens.aggregate(n=agg.count()).to_polars().rows()
+    [(0, 100, 0, 2), (0, 100, 1, 1)]
     """
-    return GroupBy(by=keys)
+    if not computed:
+        return GroupBy(by=keys)
+    for name, key in computed.items():
+        if not isinstance(key, pl.Expr):
+            raise ArgumentError(
+                f"group_by: {name}= is an expression, got {key!r}. Hint: "
+                f"{name}=pl.col('x') // 10; a field is named without {name}=."
+            )
+    expressions = tuple(key.alias(name) for name, key in computed.items())
+    groups = GroupBy(by=(*keys, *computed))
+    return Chain((*surround(expressions, Select(expressions=expressions, adds=True)), groups))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -109,7 +133,7 @@ class Ungroup(RowOperator):
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.where import find_same_rows
+        from rxtemporal.operators.causes.carried_rows import find_same_rows
 
         return find_same_rows(inputs, output, rows)
 

@@ -260,6 +260,8 @@ class _Description:
     """True if rows that are late at the door count from the CTI on."""
     checks_ctis = False
     """True if it raises where the user's function breaks a CTI that has been passed on."""
+    knows_ends = False
+    """True if the end of each row is known when it leaves."""
     pairs_rows = False
     """True if a row may be in results for a part of its lifetime, and in none for another."""
 
@@ -336,6 +338,9 @@ class Operator(_Description):
         None stands for what nobody knows yet.
         """
         return self
+
+    def check_ends(self, *, are_known: bool) -> None:
+        """Raise if the operator reads the ends of rows, and they may not be known."""
 
     def check_sources(self, sources: Sequence[StreamSource | SideSource]) -> None:
         """Raise if the operator loses rows of these sources, whose rows reach it as they are."""
@@ -491,10 +496,16 @@ class TwoInputs(_Description):
 
 @dataclasses.dataclass(frozen=True)
 class PartialOperator:
-    """An operator with two inputs, bound to its right input and applied to the left one."""
+    """An operator with two inputs, bound to its right input and applied to the left one.
+
+    ``before`` are the operators that the left and the right input pass first, and ``after`` those
+    that the output passes.
+    """
 
     operator: TwoInputs
     other: Any
+    before: tuple[tuple[Operator, ...], tuple[Operator, ...]] = ((), ())
+    after: tuple[Operator, ...] = ()
 
     def __call__(self, source: Observable[EventBatch]) -> Observable[EventBatch]:
         """Return the observable of the operator's output for this source and the other input."""
@@ -505,7 +516,8 @@ class PartialOperator:
                 f"{self.operator.name} in a pipe takes another observable of batches, got "
                 f"{self.other!r}. Hint: for two Streamables use the method of that name."
             )
-        return self.operator(source, self.other)
+        left, right = (Chain(each) for each in self.before)
+        return Chain(self.after)(self.operator(left(source), right(self.other)))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,14 +19,13 @@ from rxtemporal.operators.anti_join.plan import LeftAntiJoin, SwappedAntiJoin, f
 from rxtemporal.operators.causes.carried_rows import CarriedRows, carry, match_output
 from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.history import History
+from rxtemporal.operators.join.key_pairs import KeyPairs, On
 from rxtemporal.operators.join.plan import (
     Handed,
     Join,
     Matcher,
-    On,
     find_pairs,
     of_both_sides,
-    read_pairs,
 )
 from rxtemporal.operators.operator import Keys, PartialOperator
 from rxtemporal.operators.stream import Other
@@ -96,8 +95,8 @@ def left_outer_join(
 
     The output, the CTI and the held rows are as in ``join`` and ``left_anti_join``.
     """
-    pairs = read_pairs(on, "left_outer_join")
-    return PartialOperator(OuterJoin(on=pairs, where=where, suffix=suffix), other)
+    keys = KeyPairs.read(on, "left_outer_join")
+    return keys.bind(OuterJoin(on=keys.names, where=where, suffix=suffix), other)
 
 
 def full_outer_join(
@@ -108,9 +107,9 @@ def full_outer_join(
     Missing fields are null; fields in ``on`` with the same name on both sides always have a value.
     The output, the CTI and the held rows are as in ``join`` and ``left_anti_join``.
     """
-    pairs = read_pairs(on, "full_outer_join")
-    operator = OuterJoin(on=pairs, where=where, suffix=suffix, full=True)
-    return PartialOperator(operator, other)
+    keys = KeyPairs.read(on, "full_outer_join")
+    operator = OuterJoin(on=keys.names, where=where, suffix=suffix, full=True)
+    return keys.bind(operator, other)
 
 
 def find_outer_rows(

@@ -78,6 +78,15 @@ class Node:
         """Return the fields that name the device of a row; none in a stream of one time."""
         return [min(names) for names in self.clock or () if names]
 
+    @property
+    def knows_ends(self) -> bool:
+        """True if the end of each row is known when it comes."""
+        if self.operator is None:
+            return False
+        if self.operator.keeps_lifetimes:
+            return all(each.knows_ends for each in self.inputs)
+        return self.operator.knows_ends
+
     def get_rule(self) -> PartitionRule:
         """Return the rule that says which rows of its inputs an operator needs together."""
         assert self.operator is not None

@@ -103,6 +103,7 @@ class Stream:
         if operator.makes_one_time and node.clock is not None:
             return type(self)(synchronize_sources(node, operator))
         operator = operator.for_stream(node.time, node.schema)
+        operator.check_ends(are_known=node.knows_ends)
         operator.check_sources(list_direct_sources(node))
         schema = None if node.schema is None else operator.check(node.schema, node.keys)
         keys = operator.output_keys(node.keys)
@@ -120,12 +121,14 @@ class Stream:
                 f"{operator.name} takes another stream, got {_show(other)}. "
                 "Hint: make one with from_events, from_polars or read_parquet."
             )
-        left, right = self._node, other._node
+        before = [Chain(each) for each in partial.before]
+        left, right = self._compose(before[0])._node, other._compose(before[1])._node
         schema = None
         if left.schema is not None and right.schema is not None:
             schema = operator.check(left.schema, right.schema, left.keys, right.keys)
         keys = operator.output_keys(left.keys)
-        return type(self)(Node(schema, keys, operator=operator, inputs=(left, right)))
+        joined = type(self)(Node(schema, keys, operator=operator, inputs=(left, right)))
+        return joined._compose(Chain(partial.after))
 
     def _branch(self, branch: Branch) -> Self:
         if branch.end is not None and not self.keys:

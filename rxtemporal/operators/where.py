@@ -22,6 +22,7 @@ from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.engine.expressions.evaluator import Predicate, Projection
 from rxtemporal.engine.step import Stateless
 from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.causes.carried_rows import find_same_rows
 from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.history import History, match_equal_rows
 from rxtemporal.operators.causes.lost_row import Fate, LostRow, write_expression, write_values
@@ -35,6 +36,7 @@ from rxtemporal.operators.operator import (
     RowOperator,
 )
 from rxtemporal.operators.partition_keys import Fields, PartitionRule, partition_by_row
+from rxtemporal.operators.row_times import surround
 
 if TYPE_CHECKING:
     from rxtemporal.engine.step import Step
@@ -294,7 +296,8 @@ def where(*predicates: Condition) -> Chain:
     """
     if not predicates:
         raise ArgumentError("where takes at least one predicate")
-    return Chain(tuple(_where(predicate) for predicate in predicates))
+    expressions = [each for each in predicates if isinstance(each, pl.Expr)]
+    return Chain(surround(expressions, *(_where(predicate) for predicate in predicates)))
 
 
 def _where(predicate: Condition) -> Operator:
@@ -329,7 +332,7 @@ def _returns_nothing(function: Callable[..., Any]) -> bool:
     return bool(given) and all(each is None for each in given)
 
 
-def select(*expressions: Any, **named: Any) -> Select | SelectRow:
+def select(*expressions: Any, **named: Any) -> Select | SelectRow | Chain:
     """Give every row a new payload, as polars' ``select`` does.
 
     Lifetimes and CTIs pass unchanged. Expressions are computed row by row; an expression that gives
@@ -351,17 +354,23 @@ def select(*expressions: Any, **named: Any) -> Select | SelectRow:
     >>> readings.select(celsius, schema={"celsius": float}).to_polars().rows()
     [(1, 2, 100.0)]
     """
-    return select_by_function(expressions, named) or Select(
-        expressions=_expressions(expressions, named)
-    )
+    return select_by_function(expressions, named) or _select(_expressions(expressions, named))
 
 
-def with_columns(*expressions: str | pl.Expr, **named: Any) -> Select:
+def _select(expressions: tuple[pl.Expr, ...], *, adds: bool = False) -> Select | Chain:
+    """Return the operator, with the times of rows in front of it if the expressions read them."""
+    selects = Select(expressions=expressions, adds=adds)
+    read = [each for each in expressions if isinstance(each, pl.Expr)]
+    operators = surround(read, selects)
+    return selects if len(operators) == 1 else Chain(operators)
+
+
+def with_columns(*expressions: str | pl.Expr, **named: Any) -> Select | Chain:
     """Add fields to the payload, or replace fields; otherwise as ``select``.
 
     Rows pass at once, lifetimes and CTIs unchanged. Nothing is held.
     """
-    return Select(expressions=_expressions(expressions, named), adds=True)
+    return _select(_expressions(expressions, named), adds=True)
 
 
 def drop(*fields: str) -> Select:
@@ -386,11 +395,6 @@ def _expressions(positional: tuple[Any, ...], named: dict[str, Any]) -> tuple[pl
             )
         expressions.append((value if isinstance(value, pl.Expr) else pl.lit(value)).alias(name))
     return tuple(expressions)
-
-
-def find_same_rows(inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
-    """Return for each row the input row of the same number: every row passes, in order."""
-    return Causes.of_pairs(rows, rows)
 
 
 def find_kept_rows(inputs: Sequence[History], output: History, rows: Int64s) -> Causes:

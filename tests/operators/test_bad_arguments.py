@@ -83,7 +83,7 @@ BAD_ARGUMENTS: dict[str, tuple[Compose, str]] = {
     "group_by: nothing": (lambda st: st.group_by(), "group_by takes at least one field"),
     "group_by: an expression": (
         lambda st: st.group_by(s),
-        "takes names of fields.*compute a key with",
+        r"takes names of fields.*a key that is computed has a name: group_by\(",
     ),
     "group_by: one twice": (lambda st: st.group_by("s", "s"), r"a field twice: \['s', 's'\]"),
     "apply: no groups": (lambda st: st.apply(lambda group: group), "Hint: group_by"),

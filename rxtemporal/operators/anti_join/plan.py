@@ -14,7 +14,8 @@ from rxtemporal.operators.causes.carried_rows import CarriedRows, carry, match_o
 from rxtemporal.operators.causes.causes import BOUNDARY, Causes
 from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.causes.lost_row import MOST_OTHERS, Fate, LostRow
-from rxtemporal.operators.join.plan import Handed, Matcher, On, find_pairs, read_pairs
+from rxtemporal.operators.join.key_pairs import KeyPairs, On
+from rxtemporal.operators.join.plan import Handed, Matcher, find_pairs
 from rxtemporal.operators.operator import Keys, PartialOperator
 from rxtemporal.operators.stream import Other
 
@@ -98,8 +99,8 @@ def left_anti_join(other: Other, on: On = None, where: pl.Expr | None = None) ->
     row or when a match begins. In ``where``, right fields whose names clash have the suffix
     ``_right``. Rows are held until they have ended before both CTIs.
     """
-    pairs = read_pairs(on, "left_anti_join")
-    return PartialOperator(LeftAntiJoin(on=pairs, where=where), other)
+    keys = KeyPairs.read(on, "left_anti_join")
+    return keys.bind(LeftAntiJoin(on=keys.names, where=where), other)
 
 
 def find_lonely_rows(

@@ -124,3 +124,8 @@ def find_carried_rows(
 ) -> Causes:
     """Return the causes of an operator of one input that makes each row out of one alone."""
     return Causes.of_pairs(*match_rows(operator, inputs, output, rows))
+
+
+def find_same_rows(inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+    """Return for each row the input row of the same number: every row passes, in order."""
+    return Causes.of_pairs(rows, rows)

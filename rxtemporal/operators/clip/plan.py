@@ -21,7 +21,8 @@ from rxtemporal.operators.causes.carried_rows import match_rows
 from rxtemporal.operators.causes.causes import BOUNDARY, Causes
 from rxtemporal.operators.causes.history import History, find_at
 from rxtemporal.operators.causes.lost_row import Fate, LostRow
-from rxtemporal.operators.join.plan import Handed, Matcher, On, code_keys, read_pairs
+from rxtemporal.operators.join.key_pairs import KeyPairs, On, read_pairs
+from rxtemporal.operators.join.plan import Handed, Matcher, code_keys
 from rxtemporal.operators.linear_signal.plan import (
     LinearSignal,
     find_key_types,
@@ -141,8 +142,8 @@ def clip_event_duration(other_or_limit: Other | Span, on: On = None) -> PartialO
         if on is not None:
             raise ArgumentError("clip_event_duration takes on= only with another stream")
         return clip_to_limit(other_or_limit)
-    pairs = read_pairs(on, "clip_event_duration")
-    return PartialOperator(Clip(on=pairs), other_or_limit)
+    keys = KeyPairs.read(on, "clip_event_duration")
+    return keys.bind(Clip(on=keys.names), other_or_limit)
 
 
 def to_signal(

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 class HoppingWindows(TimeWindows):
     """One result for each window of a regular grid that is not empty."""
 
+    knows_ends = True
     duration: int
     period: int
     alignment: int

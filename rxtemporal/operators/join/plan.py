@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from rxtemporal.operators.causes.lost_row import (
     write_values,
 )
 from rxtemporal.operators.expressions import check_row_by_row, infer_schema
+from rxtemporal.operators.join.key_pairs import KeyPairs, On
 from rxtemporal.operators.operator import Keys, PartialOperator, RowExpression, TwoInputs
 from rxtemporal.operators.partition_keys import Fields, PartitionRule
 from rxtemporal.operators.stream import Other
@@ -35,27 +36,7 @@ from rxtemporal.operators.stream import Other
 if TYPE_CHECKING:
     from rxtemporal.engine.step import TwoInputStep
 
-On = str | Sequence[str] | Mapping[str, str] | None
 Handed = tuple[str, Fields]
-
-
-def read_pairs(on: On, operator: str) -> tuple[tuple[str, str], ...]:
-    """Return ``on`` as pairs of a left and a right field."""
-    if on is None:
-        return ()
-    if isinstance(on, str):
-        on = [on]
-    # other iterables have no order (a set) or no names (an expression)
-    named = on if isinstance(on, Sequence) else ()
-    pairs = list(on.items()) if isinstance(on, Mapping) else [(name, name) for name in named]
-    if not pairs or not all(isinstance(name, str) for pair in pairs for name in pair):
-        raise ArgumentError(
-            f"{operator}: on is a field's name, names, or a mapping left -> right, got {on!r}. "
-            "Hint: a predicate of both sides goes into where=; cross_join means every pair."
-        )
-    if len(set(pairs)) < len(pairs):
-        raise ArgumentError(f"{operator}: on names a pair of fields twice: {on!r}")
-    return tuple(pairs)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -235,7 +216,9 @@ def join(
     Source: StreamInsight's and Trill's ``Join``.
 
     ``on`` is a field's name, names, or a mapping left -> right; null matches nothing, NaN equals
-    NaN and -0.0 equals 0.0. ``where`` is a polars predicate over the joined fields; null is false.
+    NaN and -0.0 equals 0.0. A key may be an expression, which is computed and left out of the
+    result: ``on=[(pl.col("a") % 10, "key")]`` is a list of pairs, since an expression cannot be a
+    key of a dict. ``where`` is a polars predicate over the joined fields; null is false.
     Without both an ungrouped join is an error: ``cross_join`` pairs every row with every row.
     Both streams must be ungrouped, or grouped by the same keys; then rows match only within their
     group, where null equals null. The output CTI is the lower of the two input CTIs: an input that
@@ -247,8 +230,8 @@ def join(
     >>> cars.join(tolls, on="k").to_events()
     [IntervalEvent(4, 9, {'k': 1, 'plate': 'A', 'toll': 7})]
     """
-    pairs = read_pairs(on, "join")
-    return PartialOperator(Join(on=pairs, where=where, suffix=suffix), other)
+    keys = KeyPairs.read(on, "join")
+    return keys.bind(Join(on=keys.names, where=where, suffix=suffix), other)
 
 
 def cross_join(

@@ -42,6 +42,7 @@ class ToPointEvents(RowOperator):
     """Each row as a point at its start."""
 
     name = "to_point_events"
+    knows_ends = True
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
@@ -55,6 +56,7 @@ class PointAtEnd(RowOperator):
     """Each row that ends as a point at its end."""
 
     name = "point_at_end"
+    knows_ends = True
 
     def find_complete(self, begin: int) -> int:
         """Return the time behind the points of rows that ended at it."""

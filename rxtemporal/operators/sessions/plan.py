@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 class StartWindows(WindowOperator):
     """Windows that contain the rows that start in them, and the results over them."""
 
+    knows_ends = True
     at: WindowOutput
 
     @property

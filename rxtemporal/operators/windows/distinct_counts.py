@@ -116,7 +116,7 @@ class DistinctObjects(Stateful):
 
     @property
     def counts(self) -> dict[int, dict[Any, int]]:
-        """How many rows have each value, by key, to be saved."""
+        """The number of rows that have each value, by key, to be saved."""
         return {key: dict(values) for key, values in self._counts.items()}
 
     @counts.setter

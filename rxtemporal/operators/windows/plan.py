@@ -215,7 +215,10 @@ class Windowed(Generic[Result]):
             )
 
     def _with(self, result: ResultSpec) -> Result:
-        return self.then(Chain((*result.list_operators(), *self.before, self.over(result))))
+        over = self.over(result)
+        # the spans of the window say the form of the times that are read in front of it
+        prepared = (each.for_stream(over.time, None) for each in result.list_operators())
+        return self.then(Chain((*prepared, *self.before, over)))
 
 
 def windows(

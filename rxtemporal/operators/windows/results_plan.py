@@ -17,6 +17,7 @@ from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.differences.plan import Differences, RowDifference
 from rxtemporal.operators.expressions import check_predicate, check_row_by_row, infer_field_type
 from rxtemporal.operators.operator import Keys, Operator, RowExpression
+from rxtemporal.operators.row_times import TIME_FIELDS, add_times
 from rxtemporal.operators.windows.overlaps import (
     AT,
     COVER,
@@ -59,6 +60,11 @@ class Aggregate:
 
     def check(self) -> None:
         """Raise an error if this aggregate is invalid for every schema."""
+
+    def list_inputs(self) -> list[pl.Expr]:
+        """Return all expressions that are computed over the rows."""
+        given = self.where, self.reads, None if self.difference is None else self.difference.reads
+        return [each for each in given if each is not None]
 
     @property
     def counted(self) -> pl.Expr | None:
@@ -404,10 +410,11 @@ class Aggregates(ResultSpec):
         return SlicePlan(beside, any(each.covers for _, each in self.aggregates))
 
     def list_operators(self) -> tuple[Operator, ...]:
-        """Return the operator that compares rows with those before, if an aggregate needs it."""
+        """Return the operators that add what an aggregate needs of a row, or of the one before."""
+        times = add_times(read for _, of in self.aggregates for read in of.list_inputs())
         each = [each.difference for _, each in self.aggregates if each.difference is not None]
         differences = tuple({difference.field: difference for difference in each}.values())
-        return (Differences(differences=differences),) if differences else ()
+        return (*times, *((Differences(differences=differences),) if differences else ()))
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the keys, then the aggregates."""
@@ -471,7 +478,7 @@ class Aggregates(ResultSpec):
         # an aggregate without a field reads whole rows, as structs
         reads = aggregate.counted
         if reads is None:
-            whole = pl.struct(pl.all().exclude([*own]))
+            whole = pl.struct(pl.all().exclude([*own, *TIME_FIELDS]))
             reads = restrict(whole, aggregate.where)
         is_running = made is not None and not isinstance(made, ListedAggregate)
         return Output(name, Evaluator(reads, schema) if is_running else None, made)

@@ -20,6 +20,7 @@ from rxtemporal.engine.holdings import BY_KEY
 from rxtemporal.engine.rows import Column
 from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import SchemaError
+from rxtemporal.operators.row_times import TIME_FIELDS
 from rxtemporal.operators.windows.aggregates import Changes, Own, Samples
 from rxtemporal.operators.windows.field_values import read_objects
 from rxtemporal.operators.windows.results import ListedResults, ResultRows, Swept
@@ -72,7 +73,7 @@ def _fits(value: Any, dtype: pl.DataType) -> bool:
 
 
 def _list_payloads(rows: pl.DataFrame) -> list[dict[str, Any]]:
-    return rows.drop(WINDOW, ROW_START, ROW_END).to_dicts()
+    return rows.drop(WINDOW, ROW_START, ROW_END, *TIME_FIELDS, strict=False).to_dicts()
 
 
 def _make_events(
