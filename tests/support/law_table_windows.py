@@ -34,6 +34,7 @@ from law_windows import (
     over,
     piecing,
     ranking,
+    ranking_by_two,
     reading_signals,
     session,
     snapping,
@@ -66,6 +67,15 @@ CASES: dict[str, Case] = {
     "hopping_window2, differences, by key": comparing(tamed(5, 2, 1), by_key=True),
     "session_window, differences, by key": comparing(session(5), by_key=True),
     "snapshot_window, top_k, the least": ranking(SNAPSHOT, 1, "x", descending=False),
+    **{
+        f"{name}, top_k by two, {ties}": ranking_by_two(kind, 2, ties=ties, by_key=by_key)
+        for name, kind, by_key in (
+            ("snapshot_window", SNAPSHOT, True),
+            ("hopping_window", hopping(5, 2, 1), False),
+            ("session_window", session(5), False),
+        )
+        for ties in ("share", "first")
+    },
     "snapshot_window, grouped by a float": Case(
         lambda s: s.group_by("y").snapshot_window().aggregate(n=agg.count()),
         lambda rows: oracle.snapshot_aggregate(rows, {"n": oracle.count()}, ["y"]),

@@ -9,6 +9,7 @@ from typing import Any
 import oracle
 import oracle_lifetimes
 import oracle_windows
+import polars as pl
 import strategies
 from law_cases import Case, Rule, Tolerance, exactly, nearly, passed_on
 from law_functions import (
@@ -233,6 +234,18 @@ def ranking(kind: Kind, k: int, by: str, *, descending: bool = True, by_key: boo
         lambda w: w.top_k(k, by, descending=descending),
         lambda rows, windows, **where: oracle_windows.top_k(
             rows, windows, k, by, descending, **where
+        ),
+        by_key=by_key,
+    )
+
+
+def ranking_by_two(kind: Kind, k: int, *, ties: str = "share", by_key: bool = False) -> Case:
+    """The best ranks by two fields, the greatest x and of those the least k."""
+    return of(
+        kind,
+        lambda w: w.top_k(k, ["x", pl.col("k")], descending=[True, False], ties=ties, rank="place"),
+        lambda rows, windows, **where: oracle_windows.top_k_by_two(
+            rows, windows, k, ("x", "k"), ties, "place", **where
         ),
         by_key=by_key,
     )

@@ -180,6 +180,44 @@ def top_k(
     return results
 
 
+def top_k_by_two(
+    rows: Iterable[Row],
+    windows: Windows,
+    k: int,
+    by: tuple[str, str],
+    ties: str,
+    rank: str,
+    key: Sequence[str] = (),
+    output: str = "window",
+) -> list[Row]:
+    """“Of several, the next one orders rows that are equal by the ones before”: the greatest value
+    of the first field, and of those the least of the second. “With `ties="first"` the first one in
+    order of (start, payload) is before the others”.
+    """
+    results: list[Row] = []
+    for fields, window in by_key(rows, windows, key):
+        for number, row in enumerate(window.rows):
+            before = [
+                other
+                for at, other in enumerate(window.rows)
+                if (order := _compare_two(other.payload, row.payload, by)) < 0
+                or (order == 0 and ties == "first" and at < number)
+            ]
+            if len(before) < k:
+                payload = fields | row.payload | {rank: len(before) + 1}
+                results += result(window, payload, output)
+    return results
+
+
+def _compare_two(one: Payload, other: Payload, by: tuple[str, str]) -> int:
+    for field, descending in zip(by, (True, False), strict=True):
+        if _beats(one[field], other[field], descending):
+            return -1
+        if _beats(other[field], one[field], descending):
+            return 1
+    return 0
+
+
 def _beats(a: Any, b: Any, descending: bool) -> bool:
     if a is None or b is None:
         return a is not None

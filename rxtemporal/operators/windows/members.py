@@ -156,14 +156,17 @@ def number_equal(history: History) -> Int64s:
 def explain_rank(result: TopK, lost: LostRow, windows: WindowRows) -> Fate:
     """Return the rows that ranked before it in its windows."""
     others = _find_results(lost, windows)
-    value = lost.source.payload[lost.row].select(result.expression.alias("by")).item()
-    by = result.by if isinstance(result.by, str) else write_expression(result.by)
+    names = [each if isinstance(each, str) else write_expression(each) for each in result.by]
+    computed = lost.source.payload[lost.row].select(
+        each.alias(name) for each, name in zip(result.expressions, names, strict=True)
+    )
+    values, by = computed.to_dicts()[0], " and ".join(names)
     better = ", ".join(lost.write_row(lost.output, row) for row in others[:MOST_OTHERS].tolist())
     return lost.tell(
         "worse",
-        f"not among the {result.k} best by {by} in {lost.place}: {write_values({by: value})}"
+        f"not among the {result.k} best by {by} in {lost.place}: {write_values(values)}"
         + (f"; there are {better}" if better else ""),
-        values={by: value},
+        values=values,
         others=lost.frame(lost.output, others[:MOST_OTHERS]),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, TypeVar, cast
 
 import polars as pl
 
@@ -19,7 +19,15 @@ from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Chain, Keys, Operator, RowExpression
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 from rxtemporal.operators.windows.overlaps import Overlaps
-from rxtemporal.operators.windows.results_plan import Aggregate, Aggregates, Apply, ResultSpec, TopK
+from rxtemporal.operators.windows.results_plan import (
+    RANK,
+    Aggregate,
+    Aggregates,
+    Apply,
+    ResultSpec,
+    TopK,
+    read_orders,
+)
 
 if TYPE_CHECKING:
     from rxtemporal.core.batch import Int64s
@@ -174,15 +182,39 @@ class Windowed(Generic[Result]):
         """
         return self._with(Aggregates(tuple(aggregates.items())))
 
-    def top_k(self, k: int, by: str | pl.Expr, *, descending: bool = True) -> Result:
+    def top_k(
+        self,
+        k: int,
+        by: str | pl.Expr | Sequence[str | pl.Expr],
+        *,
+        descending: bool | Sequence[bool] = True,
+        ties: Literal["share", "first"] = "share",
+        rank: str | None = RANK,
+    ) -> Result:
         """Return the rows of rank ``k`` or better in each window, with the field ``rank``.
 
-        Rows with equal values share a rank, so there may be more than ``k``. Rank 1 is the greatest
-        value of ``by`` (a field or an expression), or with ``descending=False`` the least; nulls
-        are last in both cases. A result lives for its window. The cost is proportional to the rows
-        in the windows.
+        Rank 1 is the greatest value of ``by`` (a field or an expression), or with
+        ``descending=False`` the least; nulls are last in both cases. Of several, the next one
+        orders rows that are equal by the ones before, each with its own ``descending`` if that is a
+        list. Rows that are equal by all share a rank, so there may be more than ``k``; with
+        ``ties="first"`` the first one in order of (start, payload) is before the others, and there
+        are ``k``. ``rank`` names the field of the rank; None leaves it out. A result lives for its
+        window. The cost is proportional to the rows in the windows.
+
+        >>> import rxtemporal as rxt
+        >>> bids = rxt.from_events([
+        ...     rxt.PointEvent(1, {"x": 5, "by": "a"}),
+        ...     rxt.PointEvent(2, {"x": 7, "by": "b"}),
+        ...     rxt.PointEvent(4, {"x": 7, "by": "c"}),
+        ... ])
+        >>> first = bids.tumbling_window(10).top_k(1, ["x", rxt.start()], descending=[True, False])
+        >>> first.to_polars().rows()
+        [(0, 10, 7, 'b', 1)]
         """
-        return self._with(TopK(k, by, descending))
+        if ties not in ("share", "first"):
+            raise ArgumentError(f"top_k: ties is 'share' or 'first', got {brief(ties)}")
+        orders, falls = read_orders(by, descending)
+        return self._with(TopK(k, orders, falls, ties == "share", rank))
 
     def apply(
         self,

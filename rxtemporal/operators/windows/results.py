@@ -248,28 +248,52 @@ class ListedResults(Stateful):
         return []
 
 
-RANK = "rank"
-
-
 class TopKResults(ListedResults):
-    """Rows of rank ``k`` or better: ties share a rank, and nulls come last."""
+    """Rows of rank ``k`` or better; nulls come last.
 
-    def __init__(self, k: int, by: pl.Expr, fields: list[str], *, descending: bool) -> None:
-        value = pl.col(RANK)
-        rank = value.rank("min", descending=descending).over(WINDOW)
-        last = value.count().over(WINDOW) + 1
-        self._by = by.alias(RANK)
-        self._rank = pl.coalesce(rank, last).cast(pl.Int64).alias(RANK)
+    With ``shares`` rows that are equal by all orders share a rank, else they are in the order of
+    (start, payload). ``orders`` are expressions, each with True if the greatest value is first.
+    """
+
+    def __init__(
+        self,
+        k: int,
+        orders: Sequence[tuple[pl.Expr, bool]],
+        fields: list[str],
+        rank: str | None,
+        *,
+        shares: bool,
+    ) -> None:
+        self._names = [f"__by_{number}__" for number in range(len(orders))]
+        self._by = [by.alias(name) for (by, _), name in zip(orders, self._names, strict=True)]
+        self._falls = [falls for _, falls in orders]
         self._k = k
         self._fields = fields
+        self._rank = rank
+        self._shares = shares
 
     def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return the rows of the best ranks, in order of window and rank."""
         assert contents is not None
-        by = contents.rows.select(self._by).to_series()
-        if by.dtype.is_float():
-            by = by + 0.0  # -0.0 ties with 0.0
-        ranked = contents.rows.with_columns(by.alias(RANK)).with_columns(self._rank)
-        best = ranked.filter(pl.col(RANK) <= self._k).sort(WINDOW, RANK, maintain_order=True)
-        of: Int64s = best[WINDOW].to_numpy()
-        return ResultRows(Columns.from_frame(best.select(*self._fields, RANK)).columns, of)
+        by = [
+            series + 0.0 if series.dtype.is_float() else series  # -0.0 ties with 0.0
+            for series in contents.rows.select(self._by)
+        ]
+        ranked = contents.rows.with_columns(by).sort(
+            WINDOW, *self._names, descending=[False, *self._falls], nulls_last=True,
+            maintain_order=True,
+        )  # fmt: skip
+        window: Int64s = ranked[WINDOW].to_numpy()
+        places = np.arange(len(window))
+        begins = np.diff(window, prepend=-1) != 0
+        first = np.maximum.accumulate(np.where(begins, places, 0))
+        if self._shares and len(ranked):
+            names = [pl.col(name) for name in self._names]
+            differs = pl.any_horizontal(each.ne_missing(each.shift(1)) for each in names)
+            changes = begins | ranked.select(differs).to_series().to_numpy()
+            places = np.maximum.accumulate(np.where(changes, places, 0))
+        rank = places - first + 1
+        best = np.flatnonzero(rank <= self._k)
+        columns = Columns.from_frame(ranked[best].select(self._fields)).columns
+        ranks = [] if self._rank is None else [rank[best]]
+        return ResultRows([*columns, *ranks], window[best])

@@ -492,40 +492,67 @@ class Aggregates(ResultSpec):
         ]
 
 
+def read_orders(by: Any, descending: Any) -> tuple[tuple[str | pl.Expr, ...], tuple[bool, ...]]:
+    """Return what ranks are by, and for each whether the greatest value is first."""
+    several = isinstance(by, (list, tuple))
+    orders = tuple(by) if several else (by,)
+    for each in orders:
+        if not isinstance(each, (str, pl.Expr)):
+            raise ArgumentError(
+                f"top_k takes a field's name or a polars expression to rank by, got {each!r}"
+            )
+        if isinstance(each, pl.Expr):
+            check_row_by_row(each, "top_k")
+    falls = tuple(descending) if isinstance(descending, (list, tuple)) else (descending,)
+    falls *= len(orders) if len(falls) == 1 else 1
+    if not orders:
+        raise ArgumentError("top_k ranks by at least one field. Hint: top_k(3, 'price').")
+    if len(falls) != len(orders) or not all(isinstance(f, bool) for f in falls):
+        raise ArgumentError(
+            f"top_k: descending is True or False, or a list with one for each of by=, which are "
+            f"{len(orders)}; got {descending!r}"
+        )
+    return orders, falls
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class TopK(ResultSpec):
-    """The rows with the best ranks."""
+    """The rows with the best ranks; ``shares``: rows that are equal share a rank."""
 
     k: int
-    by: str | pl.Expr
-    descending: bool
+    by: tuple[str | pl.Expr, ...]
+    descending: tuple[bool, ...]
+    shares: bool = True
+    rank: str | None = RANK
     name = "top_k"
 
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
             raise ArgumentError(f"top_k takes a number of ranks, at least 1, got {self.k!r}")
-        if not isinstance(self.by, (str, pl.Expr)):
-            raise ArgumentError(
-                f"top_k takes a field's name or a polars expression to rank by, got {self.by!r}"
-            )
-        if isinstance(self.by, pl.Expr):
-            check_row_by_row(self.by, "top_k")
+        if self.rank is not None and not (isinstance(self.rank, str) and self.rank):
+            raise ArgumentError(f"top_k: rank is the name of a field, or None, got {self.rank!r}")
 
     @property
-    def expression(self) -> pl.Expr:
-        """The expression to rank by."""
-        return pl.col(self.by) if isinstance(self.by, str) else self.by
+    def expressions(self) -> list[pl.Expr]:
+        """The expressions to rank by, the first one first."""
+        return [pl.col(each) if isinstance(each, str) else each for each in self.by]
+
+    def list_operators(self) -> tuple[Operator, ...]:
+        """Return the operator that adds the times of rows, if ranks are by them."""
+        return add_times(self.expressions)
 
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the keys, the other fields, and the rank."""
-        infer_field_type(self.expression, schema, "top_k")
-        if RANK in schema:
+        for each in self.expressions:
+            infer_field_type(each, schema, "top_k")
+        if self.rank in schema:
             raise SchemaError(
-                "top_k adds the field 'rank', which exists already. "
-                "Hint: rename it first with select()."
+                f"top_k adds the field {self.rank!r}, which exists already. Hint: rank='place' "
+                "names it otherwise, and rank=None leaves it out."
             )
-        others = {name: dtype for name, dtype in schema.items() if name not in keys}
-        return pl.Schema({**{key: schema[key] for key in keys}, **others, RANK: pl.Int64()})
+        others = {name: schema[name] for name in schema if name not in (*keys, *TIME_FIELDS)}
+        fields = {**{key: schema[key] for key in keys}, **others}
+        return pl.Schema(fields if self.rank is None else {**fields, self.rank: pl.Int64()})
 
     def make(
         self, schema: pl.Schema, keys: Keys, overlaps: Overlaps = Overlaps.PAIRS
@@ -533,8 +560,9 @@ class TopK(ResultSpec):
         """Return a new ranking."""
         from rxtemporal.operators.windows.results import TopKResults
 
-        fields = [name for name in schema if name not in keys]
-        return TopKResults(self.k, self.expression, fields, descending=self.descending)
+        fields = [name for name in self.output(schema, keys) if name not in (*keys, self.rank)]
+        orders = list(zip(self.expressions, self.descending, strict=True))
+        return TopKResults(self.k, orders, fields, self.rank, shares=self.shares)
 
     def explain_loss(self, lost: LostRow, windows: WindowRows) -> Fate:
         """Return the rows of its windows that ranked before it."""
