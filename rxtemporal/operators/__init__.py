@@ -8,6 +8,7 @@ from rxtemporal.operators.alter.plan import (
     alter_event_duration,
     alter_event_lifetime,
     alter_event_start_time,
+    never_ends,
 )
 from rxtemporal.operators.anti_join.plan import left_anti_join
 from rxtemporal.operators.chop.plan import chop, sample
@@ -39,6 +40,7 @@ from rxtemporal.operators.stitch.plan import stitch
 from rxtemporal.operators.synchronize.plan import synchronize
 from rxtemporal.operators.union import union
 from rxtemporal.operators.where import drop, select, where, with_columns
+from rxtemporal.operators.whole_window.plan import whole_window
 
 __all__ = [
     "alter_event_duration",
@@ -62,6 +64,7 @@ __all__ = [
     "left_anti_join",
     "left_outer_join",
     "multicast",
+    "never_ends",
     "point_at_end",
     "previous",
     "sample",
@@ -80,5 +83,6 @@ __all__ = [
     "ungroup",
     "union",
     "where",
+    "whole_window",
     "with_columns",
 ]

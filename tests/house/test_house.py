@@ -147,6 +147,7 @@ OPERATORS = [
     "left_anti_join",
     "left_outer_join",
     "multicast",
+    "never_ends",
     "point_at_end",
     "previous",
     "sample",
@@ -165,6 +166,7 @@ OPERATORS = [
     "ungroup",
     "union",
     "where",
+    "whole_window",
     "with_columns",
 ]
 AGGREGATES = [

@@ -262,7 +262,7 @@ BAD_FIELDS: dict[str, tuple[Compose, str, str]] = {
     "top_k: a field called rank": (
         lambda st: st.with_columns(rank=x).tumbling_window(5).top_k(1, "x"),
         "tumbling_window().top_k",
-        "adds the field 'rank', which exists already. Hint: rename",
+        "adds the field 'rank', which exists already. Hint: rank='place' names",
     ),
     "apply: a key": (
         lambda st: st.group_by("s").snapshot_window().apply(list, schema={"s": str}),

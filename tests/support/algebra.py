@@ -64,13 +64,14 @@ TABLES: dict[str, list[str]] = {
         "clip_event_duration",
     ],
     "lifetimes": [
-        "shift_event_time", "extend_lifetime", "to_point_events", "point_at_end", "chop",
+        "shift_event_time", "extend_lifetime", "to_point_events", "point_at_end", "never_ends",
+        "chop",
         "sample", "to_signal", "session_lifetimes", "snap_to_window_intervals",
         "alter_event_duration", "alter_event_start_time", "alter_event_lifetime",
     ],
     "times of devices": ["synchronize"],
     "windows": [
-        "snapshot_window", "hopping_window", "tumbling_window", "hopping_window2",
+        "snapshot_window", "hopping_window", "tumbling_window", "whole_window", "hopping_window2",
         "session_window", "count_window",
     ],
 }  # fmt: skip

@@ -23,6 +23,7 @@ from law_windows import (
     NEAR,
     POINTS,
     SNAPSHOT,
+    WHOLE,
     aggregating,
     applying,
     by_length,
@@ -185,6 +186,16 @@ CASES: dict[str, Case] = {
             ("session_window", session(5)),
         )
     },
+    **over("count_window, partial", counting(3, partial=True), by_key=True),
+    "count_window, partial, as windows, by key": aggregating(
+        counting(2, points=False, partial=True), LISTED, by_key=True
+    ),
+    "count_window, partial, where": aggregating(counting(4, partial=True), FILTERED),
+    "count_window, partial, as windows, apply": piecing(counting(3, points=False, partial=True)),
+    "whole_window": aggregating(WHOLE, AGGREGATES | VARIED),
+    "whole_window, by key": aggregating(WHOLE, AGGREGATES | VARIED, by_key=True),
+    "whole_window, listed": aggregating(WHOLE, LISTED),
+    "whole_window, top_k": ranking(WHOLE, 2, "x", by_key=True),
     "count_window, of one": aggregating(counting(1), AGGREGATES),
     "count_window, as windows": aggregating(counting(3, points=False), AGGREGATES),
     "count_window, as windows, by key": aggregating(counting(2, points=False), LISTED, by_key=True),

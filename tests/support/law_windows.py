@@ -99,15 +99,24 @@ def session(timeout: int, most: int | None = None, *, points: bool = False) -> K
     )
 
 
-def counting(n: int, *, points: bool = True) -> Kind:
+WHOLE = Kind(
+    lambda s: s.whole_window(),
+    oracle_windows.whole_window,
+    *2 * [lambda t, _: t if t == oracle.MAX_TIME else oracle.MIN_TIME],
+)
+
+
+def counting(n: int, *, points: bool = True, partial: bool = False) -> Kind:
     """Count windows."""
     key: dict[bool, tuple[str, ...]] = {False: (), True: ("k",)}
     rules: list[Rule] = [
         lambda t, e, k=k: oracle_windows.cti_count_window(t, e, n, key[k]) for k in (False, True)
     ]
     return Kind(
-        lambda s: s.count_window(n, **({} if points else {"output": rxt.WindowOutput.WINDOW})),
-        lambda rows: oracle_windows.count_windows(rows, n),
+        lambda s: s.count_window(
+            n, partial=partial, **({} if points else {"output": rxt.WindowOutput.WINDOW})
+        ),
+        lambda rows: oracle_windows.count_windows(rows, n, partial=partial),
         *([passed_on] * 2 if points else rules),
         output="point" if points else "window",
     )

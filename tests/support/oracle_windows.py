@@ -88,16 +88,26 @@ def session_windows(
     return sessions(rows, timeout, max_duration)
 
 
-def count_windows(rows: Iterable[Row], n: int) -> list[Window]:
+def count_windows(rows: Iterable[Row], n: int, *, partial: bool = False) -> list[Window]:
     """“n consecutive distinct start times: [first start, n-th start + 1 tick), sliding by one
-    distinct start; fewer than n, no window; holds the rows that start in it”.
+    distinct start; fewer than n, no window; holds the rows that start in it”. With `partial` “each
+    start ends a window of the last starts, at most n”.
     """
     rows = list(rows)
     starts = sorted({row.start for row in rows})
+    bounds = [*zip(starts, starts[n - 1 :], strict=False)]
+    if partial:
+        bounds = [(starts[max(at - n + 1, 0)], last) for at, last in enumerate(starts)]
     return [
         Window(first, saturate(last + 1), [row for row in rows if first <= row.start <= last])
-        for first, last in zip(starts, starts[n - 1 :], strict=False)
+        for first, last in bounds
     ]
+
+
+def whole_window(rows: Iterable[Row]) -> list[Window]:
+    """“One window over all time”."""
+    rows = list(rows)
+    return [Window(MIN_TIME, MAX_TIME, rows)] if rows else []
 
 
 # what is computed over windows

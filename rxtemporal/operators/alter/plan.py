@@ -15,6 +15,7 @@ from rxtemporal.core.batch import Int64s
 from rxtemporal.core.events import IntervalEvent
 from rxtemporal.core.schema import END, START
 from rxtemporal.core.spans import Span, span
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.core.time_forms import find_span_form
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.causes.carried_rows import to_batch
@@ -246,6 +247,20 @@ def alter_event_duration(duration: LengthGiven) -> AlterEventLifetime:
     return AlterEventLifetime(
         name="alter_event_duration", duration=duration, time=find_span_form(duration)
     )
+
+
+def never_ends() -> AlterEventLifetime:
+    """Let each row live from its start on, for ever.
+
+    Rows are complete at once, end edges are ignored, and the CTI passes unchanged; nothing is held.
+    With ``snapshot_window`` behind it a result is over all rows so far.
+
+    >>> import rxtemporal as rxt
+    >>> stays = rxt.from_events([rxt.IntervalEvent(3, 14, "a"), rxt.IntervalEvent(8, 9, "b")])
+    >>> stays.never_ends().to_polars().rows()
+    [(3, None, 'a'), (8, None, 'b')]
+    """
+    return AlterEventLifetime(name="never_ends", duration=MAX_TIME - MIN_TIME)
 
 
 def find_altered_rows(

@@ -19,9 +19,10 @@ from rxtemporal.operators.windows.start_windows import FinalWindows, StartBounds
 class CountBounds(StartBounds):
     """Windows of ``n`` consecutive distinct starts of a key, sliding by one.
 
-    A window is ``[first start, n-th start + 1 tick)`` and final with a CTI above its n-th start. If
-    results live for the whole window, the output CTI waits at the oldest start that a later window
-    will hold, over all keys; for a key without further rows it waits for ever.
+    With ``partial`` those of the first starts come before. A window is ``[first start, n-th start +
+    1 tick)`` and final with a CTI above its n-th start. If results live for the whole window, the
+    output CTI waits at the oldest start that a later window will hold, over all keys; for a key
+    without further rows it waits for ever.
     """
 
     held = MappingProxyType({
@@ -30,16 +31,18 @@ class CountBounds(StartBounds):
         "_state": ByKey(fills=(-1, -1, 0, 0, MAX_TIME, 0), refs="row", listed=(0, 1)),
     })  # fmt: skip
 
-    def __init__(self, n: int, payload: pl.Schema, keys: tuple[str, ...]) -> None:
+    def __init__(
+        self, n: int, payload: pl.Schema, keys: tuple[str, ...], *, partial: bool = False
+    ) -> None:
         super().__init__(payload, keys)
-        self._n = n
+        self._n, self._least = n, 1 if partial else n
         # head, tail, count, distinct, since by key, and scratch space of the kernel
         self._state = [np.zeros(0, np.int64) for _ in range(6)]
 
     def _close(self, cti: int, due: Int64s) -> FinalWindows:
         start, _, key, link, _ = self._rows.columns
         first, last, keys, head, count, gone, gone_count, began = slide_windows(
-            due, start, key, link, self._n, *self._state
+            due, start, key, link, self._n, self._least, *self._state
         )
         self._waiting.add(start[began], key[began], self._since)
         found = self._in_order(first, last + TICK, keys, head, count)

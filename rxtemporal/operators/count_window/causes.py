@@ -48,14 +48,28 @@ def _list_windows(operator: CountWindows, asked: Asked) -> Candidates:
     starts = TimeIndex(code, time)  # distinct and in order: places are numbers
     if operator.points:
         last = starts.search(asked.key, asked.start - TICK)
-        return Candidates(np.arange(len(last)), time[last - operator.n + 1], time[last] + TICK)
+        begin = last - operator.n + 1
+        if operator.partial:
+            begin = np.maximum(begin, starts.first(asked.key))
+        return Candidates(np.arange(len(last)), time[begin], time[last] + TICK)
     # from the window that starts latest back to the one that ends earliest
     latest = starts.search(asked.key, asked.start + 1) - 1
     earliest = starts.search(asked.key, asked.end - TICK) - operator.n + 1
     known = starts.search(asked.key, np.full_like(asked.start, np.iinfo(np.int64).max))
     latest = np.minimum(latest, known - operator.n)
-    of, place = expand(np.maximum(earliest, starts.first(asked.key)), latest + 1)
-    return Candidates(of, time[place], time[place + operator.n - 1] + TICK)
+    first = starts.first(asked.key)
+    of, place = expand(np.maximum(earliest, first), latest + 1)
+    end = place + operator.n - 1
+    if operator.partial:  # those that begin with the first start
+        short, last = expand(first, np.minimum(first + operator.n - 1, known))
+        around = (time[first[short]] <= asked.start[short]) & (
+            asked.end[short] <= time[last] + TICK
+        )
+        of, place = np.append(of, short[around]), np.append(place, first[short[around]])
+        end = np.append(end, last[around])
+        order = np.argsort(of, kind="stable")
+        of, place, end = of[order], place[order], end[order]
+    return Candidates(of, time[place], time[end] + TICK)
 
 
 def explain_too_few(operator: CountWindows, lost: LostRow) -> Fate:
@@ -64,7 +78,7 @@ def explain_too_few(operator: CountWindows, lost: LostRow) -> Fate:
     same = codes == codes[lost.row]
     starts = np.unique(lost.source.start[same])
     committed = int((starts < lost.cti).sum())
-    if committed < operator.n:
+    if committed < operator.least:
         values = {key: lost.payload[key] for key in lost.source.keys}
         of = f" of {write_values(values)}" if values else ""
         return lost.tell(

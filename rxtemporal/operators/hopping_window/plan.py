@@ -245,7 +245,7 @@ def hopping_window2(duration: Span, period: Span, alignment: TimeLike = 0) -> Wi
     """
     snapped = snap_to_window_intervals(duration, period, alignment)
 
-    def over(result: ResultSpec) -> SnapshotWindows:
+    def over(result: ResultSpec) -> Chain:
         if result.reads_window:
             raise ArgumentError(
                 "an aggregate by time, at a bound or a rate depends on where its window begins and "
@@ -253,6 +253,6 @@ def hopping_window2(duration: Span, period: Span, alignment: TimeLike = 0) -> Wi
                 "hopping_window behind to_signal(max_gap=…), or snapshot_window for a result "
                 "wherever something changes."
             )
-        return SnapshotWindows(window="hopping_window2()", result=result)
+        return Chain((snapped, SnapshotWindows(window="hopping_window2()", result=result)))
 
-    return windows(over, (snapped,))
+    return windows(over)

@@ -465,10 +465,9 @@ class Extreme(Stateful):
         self._sizes = grow(self._sizes, samples.keys)
         self._ring = _grow_sums(self._ring, changes.span, samples.keys)
         self._there = _grow_sums(self._there, changes.span, samples.keys)
-        # rows that ``span`` windows hold need no nodes
-        self._make_room(
-            int(np.count_nonzero(changes.what & 4 == 0)) if changes.span else len(changes)
-        )
+        # rows that ``span`` windows hold, or that never end, need no nodes
+        once = (changes.what & 6 != 0) & (changes.what & 1 == 0)
+        self._make_room(len(changes) - int(np.count_nonzero(once)))
         values, there, empty = find_extremes(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of, samples.windows,
             self._ring, self._there, self._turn, self._living, self._removed, self._sizes,

@@ -22,8 +22,8 @@ from rxtemporal.operators.causes.lost_row import (
     write_values,
 )
 from rxtemporal.operators.windows.results import ResultRows
-from rxtemporal.operators.windows.results_plan import RANK, Apply, ResultSpec, TopK
-from rxtemporal.operators.windows.rows import Contents
+from rxtemporal.operators.windows.results_plan import Apply, ResultSpec, TopK
+from rxtemporal.operators.windows.rows import Contents, find_changes
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ def _find_better(asked: Asked, result: TopK, members: Pairs) -> npt.NDArray[np.b
     """Return the mask of the members that a ranked row is, and of those that rank before it."""
     of, row = members
     own = _find_ranked(asked, members)
-    place = _rank(asked.source.payload, result)
+    place = _rank(asked.source, result)
     limit = np.full(len(asked.rows), np.iinfo(np.int64).min)
     limit[of[own]] = place[row[own]]
     better = place[row] < limit[of]
@@ -110,13 +110,30 @@ def _find_better(asked: Asked, result: TopK, members: Pairs) -> npt.NDArray[np.b
     return np.asarray(better)
 
 
-def _rank(rows: pl.DataFrame, result: TopK) -> Int64s:
-    """Return the place of each row in the order of the ranks; equal values share one."""
-    by = rows.select(result.expression.alias(RANK)).to_series()
-    if by.dtype.is_float():
-        by = by + 0.0  # -0.0 ties with 0.0
-    ranks = by.rank("dense", descending=result.descending)
-    return ranks.fill_null(len(rows) + 1).cast(pl.Int64).to_numpy()
+def _rank(source: History, result: TopK) -> Int64s:
+    """Return the place of each row in the order of the ranks; rows that share one are equal."""
+    names = [f"__by_{number}__" for number in range(len(result.by))]
+    given = zip(result.expressions, names, strict=True)
+    by = [
+        series + 0.0 if series.dtype.is_float() else series  # -0.0 ties with 0.0
+        for series in source.payload.select(each.alias(name) for each, name in given)
+    ]
+    falls, nulls_last = [*result.descending], [True] * len(names)
+    if not result.shares:  # then by start and payload, nulls first
+        payload = (each for each in source.payload if not isinstance(each.dtype, pl.List))
+        rest = [pl.Series("__start__", source.start), *payload]
+        by, names = [*by, *rest], [*names, *(series.name for series in rest)]
+        falls += [False] * len(rest)
+        nulls_last += [False] * len(rest)
+    order = (
+        pl.DataFrame(by)
+        .with_row_index("__row__")
+        .sort(names, descending=falls, nulls_last=nulls_last, maintain_order=True)
+    )
+    place = np.zeros(len(order), np.int64)
+    if len(order):
+        place[order["__row__"].to_numpy()] = np.cumsum(find_changes(order, names))
+    return place
 
 
 def _find_ranked(asked: Asked, members: Pairs) -> Int64s:
@@ -125,7 +142,8 @@ def _find_ranked(asked: Asked, members: Pairs) -> Int64s:
     Equal results of a window are its equal rows in order.
     """
     of, row = members
-    fields = asked.source.payload.columns
+    # the times of rows, which ranks may be by, are not in the results
+    fields = [name for name in asked.source.payload.columns if name in asked.output.payload]
     places = np.flatnonzero(_is_equal(asked, fields, of, row))
     places = places[np.lexsort((row[places], asked.source.start[row[places]], of[places]))]
     first, count = np.unique(of[places], return_index=True, return_counts=True)[1:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import defaultdict
 from types import MappingProxyType
 from typing import Any
@@ -57,8 +58,9 @@ class ObjectExtreme(Stateful):
         self._wrap = _ReverseOrder if greatest else (lambda value: value)
         self._living: defaultdict[int, list[Any]] = defaultdict(list)
         self._removed: defaultdict[int, list[Any]] = defaultdict(list)
-        # by key, the best value for each first window, which is numbered; the next one is ``_now``
-        self._best: defaultdict[int, dict[int, Any]] = defaultdict(dict)
+        # by key, the best value for each first window, which is numbered; the next one is ``_now``;
+        # and that of rows that never end, at infinity
+        self._best: defaultdict[int, dict[float, Any]] = defaultdict(dict)
         self._now = 0
 
     @property
@@ -94,7 +96,7 @@ class ObjectExtreme(Stateful):
         """Return the extremes."""
         results: list[Any] = []
         wanted, of, windows = samples.at.tolist(), samples.of.tolist(), samples.windows.tolist()
-        rows, what = (changes.what >> 3), (changes.what & 5).tolist()
+        rows, what = (changes.what >> 3), (changes.what & 7).tolist()
         keys, values = changes.key[rows].tolist(), own[0][rows]
         count = len(wanted)
         for i in range(len(changes) + 1):
@@ -105,19 +107,19 @@ class ObjectExtreme(Stateful):
                 results.append(self._sample(of[at], changes.span))
             if i == len(changes) or (value := values[i]) is None:
                 continue
-            if what[i] & 4:
-                self._note(keys[i], value)
+            if what[i] & 6 and not what[i] & 1:
+                self._note(keys[i], value, self._now if what[i] & 4 else math.inf)
                 continue
             heap = self._removed if what[i] & 1 else self._living
             heapq.heappush(heap[keys[i]], self._wrap(value))
             self._clean(keys[i])
         return SeriesColumn(pl.Series(results))
 
-    def _note(self, key: int, value: Any) -> None:
-        """Note a value that the next windows hold."""
+    def _note(self, key: int, value: Any, window: float) -> None:
+        """Note a value that the next windows hold, or for ever."""
         best = self._best[key]
-        if (known := best.get(self._now)) is None or self._beats(value, known):
-            best[self._now] = value
+        if (known := best.get(window)) is None or self._beats(value, known):
+            best[window] = value
 
     def _beats(self, value: Any, other: Any) -> bool:
         return bool(other < value if self._greatest else value < other)
@@ -125,13 +127,14 @@ class ObjectExtreme(Stateful):
     def _sample(self, key: int, span: int) -> Any:
         """Return the extreme of a key; drop what the next window does not hold."""
         found = self._find_top(key)
-        if not span or not (best := self._best.get(key)):
+        if not (best := self._best.get(key)):
             return found
         for value in best.values():
             if found is None or self._beats(value, found):
                 found = value
         # the window just sampled has the number before ``_now``
-        best.pop(self._now - span, None)
+        if span:
+            best.pop(self._now - span, None)
         if not best:
             del self._best[key]
         return found

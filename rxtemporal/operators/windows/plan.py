@@ -149,13 +149,12 @@ class Windowed(Generic[Result]):
     output CTI. Held: the rows until they have ended before the CTI, and the running aggregates of
     each key.
 
-    ``over`` makes the operator, ``before`` are operators that first alter lifetimes, and ``then``
-    turns the chain of operators into the result: a stream, or in a pipe the chain itself.
+    ``over`` makes the operator, behind others that first alter lifetimes if there are any, and
+    ``then`` turns the chain of operators into the result: a stream, or in a pipe the chain itself.
     """
 
-    over: Callable[[ResultSpec], Operator]
+    over: Callable[[ResultSpec], Operator | Chain]
     then: Callable[[Chain], Result]
-    before: tuple[Operator, ...] = ()
 
     def __repr__(self) -> str:
         stream = getattr(self.then, "__self__", None)
@@ -163,7 +162,7 @@ class Windowed(Generic[Result]):
 
     def bind(self, compose: Callable[[Chain], Other]) -> Windowed[Other]:
         """Return the same windows with ``compose`` as ``then``."""
-        return Windowed(self.over, compose, self.before)
+        return Windowed(self.over, compose)
 
     def __call__(self, source: object) -> Never:
         """Refuse windows without a result, which stand in a pipe as they are."""
@@ -248,13 +247,13 @@ class Windowed(Generic[Result]):
 
     def _with(self, result: ResultSpec) -> Result:
         over = self.over(result)
+        operators = over.operators if isinstance(over, Chain) else (over,)
         # the spans of the window say the form of the times that are read in front of it
-        prepared = (each.for_stream(over.time, None) for each in result.list_operators())
-        return self.then(Chain((*prepared, *self.before, over)))
+        form = operators[0].time
+        prepared = (each.for_stream(form, None) for each in result.list_operators())
+        return self.then(Chain((*prepared, *operators)))
 
 
-def windows(
-    over: Callable[[ResultSpec], Operator], before: tuple[Operator, ...] = ()
-) -> Windowed[Chain]:
+def windows(over: Callable[[ResultSpec], Operator | Chain]) -> Windowed[Chain]:
     """Return windows for a pipe."""
-    return Windowed(over, lambda chain: chain, before)
+    return Windowed(over, lambda chain: chain)

@@ -28,7 +28,12 @@ from rxtemporal.operators.windows.aggregates import (
 from rxtemporal.operators.windows.bounds import Windows
 from rxtemporal.operators.windows.combinations import hide_rows
 from rxtemporal.operators.windows.overlaps import SlicePlan
-from rxtemporal.operators.windows.rows import WINDOW, Contents, ListedAggregate
+from rxtemporal.operators.windows.rows import (
+    WINDOW,
+    Contents,
+    ListedAggregate,
+    find_changes,
+)
 
 # the results of running aggregates; None for what is computed from the rows of each window
 Swept: TypeAlias = list[core.Column | None]
@@ -288,9 +293,7 @@ class TopKResults(ListedResults):
         begins = np.diff(window, prepend=-1) != 0
         first = np.maximum.accumulate(np.where(begins, places, 0))
         if self._shares and len(ranked):
-            names = [pl.col(name) for name in self._names]
-            differs = pl.any_horizontal(each.ne_missing(each.shift(1)) for each in names)
-            changes = begins | ranked.select(differs).to_series().to_numpy()
+            changes = begins | find_changes(ranked, self._names)
             places = np.maximum.accumulate(np.where(changes, places, 0))
         rank = places - first + 1
         best = np.flatnonzero(rank <= self._k)

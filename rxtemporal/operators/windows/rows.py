@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import Int64s
+from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.columns import Column, make_column
 from rxtemporal.engine.state import Stateful
 
@@ -62,6 +63,15 @@ class Contents:
             (int(numbers[begin]), self.rows.slice(begin, end - begin))
             for begin, end in pairwise(bounds)
         ]
+
+
+def find_changes(rows: pl.DataFrame, names: Sequence[str]) -> Bools:
+    """Return the mask of the rows that differ in these columns from the row before."""
+    columns = [pl.col(name) for name in names]
+    differs = pl.any_horizontal(each.ne_missing(each.shift(1)) for each in columns)
+    changes: Bools = rows.select(differs).to_series().to_numpy().copy()
+    changes[:1] = True
+    return changes
 
 
 class ListedAggregate(Stateful):

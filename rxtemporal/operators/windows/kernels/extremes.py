@@ -1,8 +1,9 @@
 """Least values over rows that come and go, sampled once for each window.
 
 Changes, samples and results are those of ``aggregates`` beside this module. The values of rows that
-``span`` windows hold are in a ring of the least value for each first window: O(1) for each row, and
-O(span) for each sample. The others are in heaps: O(log n) amortised for each change.
+``span`` windows hold are in a ring of the least value for each first window, and beside it is that
+of rows that never end: O(1) for each row, and O(span) for each sample. The others are in heaps:
+O(log n) amortised for each change.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ def find_extremes(
     its height in ``free[0]``; it has to hold at least n.
 
     ``ring``, ``there_in`` ``[1 + span, keys]``: the least value of the rows of each place, and True
-    where there is one; the first place is unused. ``window`` and ``turn`` are as in ``aggregates``.
+    where there is one; the first place is for rows that never end. ``window`` and ``turn`` are as
+    in ``aggregates``.
     """
     out = np.empty(len(at), value.dtype)
     there = np.empty(len(at), np.bool_)
@@ -112,23 +114,23 @@ def find_extremes(
                 sizes[1, k] -= 1
             there[s] = living[k] >= 0
             out[s] = value[living[k]] if there[s] else 0
+            if span > 0 and (s == 0 or window[s] != window[s - 1]):
+                leave = find_places(span, turn[0])[1]
+                turn[0] = leave
+            for place in range(span + 1):
+                if there_in[place, k] and (not there[s] or ring[place, k] < out[s]):
+                    there[s], out[s] = True, ring[place, k]
             if span > 0:
-                if s == 0 or window[s] != window[s - 1]:
-                    leave = find_places(span, turn[0])[1]
-                    turn[0] = leave
-                for place in range(1, span + 1):
-                    if there_in[place, k] and (not there[s] or ring[place, k] < out[s]):
-                        there[s], out[s] = True, ring[place, k]
                 there_in[leave, k] = False
             empty += int(not there[s])
             s += 1
         if i == len(what) or not valid[what[i] >> 3]:
             continue
         k = key[what[i] >> 3]
-        if what[i] & 4:
-            least = new[what[i] >> 3]
-            if not there_in[turn[0], k] or least < ring[turn[0], k]:
-                there_in[turn[0], k], ring[turn[0], k] = True, least
+        if what[i] & 6 and not what[i] & 1:
+            least, place = new[what[i] >> 3], turn[0] if what[i] & 4 else 0
+            if not there_in[place, k] or least < ring[place, k]:
+                there_in[place, k], ring[place, k] = True, least
             continue
         node = free[free[0]]
         free[0] -= 1

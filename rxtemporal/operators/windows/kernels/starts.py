@@ -177,6 +177,7 @@ def slide_windows(
     key: Ints,
     link: Ints,
     n: int,
+    least: int,
     head: Ints,
     tail: Ints,
     count: Ints,
@@ -190,7 +191,8 @@ def slide_windows(
     ``start``, ``key`` ``int64[rows]``. ``window`` ``int64[keys]``: scratch.
 
     Definition: with its n-th distinct start a key completes a window over its last n; the next one
-    begins with the distinct start after that window's first.
+    begins with the distinct start after that window's first. Windows of at least ``least`` starts
+    come before the first of n.
 
     Returns, for the windows, the ``first`` and ``last`` start, ``key``, ``head`` and ``count``
     (``int64[w]`` in order of ``last``; their rows along ``link``); for the rows removed from the
@@ -227,14 +229,14 @@ def slide_windows(
             began[b] = r
             b += 1
             distinct[k] += 1
-            if distinct[k] == n:
+            if distinct[k] >= least:
                 window[k] = w
                 out_first[w] = since[k]
                 out_last[w] = s
                 out_key[w] = k
                 out_head[w] = head[k]
                 w += 1
-        if distinct[k] == n:
+        if distinct[k] >= least:
             out_count[window[k]] = count[k]
     for i in range(w):
         k = out_key[i]

@@ -1,0 +1,1 @@
+"""count_window: windows of consecutive distinct starts."""
