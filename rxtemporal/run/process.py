@@ -409,6 +409,12 @@ class Process:
                 "peek reads the results between two batches, and this call comes from inside one: "
                 "from a sink, or a function of the query. Hint: call it on another thread."
             )
+        rows = self._look(number, timeout)
+        frame = rows.to_polars(time or self._execution.get_time(number))
+        return select_keys(frame, keys, is_known=bool(rows.schema))
+
+    def _look(self, number: int, timeout: float | None) -> EventBatch:
+        """Return the results so far of a query, by its number."""
         rows = EventBatch.empty(self._outlets[number].schema or pl.Schema(), MIN_TIME)
         if self.running:
             double = RunDouble(self._execution, number)
@@ -422,8 +428,7 @@ class Process:
                     )
             if held:
                 rows = self._outlets[number].drop_given(double.finish())
-        frame = rows.to_polars(time or self._execution.get_time(number))
-        return select_keys(frame, keys, is_known=bool(rows.schema))
+        return rows
 
     def _find_outlet(self, query: str | None) -> int:
         names = [outlet.name for outlet in self._outlets]

@@ -36,6 +36,14 @@ def make_part(step: int, rows: int, *, edge: int = 0, end: float | None = None) 
     }  # fmt: skip
 
 
+def make_results(minutes: list[tuple[int, int]], alert: float) -> dict[str, Any]:
+    """Return results of the cellar, each from one minute to another."""
+    start, end = np.array(minutes, float).reshape(-1, 2).T * MINUTE
+    none = np.zeros(len(minutes))
+    payload = [words(none, ["cellar"]), column(np.full(len(minutes), alert), "f64")]
+    return row_columns(start, end, none, none, none, ("cellar",), payload)
+
+
 def live_flow() -> dict[str, Any]:
     """Return the flow with which a connection begins."""
     flow = make_flow(60, rooms=ROOMS)
@@ -140,6 +148,93 @@ def test_a_live_page_shows_causes(chromium: Any, tmp_path: Path) -> None:
         page.page.locator(".related.is-cause button").last.click()
         assert page.text(".related.is-effect h3") == "Effects 1"
         assert page.page.evaluate("location.hash") == ""
+        page.close()
+
+
+OUTLINES = {"count": 7_003, "rows": make_results([(60, 70), (65, 75), (70, 80)], 21.5)}
+NO_OUTLINES = {"count": 0, "rows": make_results([], 0.0)}
+# the lane of the cellar, below that of the attic
+CELLAR = 30
+
+
+def send_results(page: Shown, live: LivePage, step: int, **changes: Any) -> None:
+    """Send changes of the result of the query, and wait until the page has them."""
+    part = make_part(step, 1)
+    live.send("part", {**part, "nodes": [{"id": 3, "rowsIn": 9, "rowsOut": 8, **changes}]})
+    page.page.get_by_text(f"step {step} has come").wait_for()
+
+
+def test_results_that_are_not_final_are_outlines(chromium: Any, tmp_path: Path) -> None:
+    """They are drawn hollow, and the pointer, the plan and the table say that they may change."""
+    with serve_page() as live:
+        page = connect(chromium, tmp_path, live)
+        assert "result so far, not final" in page.text(".legend")
+        assert page.page.locator(".so-far-list").count() == 0
+        send_results(page, live, 70, soFar=OUTLINES)
+        assert page.box("select").endswith("held, 7,003 not final")
+        x, y = page.find(
+            "select", "^not final, so far: room cellar, alert 21.5 · from 2026", CELLAR
+        )
+        page.page.locator(".lane-head", has_text="select").locator(".link-button").click()
+        page.page.get_by_text("7,003 rows so far, not final").click()
+        listed = page.page.locator(".so-far-list li").all_inner_texts()
+        assert len(listed) == 4
+        assert listed[0].startswith("from 2026-01-01 09:10:00 UTC to 2026-01-01 09:20:00 UTC: room")
+        assert listed[-1] == "and 7,000 more"
+        page.page.mouse.click(x + 12, y)
+        assert "The result so far is room cellar, alert 21.5; it is not final." in page.details
+        page.press("Home")
+        assert "not final" not in page.box("select")
+        assert page.page.locator(".so-far-list").count() == 0
+        page.page.mouse.move(x + 13, y)
+        assert "not final, so far" not in page.tip()
+        page.close()
+
+
+def test_an_outline_is_not_filled(chromium: Any, tmp_path: Path) -> None:
+    """Its dashes have less than a third of the colour that the same rows have as final ones."""
+    with serve_page() as live:
+        page = connect(chromium, tmp_path, live)
+        send_results(page, live, 70, soFar=OUTLINES)
+        page.lane("select")
+        # from here on the span of time stays as it is
+        page.press("ArrowRight")
+        dashed = page.pixels("output")
+        send_results(page, live, 71, soFar=NO_OUTLINES)
+        none = page.pixels("output")
+        send_results(page, live, 72, rows=OUTLINES["rows"])
+        assert none < dashed < none + (page.pixels("output") - none) / 3
+        page.close()
+
+
+def test_an_outline_goes_once_its_row_is_there(chromium: Any, tmp_path: Path) -> None:
+    """A row that has come is no outline, even if the last look has found it so."""
+    with serve_page() as live:
+        page = connect(chromium, tmp_path, live)
+        send_results(page, live, 70, soFar=OUTLINES)
+        page.find("select", "^not final, so far: .* from 2026-01-01 09:00:00", CELLAR)
+        final = make_results([(60, 70)], 23.0)
+        ctis = {"step": column([71], "i32"), "cti": times([65.0 * MINUTE])}
+        send_results(page, live, 71, rows=final, ctis=ctis)
+        page.find("select", "^room cellar, alert 23 · from 2026-01-01 09:00:00", CELLAR)
+        assert page.box("select").endswith("7,002 not final")
+        # one that the operator has given, and that its query holds, is there as it is
+        send_results(page, live, 72, rows=make_results([(65, 75)], 21.5))
+        assert page.box("select").endswith("7,001 not final")
+        send_results(page, live, 73, soFar=NO_OUTLINES)
+        assert "not final" not in page.box("select")
+        page.close()
+
+
+def test_a_key_without_a_final_row_has_a_lane(chromium: Any, tmp_path: Path) -> None:
+    """The lanes are those of all rows, and the page goes as far as the outlines."""
+    with serve_page() as live:
+        page = connect(chromium, tmp_path, live)
+        keys = page.page.locator(".lane-key", has_text="cellar")
+        assert keys.count() == 0
+        far = {"count": 1, "rows": make_results([(300, 310)], 21.5)}
+        send_results(page, live, 70, soFar=far)
+        keys.wait_for()
         page.close()
 
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -59,6 +60,7 @@ from rxtemporal.view.debug.nodes import (
     encode_steps,
     find_lane_fields,
 )
+from rxtemporal.view.debug.so_far import ResultsSoFar, SoFar
 
 Item = TypeVar("Item")
 # so many rows of each node are kept while somebody looks
@@ -284,7 +286,8 @@ class LiveNode:
         plan = describe_plan(self.number, self.node, self.name, inputs)
         fields = describe_fields(self.schema or pl.Schema())
         note = CAUSES_NOTE if inputs else None
-        return {**plan, "fields": fields, "window": None, "causes": None, "causesNote": note}
+        known = {"fields": fields, "causesNote": note}
+        return {**plan, **known, "window": None, "causes": None, "soFar": None}
 
     def read(self, news: News, numbers: Int64s, step: int, time: TimeForm) -> dict[str, Any]:
         """Return the counters, and what is new: ``numbers`` are those of the new rows."""
@@ -301,6 +304,14 @@ class LiveNode:
             "ctis": encode_ctis(steps, ctis),
             "heldCurve": encode_held([max(step, 0)], [self._held]),
         }
+
+    def encode_so_far(self, found: SoFar) -> dict[str, Any]:
+        """Return the rows that are not final, and how many there are."""
+        schema = self.schema or found.rows.schema
+        none = np.zeros(len(found.rows), np.int64)
+        batches = [(0, found.rows)] if found.total else []
+        rows = encode_rows(batches, none, schema, self.lanes)
+        return {"count": found.total, "rows": rows}
 
     @property
     def _held(self) -> int:
@@ -341,11 +352,15 @@ _log = get_logger(__name__)
 
 @dataclasses.dataclass
 class Place:
-    """Numbers that a looker has read: of rows and CTIs of each node, and of late events."""
+    """Numbers that a looker has read: of rows and CTIs of each node, and of late events.
+
+    ``so_far`` has the last look at each query.
+    """
 
     rows: list[int]
     ctis: list[int]
     late: int = 0
+    so_far: Sequence[SoFar] = ()
 
 
 class LiveFlow:
@@ -360,6 +375,9 @@ class LiveFlow:
         self.nodes = list_nodes(self._execution)
         places = {id(each.node): each.number for each in self.nodes}
         self._inputs = [[places[id(below)] for below in each.node.inputs] for each in self.nodes]
+        # the number of the node of each query
+        self._outputs = [places[id(node)] for node, _ in self._execution.wiring.leaves]
+        self._so_far = ResultsSoFar(process)
         self._late: Newest[tuple[int, LateEvent]] = Newest()
         self._lock = threading.Lock()
         self._step = -1
@@ -406,18 +424,16 @@ class LiveFlow:
 
     def _describe(self, title: str) -> dict[str, Any]:
         """Return the plan, without rows and counters."""
-        numbers = {id(each.node): each.number for each in self.nodes}
-        outputs = [numbers[id(node)] for node, _ in self._execution.wiring.leaves]
         nodes = [
             {
                 **each.describe(self._inputs[each.number]),
-                "output": each.number in outputs,
+                "output": each.number in self._outputs,
             }
             for each in self.nodes
         ]
         delays = {each.name: each.node.cti_delay for each in self.nodes if each.reader}
         return {
-            **describe_shell(title), "time": self._execution.time, "output": outputs[0],
+            **describe_shell(title), "time": self._execution.time, "output": self._outputs[0],
             "nodes": nodes, "delay": delays,
         }  # fmt: skip
 
@@ -427,6 +443,8 @@ class LiveFlow:
         outlets = self.process._outlets
         sinks = [each.sink for each in outlets]
         stalls = find_stalls(execution, [each.name for each in outlets], sinks)
+        # before the rows, so that none is missing that becomes final meanwhile
+        so_far = self._read_so_far(place)
         with self._lock:
             step, late = self._step, self._late.read(place.late)
             news = [
@@ -452,6 +470,7 @@ class LiveFlow:
                 **each.read(new, numbers[each.number], step, execution.time),
                 "links": links.get(each.number),
                 "holdsBack": each.reader is not None and each.name in holding,
+                **so_far.get(each.number, {}),
             }
             for each, new in zip(self.nodes, news, strict=True)
         ]
@@ -461,6 +480,18 @@ class LiveFlow:
             "arrivals": list(self._list_late(late)),
         }  # fmt: skip
 
+    def _read_so_far(self, place: Place) -> dict[int, dict[str, Any]]:
+        """Return the results so far by the number of the node, where they are new to ``place``."""
+        before, place.so_far = place.so_far, self._so_far.read()
+        new: dict[int, dict[str, Any]] = {}
+        for number, found, known in zip_longest(self._outputs, place.so_far, before):
+            node = self.nodes[number]
+            if node.schema is None and found.total:
+                node.newest.schema = found.rows.schema
+            if found is not known:
+                new[number] = {"soFar": node.encode_so_far(found)}
+        return new
+
     def _write_sentence(self, stalls: Sequence[str]) -> str:
         if self.process.error is not None:
             return "The run has failed."
@@ -468,13 +499,18 @@ class LiveFlow:
             return "The run has ended: everything is final."
         waits = [f"{each[:1].upper()}{each[1:]}." for each in stalls]
         told = [*waits, *self._count_late()] or ["Nothing is held back."]
-        return " ".join([*told, *self._list_clocks()])
+        return " ".join([*told, *self._list_clocks(), *self._list_unseen()])
 
     def _list_clocks(self) -> Iterator[str]:
         for each in self.nodes:
             clocks = None if each.reader is None else each.reader.door.get_clock_stats()
             if clocks is not None:
                 yield write_clocks(each.name, clocks, self.process._execution.time)
+
+    def _list_unseen(self) -> Iterator[str]:
+        for outlet, found in zip(self.process._outlets, self._so_far.found, strict=True):
+            if found.error:
+                yield f"Results so far of {outlet.name!r} cannot be shown: {found.error}"
 
     def _count_late(self) -> Iterator[str]:
         for each in self.nodes:

@@ -5,7 +5,7 @@ function explainAbsence(state, node, time, key) {
   const question = { flow: state.flow, step: state.step, node, time, key, at: state.flow.times.full(time) };
   const inputs = node.inputs.map((id) => state.flow.byId.get(id));
   const sentences = [
-    ...tellRow(question), ...tellCti(question), ...tellWindow(question),
+    ...tellRow(question), ...tellSoFar(question), ...tellCti(question), ...tellWindow(question),
     ...inputs.flatMap((input) => tellInput(question, input)), ...tellLate(question),
   ];
   return { node: node.id, time, key, title: question.isThere ? `A row of ${node.name} is here` : `Why no row of ${node.name} here?`, sentences, scope: tellScope(state.flow) };
@@ -43,6 +43,12 @@ function tellRow(question) {
   question.isThere = near.alive.length > 0;
   if (question.isThere) return [`There is a row of ${node.name}${ofKey(question)} at ${at}: ${rows.summary(near.alive[0])}.`];
   return [`No row of ${node.name}${ofKey(question)} is alive at ${at}.` + tellNeighbours(question, near, rows)];
+}
+
+// what the row would be if nothing more came
+function tellSoFar({ flow, node: { soFar, notFinal }, step, time, key }) {
+  const here = notFinal.filter((row) => isOfKey(soFar, row, key) && soFar.start[row] <= time && soFar.end[row] > time);
+  return step < flow.last ? [] : here.slice(0, NAMED).map((row) => `The result so far is ${soFar.summary(row)}; it is not final.`);
 }
 
 function tellNeighbours({ flow, time }, { before, after }, rows) {

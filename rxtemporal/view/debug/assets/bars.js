@@ -81,7 +81,27 @@ function drawRows(scene, band) {
       if (scene.step >= scene.flow.last) drawDense(scene, track, top, cti, colour);
       else drawThen(scene, node.rows, track, top, cti, colour);
     });
+    if (scene.step >= scene.flow.last) drawOutlines(scene, lane, colour);
   }
+}
+
+// rows that are not final: dashed outlines, many to a pixel as one
+function drawOutlines(scene, lane, colour) {
+  const { ink, view } = scene;
+  ink.strokeStyle = colour;
+  ink.lineWidth = 1.5;
+  ink.setLineDash([4, 2]);
+  lane.outlines.forEach((track, number) => {
+    const top = trackTop(lane, number) - scene.scroll;
+    let covered = -Infinity;
+    for (let [at, stop] = track.span(view.from, view.to); at < stop; at++) {
+      const [left, right] = edges(scene, track.starts[at], track.ends[at]);
+      if (right < covered + 1) continue;
+      covered = right;
+      ink.strokeRect(left + 0.75, top + 0.75, rightEdge(left, right, 5) - left - 1.5, TRACK - 3.5);
+    }
+  });
+  ink.setLineDash([]);
 }
 
 // rows of the trace, on top of the others: stripes for causes, dots for effects, a frame for the row itself

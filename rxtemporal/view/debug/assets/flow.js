@@ -5,6 +5,8 @@ const ADJUSTED = 1;
 const LATE = 2;
 const CTI = 3;
 
+const NO_ROWS = { start: { n: 0, values: [] }, end: { n: 0, values: [] }, payload: [] };
+
 class Arrivals {
   constructor(spec, times, fields) {
     this.stream = spec.stream;
@@ -62,6 +64,8 @@ class FlowNode {
     this.inputs = spec.inputs;
     this.leastGap = times.isDate ? SECOND : 10;
     this.rows = new Rows(spec.rows, spec.fields, times);
+    // results so far, on a live page: they are not final, and the next look may find others
+    this.soFar = new Rows(spec.soFar?.rows ?? NO_ROWS, spec.fields, times);
     this.ctiSteps = decodeNumbers(spec.ctis.step);
     this.ctis = decodeTimes(spec.ctis.cti, times.base);
     this.heldSteps = decodeNumbers(spec.heldCurve.step);
@@ -72,6 +76,29 @@ class FlowNode {
     };
   }
 
+  // results so far in the order of their starts, without those that have meanwhile come as rows, final or open
+  get notFinal() {
+    return (this.notFinals ??= this.soFar.n ? this.findNotFinal() : []);
+  }
+
+  findNotFinal() {
+    const cti = this.ctis.at(-1) ?? -Infinity;
+    const sign = (rows, row) => `${rows.start[row]} ${rows.start[row] < cti ? rows.key(row) : rows.summary(row)}`;
+    const come = new Set(Array.from(this.rows.start, (_, row) => sign(this.rows, row)));
+    return [...this.soFar.byStart].filter((row) => !come.has(sign(this.soFar, row)));
+  }
+
+  // with those that are too many to be on the page
+  countNotFinal() {
+    return this.notFinal.length + (this.spec.soFar?.count ?? 0) - this.soFar.n;
+  }
+
+  // starts of all rows in order, final or not
+  get starts() {
+    const { sortedStarts } = this.rows;
+    return this.soFar.n ? Float64Array.of(...sortedStarts, ...this.soFar.start).sort() : sortedStarts;
+  }
+
   ctiAt(step) {
     const at = firstAbove(this.ctiSteps, step);
     return at ? this.ctis[at - 1] : -Infinity;
@@ -80,7 +107,7 @@ class FlowNode {
   // the last start that counts for the timeline: past the CTI, rows up to a gap that is longer than all before it
   findFront() {
     const cti = this.ctis.findLast(Number.isFinite);
-    const starts = this.rows.sortedStarts;
+    const { starts } = this;
     const first = starts[firstAbove(starts, -Number.MAX_VALUE)];
     if (cti === undefined || !(first < cti)) return Infinity;
     let [at, front] = [firstAbove(starts, cti), cti];
@@ -132,11 +159,13 @@ class Flow {
       if (value > high && value !== Infinity) high = value;
     };
     for (const node of this.nodes) {
-      const [{ start, end }, last] = [node.rows, front(node)];
-      for (let i = 0; i < start.length; i++) {
-        if (start[i] > last) continue;
-        reach(start[i]);
-        reach(end[i]);
+      const last = front(node);
+      for (const { start, end } of [node.rows, node.soFar]) {
+        for (let i = 0; i < start.length; i++) {
+          if (start[i] > last) continue;
+          reach(start[i]);
+          reach(end[i]);
+        }
       }
       node.ctis.subarray(-1).forEach(reach);
     }
@@ -163,7 +192,8 @@ class Flow {
 }
 
 function findBase(spec) {
-  const columns = [...spec.arrivals, ...spec.nodes.map((node) => node.rows)].map((each) => each.start);
+  const soFar = spec.nodes.flatMap((node) => node.soFar?.rows ?? []);
+  const columns = [...spec.arrivals, ...spec.nodes.map((node) => node.rows), ...soFar].map((each) => each.start);
   const found = columns.find((column) => columnLength(column) && column.origin);
   return BigInt(found ? found.origin : "0");
 }

@@ -13,7 +13,16 @@ function hit(scene, { x, y }) {
   const lane = band.lanes.find(({ top, height }) => contentY >= top && contentY < top + height);
   if (!lane) return { band, time, key: "" };
   const number = Math.floor((contentY - trackTop(lane, 0) + 2) / TRACK);
-  return { band, time, key: lane.label, row: nearestRow(scene, band.node.rows, lane.tracks[number], time, slack) };
+  const row = nearestRow(scene, band.node.rows, lane.tracks[number], time, slack);
+  return { band, time, key: lane.label, row, notFinal: nearestOutline(scene, lane.outlines[number], time, slack) };
+}
+
+function nearestOutline({ step, flow }, track, time, slack) {
+  if (!track || step < flow.last) return undefined;
+  const [from, to] = track.span(time - slack, time + slack);
+  const away = (at) => distance(time, track.starts[at], track.ends[at]);
+  const near = Array.from({ length: to - from }, (_, i) => from + i).filter((at) => away(at) <= slack);
+  return near.length ? track.rows[near.reduce((a, b) => (away(a) <= away(b) ? a : b))] : undefined;
 }
 
 // the row at a time, or the one that begins or ends next to it
@@ -45,9 +54,10 @@ function nearestLate(scene, arrivals, time, slack) {
 
 // a line about what lies below the pointer
 function describeHit(scene, found) {
-  const { band, row, arrival } = found;
+  const { band, row, notFinal, arrival } = found;
   const { times } = scene.flow;
   if (row !== undefined) return `${band.node.rows.summary(row)} · ${band.node.rows.lifetime(row, scene.step)}`;
+  if (notFinal !== undefined) return `not final, so far: ${band.node.soFar.summary(notFinal)} · ${band.node.soFar.lifetime(notFinal)}`;
   if (arrival !== undefined) return `${times.full(band.arrivals.start[arrival])} · ${band.arrivals.verdictText(arrival)}`;
   return times.full(found.time);
 }

@@ -8,7 +8,7 @@ const MOST_KEYS = 40;
 const KEYS_SHOWN_AT_FIRST = 6;
 
 function keyCount(node) {
-  return node.rows.spec.lane ? node.rows.spec.lane.values.length : 0;
+  return new Set([node.rows, node.soFar].flatMap((rows) => rows.spec.lane?.values ?? [])).size;
 }
 
 function isExpanded(state, node) {
@@ -16,30 +16,41 @@ function isExpanded(state, node) {
   return count > 1 && (state.expanded[node.id] ?? count <= KEYS_SHOWN_AT_FIRST);
 }
 
-// rows of a node by key, each list in the order of start times; keys past the limit share a lane
+// rows of a node by key, each list in the order of start times, and those that are not final; keys past the limit
+// share a lane
 function rowsByKey(node, split) {
-  if (!split) return [{ label: "", rows: node.rows.byStart }];
+  if (!split) return [{ label: "", rows: node.rows.byStart, notFinal: node.notFinal }];
   const groups = new Map();
-  const codes = node.rows.keys.codes;
-  for (const row of node.rows.byStart) {
-    const code = Math.min(codes[row], MOST_KEYS);
-    if (!groups.has(code)) groups.set(code, []);
-    groups.get(code).push(row);
-  }
-  const rest = groups.get(MOST_KEYS);
-  groups.delete(MOST_KEYS);
-  const lanes = [...groups.values()].map((rows) => ({ label: node.rows.keys.text(rows[0]), rows }));
+  const find = (key) => {
+    const label = groups.has(key) || groups.size < MOST_KEYS ? key : null;
+    if (!groups.has(label)) groups.set(label, { label, rows: [], notFinal: [] });
+    return groups.get(label);
+  };
+  for (const row of node.rows.byStart) find(node.rows.key(row)).rows.push(row);
+  for (const row of node.notFinal) find(node.soFar.key(row)).notFinal.push(row);
+  const rest = groups.get(null);
+  groups.delete(null);
+  const lanes = [...groups.values()];
   lanes.sort((a, b) => a.label.localeCompare(b.label, "en", { numeric: true }));
-  return rest ? [...lanes, { label: plural(keyCount(node) - MOST_KEYS, "more key"), rows: rest }] : lanes;
+  return rest ? [...lanes, { ...rest, label: plural(keyCount(node) - MOST_KEYS, "more key") }] : lanes;
 }
 
 // the packed lanes of a node, kept until its rows or their split change
 function packedLanes(node, split) {
   if (node.packed?.rows !== node.rows || node.packed.split !== split) {
-    const lanes = rowsByKey(node, split).map(({ label, rows }) => ({ label, tracks: packTracks(node.rows, rows) }));
+    const lanes = rowsByKey(node, split).map((lane) => packLane(node, lane));
     node.packed = { rows: node.rows, split, lanes, place: findPlaces(node, lanes) };
   }
   return node.packed;
+}
+
+// outlines stand in the tracks of the rows, behind them
+function packLane(node, { label, rows, notFinal }) {
+  const ends = [];
+  const packed = packTracks(node.rows, rows, ends);
+  const outlines = packTracks(node.soFar, notFinal, ends);
+  const fill = (tracks, table) => ends.map((_, at) => tracks[at] ?? new Track([], table));
+  return { label, tracks: fill(packed, node.rows), outlines: fill(outlines, node.soFar) };
 }
 
 // lane and track of each row
@@ -60,9 +71,9 @@ function layLanes(state, narrow) {
     const arrivals = state.flow.arrivalsOf.get(node.id);
     const band = { node, top, split, place: packed.place, arrivals, lanes: [] };
     top += narrow ? CAPTION : 0;
-    for (const { label, tracks } of packed.lanes) {
-      const height = Math.max(SHORTEST, tracks.length * TRACK + 6);
-      band.lanes.push({ label, tracks, top, height });
+    for (const lane of packed.lanes) {
+      const height = Math.max(SHORTEST, lane.tracks.length * TRACK + 6);
+      band.lanes.push({ ...lane, top, height });
       top += height;
     }
     if (!packed.lanes.length) top += SHORTEST;

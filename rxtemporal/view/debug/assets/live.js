@@ -36,7 +36,7 @@ class Feed {
   needToken() {
     this.tell("token needed");
     return new Promise((done) => {
-      this.giveToken = (token) => { this.token = token; done(0); };
+      this.giveToken = (token) => { this.token = token; this.tell("connecting"); done(0); };
     });
   }
 

@@ -78,7 +78,7 @@ function nodeFacts({ flow, step }, node) {
     out: count(atEnd ? node.spec.rowsOut : node.rows.countKnown(step)),
     cti: ctiText(cti, (ticks) => flow.times.full(ticks)), ctiShort: ctiText(cti, (ticks) => flow.times.cell(ticks)),
     held: count(atEnd ? node.spec.held : node.heldAt(step)),
-    time: seconds(node.spec.seconds),
+    notFinal: atEnd ? node.countNotFinal() : 0, time: seconds(node.spec.seconds),
   };
 }
 
@@ -101,6 +101,7 @@ function seconds(value) {
 function boxLabel(node, facts, causes, effects) {
   return `${node.name}, ${node.isSource ? "input stream" : "operator"}: ${facts.in} rows in, ${facts.out} out, CTI ${facts.cti}, ${facts.held} held`
     + (node.spec.holdsBack ? ", holds back" : "")
+    + (facts.notFinal ? `, ${count(facts.notFinal)} not final` : "")
     + (causes ? `, ${plural(causes, "cause")}` : "") + (effects ? `, ${plural(effects, "effect")}` : "");
 }
 

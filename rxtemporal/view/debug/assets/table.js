@@ -16,8 +16,18 @@ function Table({ state, actions, store }) {
       <input type="search" id="filter" class="filter" aria-label="Filter rows" placeholder="filter: text, name=…, name>…"
         value=${state.filter} onInput=${(event) => store.set({ filter: event.target.value })} />
     </div>
+    ${node.notFinal.length && state.step >= state.flow.last ? html`<${SoFar} node=${node} />` : null}
     <${Grid} state=${state} actions=${actions} store=${store} source=${source} rows=${rows} />
   </div>`;
+}
+
+// what the outlines of the timeline are, in words; the newest first
+function SoFar({ node }) {
+  const { soFar } = node;
+  const [all, shown] = [node.countNotFinal(), node.notFinal.slice(-LISTED).reverse()];
+  return html`<details class="so-far-list"><summary>${plural(all, "row")} so far, not final</summary>
+    <ul>${shown.map((row) => html`<li>${soFar.lifetime(row)}: ${soFar.summary(row)}</li>`)}
+      ${all > shown.length ? html`<li>and ${count(all - shown.length)} more</li>` : null}</ul></details>`;
 }
 
 // columns of a node's table: a source shows its arrivals, late ones too

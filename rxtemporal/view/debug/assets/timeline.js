@@ -23,7 +23,7 @@ function Timeline({ state, actions, view }) {
         <${All} view=${view} />
       </div>
     </header>
-    <${Legend} />
+    <${Legend} isLive=${state.flow.spec.live} />
     <div class="timeline-frame" ref=${frame} style=${{ flexBasis: `${wanted}px` }}>
       <${Surface} state=${state} actions=${actions} view=${view} layout=${layout} size=${size} palette=${palette} />
     </div>
@@ -138,9 +138,10 @@ function rangeText({ from, to }, times) {
   return html`${times.range(first, last)} <span>(${times.span(last - first)})</span>`;
 }
 
-function Legend() {
+function Legend({ isLive }) {
   const signs = [["bar source", "input"], ["bar operator", "operator"], ["bar output", "result"], ["bar cause", "cause"],
-    ["bar effect", "effect"], ["flag", "CTI"], ["late", "late event"], ["fade", "still open"], ["unsettled", "not final yet"]];
+    ["bar effect", "effect"], ["flag", "CTI"], ["late", "late event"], ["fade", "still open"], ["unsettled", "not final yet"],
+    ...(isLive ? [["so-far", "result so far, not final"]] : [])];
   return html`<ul class="legend" aria-label="Signs of the timeline">
     ${signs.map(([sign, text]) => html`<li><i class=${`sign ${sign}`}></i>${text}</li>`)}
   </ul>`;

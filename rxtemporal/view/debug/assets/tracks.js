@@ -6,9 +6,10 @@ class Track {
   constructor(rows, table) {
     this.rows = Int32Array.from(rows);
     this.starts = Float64Array.from(rows, (row) => table.start[row]);
+    this.ends = Float64Array.from(rows, (row) => table.end[row]);
     this.reach = new Float64Array(rows.length);
     let high = -Infinity;
-    for (let i = 0; i < rows.length; i++) this.reach[i] = high = Math.max(high, table.end[rows[i]]);
+    for (let i = 0; i < rows.length; i++) this.reach[i] = high = Math.max(high, this.ends[i]);
   }
 
   // places in the track of the rows that overlap a span of time
@@ -17,9 +18,9 @@ class Track {
   }
 }
 
-function packTracks(table, rows) {
+// the rows go behind those that have filled the tracks up to these ends
+function packTracks(table, rows, ends) {
   const lists = [];
-  const ends = [];
   for (const row of rows) {
     const start = table.start[row];
     let at = ends.findIndex((end) => end <= start);
@@ -27,5 +28,5 @@ function packTracks(table, rows) {
     (lists[at] ??= []).push(row);
     ends[at] = Math.max(ends[at] ?? -Infinity, table.end[row]);
   }
-  return lists.map((list) => new Track(list, table));
+  return Array.from(lists, (list = []) => new Track(list, table));
 }
