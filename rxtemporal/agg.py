@@ -113,6 +113,17 @@ class _Incremental(Aggregate):
             return ordered.ObjectExtreme(greatest=greatest)
         return running.Extreme(dtype, greatest=greatest)
 
+    def make_append_only(self, name: str, schema: pl.Schema) -> RunningAggregate | None:
+        from rxtemporal.operators.windows import aggregates as running
+        from rxtemporal.operators.windows import ordered_aggregates as ordered
+
+        if self.reads is None or self.kind not in ("min", "max"):
+            return self.make(name, schema)
+        dtype, greatest = infer_field_type(self.reads, schema), self.kind == "max"
+        if dtype in (pl.String, pl.Binary, pl.Decimal):
+            return ordered.AppendOnlyObjectExtreme(greatest=greatest)
+        return running.AppendOnlyExtreme(dtype, greatest=greatest)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class _Expression(Aggregate):

@@ -19,6 +19,7 @@ from rxtemporal import SchemaError, agg, from_polars
 from rxtemporal.core.columns import SeriesColumn, make_column, make_series
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.operators.windows.aggregates import (
+    AppendOnlyExtreme,
     Average,
     Changes,
     Count,
@@ -30,7 +31,10 @@ from rxtemporal.operators.windows.aggregates import (
 )
 from rxtemporal.operators.windows.field_values import make_arrays
 from rxtemporal.operators.windows.kernels.changes import BITS, ENDS, ONCE
-from rxtemporal.operators.windows.ordered_aggregates import ObjectExtreme
+from rxtemporal.operators.windows.ordered_aggregates import (
+    AppendOnlyObjectExtreme,
+    ObjectExtreme,
+)
 
 KEYS = 3
 INTS = st.one_of(st.none(), st.integers(-5, 5), st.integers(-(2**40), 2**40))
@@ -180,6 +184,42 @@ def test_extremes_of_strings(made: list[tuple[int, int, Any]], data: st.DataObje
     for greatest, pick in ((False, min), (True, max)):
         found = sampled(ObjectExtreme(greatest=greatest), made, pl.String, cut)
         assert found == [pick(values, default=None) for values in alive]
+
+
+TEXTS = st.one_of(st.none(), st.sampled_from("abcde"))
+APPEND_ONLY: dict[str, tuple[Any, Any, Any, Any]] = {
+    "floats": (
+        lambda greatest: AppendOnlyExtreme(pl.Float64(), greatest=greatest),
+        lambda greatest: Extreme(pl.Float64(), greatest=greatest),
+        FLOATS, pl.Float64,
+    ),
+    "integers": (
+        lambda greatest: AppendOnlyExtreme(pl.Int64(), greatest=greatest),
+        lambda greatest: Extreme(pl.Int64(), greatest=greatest),
+        st.one_of(INTS, st.sampled_from([-(2**63), 2**63 - 1])), pl.Int64,
+    ),
+    "strings": (
+        lambda greatest: AppendOnlyObjectExtreme(greatest=greatest),
+        lambda greatest: ObjectExtreme(greatest=greatest),
+        TEXTS, pl.String,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", APPEND_ONLY)
+@pytest.mark.parametrize("greatest", [False, True])
+@given(data=st.data())
+def test_extremes_of_rows_that_only_begin(name: str, greatest: bool, data: st.DataObject) -> None:
+    """They are those of the aggregate from which rows may be removed."""
+    make, make_general, values, dtype = APPEND_ONLY[name]
+    row = st.tuples(st.integers(0, KEYS - 1), st.just(1), values)
+    made = data.draw(st.lists(row, max_size=30))
+    cut = data.draw(st.integers(0, len(made)))
+    found, expected = (
+        pl.Series(sampled(each(greatest), made, dtype, cut), dtype=dtype)
+        for each in (make, make_general)
+    )
+    assert found.to_list() == pytest.approx(expected.to_list(), rel=0, abs=0, nan_ok=True)
 
 
 @pytest.mark.long

@@ -29,7 +29,11 @@ from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.windows.field_values import read_floats, read_integers, read_valid
 from rxtemporal.operators.windows.kernels import aggregates as kernels
-from rxtemporal.operators.windows.kernels.extremes import drop_heaps, find_extremes
+from rxtemporal.operators.windows.kernels.extremes import (
+    drop_heaps,
+    find_extremes,
+    keep_least,
+)
 from rxtemporal.operators.windows.kernels.float_sums import RUNNING, TURN, sum_floats, sum_windows
 from rxtemporal.operators.windows.kernels.variance import compute_variance
 
@@ -383,17 +387,14 @@ def _raise_nodes(nodes: Int64s, by: int) -> Int64s:
     return np.where(nodes < 0, nodes, nodes + by)
 
 
-class Extreme(Stateful):
-    """Least or greatest value; NaN if all values are NaN, null if there are none."""
+class _Extreme(Stateful):
+    """Base of the least and the greatest value of numbers, bools and times.
+
+    NaN if all values are NaN, null if there are none. Kernels find the least value: of the greatest
+    the order is reversed.
+    """
 
     once, objects = False, False
-    held = MappingProxyType({
-        "_living": OWNED,
-        "_removed": OWNED,
-        "_sizes": OWNED,
-        "_nans": PART,
-        **dict.fromkeys(("_value", "_left", "_right", "_free"), OWNED),
-    })  # fmt: skip
 
     def __init__(self, dtype: pl.DataType, *, greatest: bool) -> None:
         self._float = dtype.is_float()
@@ -401,14 +402,8 @@ class Extreme(Stateful):
         self.dtypes: tuple[Any, ...] = (np.int64, np.bool_)
         if self._float:
             self.dtypes = (np.float64, np.bool_, np.bool_)
-        self._living = np.zeros(0, np.int64)
-        self._removed = np.zeros(0, np.int64)
-        self._sizes = np.zeros((2, 0), np.int64)
         self._nans = Count()
         self._value = np.zeros(0, np.float64 if self._float else np.int64)
-        self._left = np.zeros(0, np.int64)
-        self._right = np.zeros(0, np.int64)
-        self._free = np.zeros(1, np.int64)
 
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values in the kernel's order, which ones count, and for floats the NaNs."""
@@ -420,10 +415,48 @@ class Extreme(Stateful):
         return [self._flip(values), valid & ~nan, valid & nan]
 
     def _flip(self, values: Column) -> Column:
-        # the kernel finds the least value: reverse the order (-x does not for the least int64)
+        # -x does not reverse the order of the least int64
         if not self._greatest:
             return values
         return -values if self._float else ~values
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
+        """Return the extremes, Float64 or Int64."""
+        values, there, empty = self._find_least(changes, own, samples)
+        values = self._flip(values)
+        if self._float:
+            nans = self._nans.sweep(changes, (own[2],), samples)
+            if empty:
+                values[~there] = np.nan
+                there |= nans > 0
+        return Nullable(values, there) if empty else values
+
+    def _find_least(
+        self, changes: Changes, own: Own, samples: Samples
+    ) -> tuple[Column, Bools, int]:
+        """Return the least values, True where there is one, and how many samples have none."""
+        raise NotImplementedError
+
+
+class Extreme(_Extreme):
+    """Least or greatest value of the rows alive."""
+
+    held = MappingProxyType({
+        "_living": OWNED,
+        "_removed": OWNED,
+        "_sizes": OWNED,
+        "_nans": PART,
+        **dict.fromkeys(("_value", "_left", "_right", "_free"), OWNED),
+    })  # fmt: skip
+
+    def __init__(self, dtype: pl.DataType, *, greatest: bool) -> None:
+        super().__init__(dtype, greatest=greatest)
+        self._living = np.zeros(0, np.int64)
+        self._removed = np.zeros(0, np.int64)
+        self._sizes = np.zeros((2, 0), np.int64)
+        self._left = np.zeros(0, np.int64)
+        self._right = np.zeros(0, np.int64)
+        self._free = np.zeros(1, np.int64)
 
     def keep_selected(self, selection: Selection) -> None:
         """Drop the values of all keys that are not selected."""
@@ -450,24 +483,18 @@ class Extreme(Stateful):
         self._free = np.zeros(len(self._value) + 1, np.int64)
         self._free[0], self._free[1 : 1 + len(free)] = len(free), free
 
-    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
-        """Return the extremes, Float64 or Int64."""
+    def _find_least(
+        self, changes: Changes, own: Own, samples: Samples
+    ) -> tuple[Column, Bools, int]:
         self._living = grow(self._living, samples.keys, -1)
         self._removed = grow(self._removed, samples.keys, -1)
         self._sizes = grow(self._sizes, samples.keys)
         self._make_room(len(changes))
-        values, there, empty = find_extremes(
+        return find_extremes(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of,
             self._living, self._removed, self._sizes,
             self._value, self._left, self._right, self._free,
         )  # fmt: skip
-        values = self._flip(values)
-        if self._float:
-            nans = self._nans.sweep(changes, (own[2],), samples)
-            if empty:
-                values[~there] = np.nan
-                there |= nans > 0
-        return Nullable(values, there) if empty else values
 
     def _make_room(self, more: int) -> None:
         """Make sure that at least ``more`` nodes are unused."""
@@ -483,3 +510,23 @@ class Extreme(Stateful):
         stack[1 : unused + 1] = self._free[1 : unused + 1]
         stack[unused + 1 : unused + 1 + len(new)] = new
         self._free = stack
+
+
+class AppendOnlyExtreme(_Extreme):
+    """Least or greatest value of rows that only begin; one number is held for each key."""
+
+    held = MappingProxyType({"_value": ByKey(), "_known": ByKey(False), "_nans": PART})
+
+    def __init__(self, dtype: pl.DataType, *, greatest: bool) -> None:
+        super().__init__(dtype, greatest=greatest)
+        self._known = np.zeros(0, np.bool_)
+
+    def _find_least(
+        self, changes: Changes, own: Own, samples: Samples
+    ) -> tuple[Column, Bools, int]:
+        self._value = grow(self._value, samples.keys)
+        self._known = grow(self._known, samples.keys, False)
+        return keep_least(
+            changes.what, changes.key, own[0], own[1], samples.at, samples.of,
+            self._value, self._known,
+        )  # fmt: skip

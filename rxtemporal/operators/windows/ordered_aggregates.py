@@ -112,3 +112,36 @@ class ObjectExtreme(Stateful):
             else:
                 kept.append(value)
         living[:] = kept  # sorted, and so a heap
+
+
+class AppendOnlyObjectExtreme(Stateful):
+    """Least or greatest value of any ordered type, of rows that only begin; null without values.
+
+    One value is held for each key.
+    """
+
+    once, objects = False, True
+    dtypes = (object,)
+    held = MappingProxyType({"_best": BY_KEY})
+
+    def __init__(self, *, greatest: bool) -> None:
+        self._choose = max if greatest else min
+        self._best: dict[int, Any] = {}
+
+    def columns(self, field: core.Column) -> list[Column | bool]:
+        """Return the values as objects, null as None."""
+        return [read_objects(field)]
+
+    def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
+        """Return the extremes."""
+        best, choose = self._best, self._choose
+        results: list[Any] = []
+        wanted, of = samples.at.tolist(), samples.of.tolist()
+        rows = changes.what >> 3
+        keys, values = changes.key[rows].tolist(), own[0][rows].tolist()
+        for i in range(len(changes) + 1):
+            while len(results) < len(wanted) and wanted[len(results)] == i:
+                results.append(best.get(of[len(results)]))
+            if i < len(changes) and values[i] is not None:
+                best[keys[i]] = choose(best.get(keys[i], values[i]), values[i])
+        return SeriesColumn(pl.Series(results))

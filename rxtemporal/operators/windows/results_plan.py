@@ -73,6 +73,12 @@ class Aggregate:
         """Return a new state for this aggregate; None for the count of rows, which needs none."""
         raise NotImplementedError
 
+    def make_append_only(
+        self, name: str, schema: pl.Schema
+    ) -> RunningAggregate | ListedAggregate | None:
+        """Return a new state, for windows from which no row is removed."""
+        return self.make(name, schema)
+
     def list_sums(self, overlaps: Overlaps) -> Sequence[pl.Expr] | None:
         """Return what is summed over the rows of a window, if the result is made of such sums."""
         return None
@@ -427,7 +433,8 @@ class Aggregates(ResultSpec):
                 parts.append(Output(name, Evaluator(each, schema), by, aggregate.by_time))
             combine = partial(aggregate.combine, overlaps=overlaps)
             return Combination(name, parts, combine)
-        made = aggregate.make(name, schema)
+        make = aggregate.make_append_only if overlaps is Overlaps.PAIRS else aggregate.make
+        made = make(name, schema)
         if made is None and slicing is not None and slicing.marks:
             # not all rows that a window holds count
             return Output(name, Evaluator(pl.col(COVER).is_null(), schema), running.Count())

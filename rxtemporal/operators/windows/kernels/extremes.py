@@ -1,7 +1,7 @@
-"""Least values over rows that come and go, in heaps, sampled once for each window.
+"""Least values over rows that come and go, in heaps, or that only come; sampled for each window.
 
-Changes, samples and results are those of ``aggregates`` beside this module. Cost O(log n) amortised
-for each change.
+Changes, samples and results are those of ``aggregates`` beside this module. In heaps a change costs
+O(log n) amortised.
 """
 
 from __future__ import annotations
@@ -119,6 +119,40 @@ def find_extremes(
             sizes[1, k] += 1
             if 2 * sizes[1, k] > sizes[0, k] + 16:
                 _clean(living, removed, sizes, k, value, left, right, free)
+    return out, there, empty
+
+
+@jit
+def keep_least(
+    what: Ints,
+    key: Ints,
+    new: npt.NDArray,  # type: ignore[type-arg]
+    valid: Bools,
+    at: Ints,
+    of: Ints,
+    value: npt.NDArray,  # type: ignore[type-arg]
+    known: Bools,
+) -> tuple[npt.NDArray, Bools, int]:  # type: ignore[type-arg]
+    """Return the results of ``find_extremes``, of rows that only begin.
+
+    ``value``, ``known`` ``bool[keys]``: the least value of each key, and True if it has one. O(n).
+    """
+    out = np.empty(len(at), value.dtype)
+    there = np.empty(len(at), np.bool_)
+    s = empty = 0
+    for i in range(len(what) + 1):
+        while s < len(at) and at[s] == i:
+            k = of[s]
+            there[s] = known[k]
+            out[s] = value[k] if known[k] else 0
+            empty += int(not known[k])
+            s += 1
+        if i == len(what) or not valid[what[i] >> 3]:
+            continue
+        k = key[what[i] >> 3]
+        x = new[what[i] >> 3]
+        if not known[k] or x < value[k]:
+            known[k], value[k] = True, x
     return out, there, empty
 
 
