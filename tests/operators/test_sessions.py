@@ -446,6 +446,18 @@ def test_a_row_that_comes_late_joins_two_sessions(restarts: bool) -> None:
     assert push([36], 50) == [(30, 43, 4, 137, 30)]
 
 
+def test_a_step_that_loads_a_state_forgets_rows_that_are_not_added_up() -> None:
+    """Rows of small batches are added up together; a loaded state replaces those that wait."""
+    first, second = (make_sums(5).make(SCHEMA, ()) for _ in range(2))
+    first.on_batch(count_clicks([0, 1, 2], 3))
+    second.on_batch(count_clicks([1], 2))
+    assert (first.rows, second.rows) == (3, 1)
+    first.load(second.save())
+    assert first.rows == 1
+    for step in first, second:
+        assert list_sums(step.on_batch(count_clicks([], MAX_TIME))) == [(1, 6, 1, 1, 1)]
+
+
 @pytest.mark.parametrize("step_size", [1, 100])
 def test_an_open_session_holds_sums_and_no_rows(step_size: int) -> None:
     """Of rows that the CTI has passed nothing is held or saved but what they add up to."""
