@@ -26,6 +26,7 @@ from rxtemporal.operators.expressions import (
     infer_field_type,
     infer_number_type,
 )
+from rxtemporal.operators.operator import ADDED_LATER
 from rxtemporal.operators.windows.results_plan import (
     Aggregate,
     TimeSensitiveAggregate,
@@ -86,7 +87,7 @@ class _Incremental(Aggregate):
 
     kind: Kind
     reads: pl.Expr | None
-    where: pl.Expr | None = None
+    where: pl.Expr | None = dataclasses.field(default=None, metadata=ADDED_LATER)
 
     def __repr__(self) -> str:
         field = "" if self.reads is None else str(self.reads)
@@ -143,7 +144,7 @@ class _Expression(Aggregate):
     expression: pl.Expr
     of: pl.Expr | None = None
     numeric: bool = False
-    where: pl.Expr | None = None
+    where: pl.Expr | None = dataclasses.field(default=None, metadata=ADDED_LATER)
 
     def __repr__(self) -> str:
         return f"{self.shown[:-1]}{show_predicate(self.where)})"
@@ -171,7 +172,7 @@ class _SumOfDifferences(Aggregate):
 
     difference: RowDifference
     reads: pl.Expr
-    where: pl.Expr | None = None
+    where: pl.Expr | None = dataclasses.field(default=None, metadata=ADDED_LATER)
 
     @classmethod
     def of(cls, kind: DifferenceKind, field: str | pl.Expr, where: pl.Expr | None) -> Aggregate:
@@ -197,6 +198,7 @@ class _SumOfDifferences(Aggregate):
 def count(field: str | pl.Expr | None = None, *, where: pl.Expr | None = None) -> Aggregate:
     """Count the rows, or the values of a field that are not null, as Int64.
 
+    >>> import polars as pl
     >>> import rxtemporal as rxt
     >>> rows = rxt.from_events([rxt.PointEvent(t, {"x": t}) for t in (2, 5, 8, 31)])
     >>> counts = {"n": count(), "high": count(where=pl.col("x") > 3)}

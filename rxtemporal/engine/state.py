@@ -106,7 +106,10 @@ def _check_fit(saved: Any, into: Any) -> None:
         if not isinstance(saved, dict) or "class" not in saved:
             raise make_version_error(f"what is a {kind} here")
         if saved["class"] != kind:
-            raise CheckpointError(f"this is the state of a {saved['class']}, not of a {kind}")
+            raise CheckpointError(
+                f"this is the state of a {saved['class']}, not of a {kind}. Hint: finish a run "
+                "with the version that has begun it, or begin anew."
+            )
         if set(saved["held"]) != set(into.held):
             raise make_version_error(f"this state of a {kind}")
         into.check_saved(saved["held"])

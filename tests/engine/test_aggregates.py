@@ -29,7 +29,7 @@ from rxtemporal.operators.windows.aggregates import (
     Variance,
 )
 from rxtemporal.operators.windows.field_values import make_arrays
-from rxtemporal.operators.windows.kernels.changes import BITS, ENDS, ONCE
+from rxtemporal.operators.windows.kernels.changes import BITS, ENDS, LAST, ONCE
 from rxtemporal.operators.windows.ordered_aggregates import ObjectExtreme
 
 KEYS = 3
@@ -70,12 +70,15 @@ def sweep(running: Any, values: pl.Series, changes: Changes, samples: Samples) -
     return make_series("", swept, pl.Null())
 
 
-def sampled(running: Any, made: list[tuple[int, int, Any]], dtype: Any, cut: int) -> list[Any]:
+def sampled(
+    running: Any, made: list[tuple[int, int, Any]], dtype: Any, cut: int, flags: int = 0
+) -> list[Any]:
     """Return the aggregate of key 0 before each change and after the last, in two sweeps."""
     results: list[Any] = []
     for part in (made[:cut], made[cut:]):
         values = pl.Series([value for _, _, value in part], dtype=dtype)
         changes = changes_of([c[0] for c in part], [c[1] for c in part])
+        changes.what |= flags
         at = np.arange(len(part) + 1, dtype=np.int64)
         samples = Samples(at, np.zeros(len(at), np.int64), KEYS)
         results += sweep(running, values, changes, samples).to_list()
@@ -180,6 +183,42 @@ def test_extremes_of_strings(made: list[tuple[int, int, Any]], data: st.DataObje
     for greatest, pick in ((False, min), (True, max)):
         found = sampled(ObjectExtreme(greatest=greatest), made, pl.String, cut)
         assert found == [pick(values, default=None) for values in alive]
+
+
+ENDLESS: dict[str, tuple[Any, Any, Any]] = {
+    "floats": (lambda greatest: Extreme(pl.Float64(), greatest=greatest), FLOATS, pl.Float64),
+    "integers": (
+        lambda greatest: Extreme(pl.Int64(), greatest=greatest),
+        st.one_of(INTS, st.sampled_from([-(2**63), 2**63 - 1])),
+        pl.Int64,
+    ),
+    "strings": (
+        lambda greatest: ObjectExtreme(greatest=greatest),
+        st.one_of(st.none(), st.sampled_from("abcde")),
+        pl.String,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+@pytest.mark.parametrize("greatest", [False, True])
+@given(data=st.data())
+def test_extremes_of_rows_that_never_end(name: str, greatest: bool, data: st.DataObject) -> None:
+    """They are those of the same rows if these may be removed; one value is held for each key."""
+    make, values, dtype = ENDLESS[name]
+    row = st.tuples(st.integers(0, KEYS - 1), st.just(1), values)
+    made = data.draw(st.lists(row, max_size=30))
+    cut = data.draw(st.integers(0, len(made)))
+    endless = make(greatest)
+    found, expected = (
+        pl.Series(sampled(each, made, dtype, cut, flags), dtype=dtype)
+        for each, flags in ((endless, LAST), (make(greatest), 0))
+    )
+    assert found.to_list() == pytest.approx(expected.to_list(), rel=0, abs=0, nan_ok=True)
+    if isinstance(endless, ObjectExtreme):
+        assert all(len(best) <= 1 for _, _, best in endless.values.values())
+    else:
+        assert not len(endless._value)
 
 
 @pytest.mark.long

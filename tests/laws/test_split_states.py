@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from random import Random
 
 import oracle
@@ -98,3 +99,47 @@ def test_exact_sums_are_merged_exactly() -> None:
     assert {row["k"] for row in last} == {*key.values()}
     assert all(row["y"] == math.fsum((0.1, 0.2)) for row in last)
     assert all(row["v"] == pytest.approx(0.005, rel=1e-12) for row in last)
+
+
+def test_sums_of_open_sessions_are_merged() -> None:
+    """Sums with digits beyond their floats, extremes and counts; one part has ended sessions."""
+    readings = rxt.from_events([], schema=physical.SCHEMA, name="left")
+    # points, which do not hold back the CTI of one part
+    sessions = readings.group_by("k").session_window(10, output=rxt.WindowOutput.POINT_AT_END)
+    sums = sessions.aggregate(
+        n=agg.count(), y=agg.sum("y"), v=agg.std("y"), lk=agg.min("k"), gy=agg.max("y")
+    )  # fmt: skip
+    part = {find_part(each): each for each in "abcdef"}
+    values = [1e300, 1e-300, 1.0, -1e300, 0.1, 0.2]
+
+    def make_batch(times: range, cti: int, only: int | None = None) -> rxt.EventBatch:
+        rows = [
+            {"start_time": t, "k": k, "x": t, "y": values[t % 6]}
+            for t in times for number, k in part.items() if only in (None, number)
+        ]  # fmt: skip
+        return rxt.EventBatch.from_dicts(rows, schema=physical.SCHEMA, cti=cti)
+
+    run, out = SplitRun(sums), []
+    out += run.push(0, make_batch(range(3), 3))
+    run.split()
+    # one part falls silent, so its session ends and another one begins
+    out += run.push(0, make_batch(range(3, 12), 14, 0), 0)
+    out += run.push(0, make_batch(range(13, 14), 14, 1), 1)
+    assert run.are_abreast
+    run.merge()
+    out += run.push(0, make_batch(range(14, 18), 18))
+    out += run.push(0, rxt.EventBatch.empty(physical.SCHEMA, rxt.MAX_TIME))
+    found = {(row["k"], row["start_time"]): row for each in out for row in each.to_dicts()}
+    expected = {
+        (part[0], 27): [*range(12), *range(14, 18)],
+        (part[1], 12): [*range(3)],
+        (part[1], 27): [*range(13, 18)],
+    }
+    assert found.keys() == expected.keys()
+    for key, times in expected.items():
+        held, row = [values[t % 6] for t in times], found[key]
+        assert (row["n"], row["lk"], row["gy"]) == (len(held), key[0], max(held))
+        assert row["y"] == float(sum(map(Fraction, held)))
+        exact = list(map(Fraction, held))
+        squares = sum((x - sum(exact) / len(exact)) ** 2 for x in exact) / (len(exact) - 1)
+        assert row["v"] == pytest.approx(float(squares / 10**600) ** 0.5 * 1e300, rel=1e-9)

@@ -15,12 +15,13 @@ import pytest
 import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from law_functions import Tally, values
 from oracle import MAX_TIME, MIN_TIME, Row
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch, agg
 from rxtemporal.operators.count_window.bounds import CountBounds
-from rxtemporal.operators.sessions.plan import session_lifetimes
+from rxtemporal.operators.sessions.plan import session_lifetimes, session_window
 from rxtemporal.operators.sessions.step import SessionBounds
 from rxtemporal.operators.windows.start_windows import StartBounds
 from rxtemporal.testing import Stepper
@@ -355,6 +356,174 @@ def test_keys_of_sessions_that_are_over_are_forgotten(query: Any) -> None:
     (rows, size), (more_rows, more_size) = peak(60), peak(600)
     assert more_rows == rows <= 10
     assert more_size <= 1.1 * size
+
+
+# Sums of open sessions ---------------------------------------------------------------------------
+
+
+SUMS: dict[str, Any] = {
+    "n": (agg.count(), oracle.count()),
+    "nx": (agg.count("x"), oracle.count("x")),
+    "sx": (agg.sum("x"), oracle.sum_("x")),
+    "lx": (agg.min("x"), oracle.min_("x")),
+    "gy": (agg.max("y"), oracle.max_("y")),
+    "lk": (agg.min("k"), oracle.min_("k")),
+    "tally": (
+        Tally("x"),
+        lambda rows: sum(v := values(rows, "x")) * 10 + len(set(v)),
+    ),
+}  # fmt: skip
+
+
+def make_sums(*spans: int | None, **options: Any) -> Any:
+    """Return session windows whose aggregates are all incremental."""
+    windows = session_window(*spans, **options)  # type: ignore[arg-type]
+    (operator,) = windows.aggregate(**{name: pair[0] for name, pair in SUMS.items()}).operators
+    return operator
+
+
+@given(data=st.data(), spans=st.sampled_from(SPANS), keys=st.sampled_from(KEYS))
+@settings(max_examples=3 * settings().max_examples)
+@pytest.mark.long
+def test_sums_of_sessions_are_the_definitions(
+    data: st.DataObject, spans: tuple[int, int | None], keys: list[str]
+) -> None:
+    """Under any cut and restarts before each batch, with the CTIs of the definition."""
+    items = arrangements.finish(data.draw(strategies.streams(payload=strategies.few_payloads())))
+    cut = data.draw(strategies.cuts(len(items)))
+    made = physical.group(physical.batches(items, cut), keys)
+    out = physical.run_with_restarts(made, lambda: make_sums(*spans).make(SCHEMA, tuple(keys)))
+    for run, batch, result in zip(cut, made, out, strict=True):
+        promised = expected_cti("session", batch.cti, items[: run.stop], spans, keys)
+        assert result.cti == promised
+    expected = oracle_windows.window_aggregate(
+        oracle.canonical(items),
+        lambda rows: oracle_windows.session_windows(rows, *spans),
+        {name: pair[1] for name, pair in SUMS.items()},
+        keys,
+    )
+    assert oracle.history(physical.rows(out)) == oracle.history(expected)
+
+
+def count_clicks(start: list[int], cti: int) -> EventBatch:
+    """Return points whose value is their start, as one batch."""
+    rows = [{"k": "a", "x": t, "y": None} for t in start]
+    times = np.array(start, np.int64)
+    return EventBatch.of_rows(times, times + 1, pl.DataFrame(rows, schema=physical.SCHEMA), cti)
+
+
+def list_sums(batch: EventBatch) -> list[tuple[Any, ...]]:
+    """Return start, end, count, sum and least value of each session."""
+    found = batch.payload.select("n", "sx", "lx").rows()
+    return [(*times, *row) for *times, row in zip(batch.start, batch.end, found, strict=True)]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_row_that_comes_late_joins_two_sessions(restarts: bool) -> None:
+    """Rows on both sides of it would be sessions of their own; the CTI has passed neither.
+
+    So does one that comes after the CTI has passed the first session, but not its end.
+    """
+    step: Any = make_sums(5).make(SCHEMA, ())
+
+    def push(start: list[int], cti: int) -> list[tuple[Any, ...]]:
+        nonlocal step
+        if restarts:
+            saved, step = step.save(), make_sums(5).make(SCHEMA, ())
+            step.load(saved)
+        return list_sums(step.on_batch(count_clicks(start, cti)))
+
+    # 8 would begin a session of its own, without 4
+    assert push([8, 1, 0], 3) == []
+    assert push([4], 5) == []
+    assert push([16, 9], 13) == []
+    assert push([], 14) == [(0, 14, 5, 22, 0)]
+    # 20 joins 16 with 24, which has come before
+    assert push([24], 17) == []
+    assert push([20], 29) == [(16, 29, 3, 60, 16)]
+    # 36 comes when all others are there
+    assert push([38, 30, 33], 30) == []
+    assert push([36], 50) == [(30, 43, 4, 137, 30)]
+
+
+def test_a_step_that_loads_a_state_forgets_rows_that_are_not_added_up() -> None:
+    """Rows of small batches are added up together; a loaded state replaces those that wait."""
+    first, second = (make_sums(5).make(SCHEMA, ()) for _ in range(2))
+    first.on_batch(count_clicks([0, 1, 2], 3))
+    second.on_batch(count_clicks([1], 2))
+    assert (first.rows, second.rows) == (3, 1)
+    first.load(second.save())
+    assert first.rows == 1
+    for step in first, second:
+        assert list_sums(step.on_batch(count_clicks([], MAX_TIME))) == [(1, 6, 1, 1, 1)]
+
+
+@pytest.mark.parametrize("step_size", [1, 100])
+def test_an_open_session_holds_sums_and_no_rows(step_size: int) -> None:
+    """Of rows that the CTI has passed nothing is held or saved but what they add up to."""
+
+    def hold(count: int) -> tuple[int, int]:
+        step: Any = make_sums(10**6).make(SCHEMA, ("k",))
+        for at in range(0, count, step_size):
+            times = np.arange(at, at + step_size)
+            rows = pl.DataFrame(
+                {"k": [f"{t % 5}" for t in times], "x": times % 7, "y": times * 0.1},
+                schema=physical.SCHEMA,
+            )
+            step.on_batch(EventBatch.of_rows(times, times + 1, rows, at + step_size, ("k",)))
+            assert step.rows == at + step_size
+        size = len(step.save())
+        assert len(step._rows) == 0
+        last = step.on_batch(EventBatch.empty(SCHEMA, MAX_TIME, ("k",)))
+        assert last.payload["n"].to_list() == [count // 5] * 5
+        return size, step.rows
+
+    (size, rest), (more_size, more_rest) = hold(500), hold(5_000)
+    assert abs(more_size - size) < 500
+    assert rest == more_rest == 0
+
+
+@pytest.mark.parametrize(
+    ("windows", "held"),
+    [
+        (lambda s: s.aggregate(n=agg.count(), s=agg.std("y")), False),
+        (lambda s: s.aggregate(n=agg.count(), first=agg.first("y")), True),
+        (lambda s: s.aggregate(n=agg.count(), mean=agg.time_mean("y")), True),
+        (lambda s: s.top_k(1, "y"), True),
+    ],
+    ids=["sums", "a list", "by time", "top_k"],
+)
+def test_rows_of_open_sessions_are_held_where_a_result_needs_them(windows: Any, held: bool) -> None:
+    """A single such result is enough; what is saved then grows with the rows."""
+    stream = rxt.from_events([], schema=physical.SCHEMA, name="clicks", unit="ticks")
+
+    def save(count: int) -> int:
+        stepper = Stepper(windows(stream.group_by("k").session_window(10**6)))
+        rows = [{"k": "a", "x": 1, "y": 0.5}] * count
+        times = np.arange(count)
+        payload = pl.DataFrame(rows, schema=physical.SCHEMA)
+        stepper.push("clicks", EventBatch.of_rows(times, times + 1, payload, count))
+        return sum(map(len, stepper.save()))
+
+    grown = save(1_100) - save(100)
+    assert (grown > 30_000) if held else (grown < 500)
+
+
+@pytest.mark.long
+def test_numbers_of_ended_sessions_are_given_up() -> None:
+    """Many short sessions beside one that stays open leave no more than a few thousand do."""
+    step: Any = make_sums(5).make(SCHEMA, ("k",))
+    ended, counts = 0, []
+    for at in range(0, 60_000, 60):
+        times = np.arange(at, at + 60, 2)
+        keys = ["open" if time % 4 == 0 else f"{time}" for time in times]
+        rows = pl.DataFrame({"k": keys, "x": 1, "y": 0.0}, schema=physical.SCHEMA)
+        ended += len(step.on_batch(EventBatch.of_rows(times, times + 1, rows, at + 60, ("k",))))
+        counts.append((step._count, len(step._results._outputs[2].by._total[0])))
+    assert ended > 14_000
+    assert max(map(max, counts)) < 5_000
+    last = step.on_batch(EventBatch.empty(SCHEMA, MAX_TIME, ("k",)))
+    assert last.payload.filter(pl.col("k") == "open")["n"].to_list() == [15_000]
 
 
 def test_the_stream_has_it_as_an_operator() -> None:

@@ -67,8 +67,11 @@ class SessionWindows(StartWindows):
 
     @property
     def holds(self) -> str:
-        """The rows of open sessions."""
-        return "the rows of sessions that have not ended"
+        """The running results of open sessions, or all of their rows."""
+        return (
+            "the running results of sessions that have not ended, and the rows from t on; all rows "
+            "of these sessions if a result reads them one by one or is by time"
+        )
 
     def find_complete(self, begin: int) -> int:
         """Return when a session cannot continue one from before."""
@@ -79,6 +82,18 @@ class SessionWindows(StartWindows):
         from rxtemporal.operators.sessions.step import SessionBounds
 
         return SessionBounds(self.timeout, self.max_duration, schema, keys)
+
+    def make(self, schema: pl.Schema, keys: Keys) -> Step:
+        """Return a new step: of running results, unless these need the rows of whole sessions."""
+        from rxtemporal.operators.sessions.running_step import RunningSessionStep
+        from rxtemporal.operators.sessions.step import Sessions
+
+        results = self.result.make(schema, keys)
+        if results.lists or self.result.by_time:
+            return super().make(schema, keys)
+        sessions = Sessions(self.timeout, self.max_duration, numbered=True)
+        named, output = {key: schema[key] for key in keys}, self.output(schema, keys)
+        return RunningSessionStep(sessions, results, named, output, points=self.points)
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
@@ -112,7 +127,9 @@ def session_window(
     that start in it, whatever their ends. ``max_duration`` limits a session as in
     ``session_lifetimes``. A result is emitted when no row can prolong the session; until then the
     CTI is held at the start of the oldest open session, unless results are points at the windows'
-    ends. Held: the rows of open sessions.
+    ends. Held: the running results of open sessions, and the rows that the CTI has not passed. All
+    rows of open sessions are held for ``top_k``, ``apply``, aggregates by time, and those that read
+    the rows of a window one by one (see ``rxtemporal.agg``).
     """
     most = None if max_duration is None else span(max_duration, "max_duration", least=1)
     gap, at = span(timeout, "timeout", least=1), check_output(output)

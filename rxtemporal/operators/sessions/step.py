@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -12,7 +13,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.due_queue import Queue
-from rxtemporal.engine.holdings import KEYS, NEXT_EDGE, PART, ByKey, Entries, StoredRows
+from rxtemporal.engine.holdings import KEYS, NEXT_EDGE, PART, ByKey, Entries, Held, StoredRows
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.rows import RowStore, grow
 from rxtemporal.engine.state import Stateful
@@ -25,14 +26,17 @@ from rxtemporal.operators.windows.start_windows import FinalWindows, StartBounds
 
 # all of time: a longer span means the same, and sums with this one stay in int64
 LONGEST = MAX_TIME - MIN_TIME
+# what a key has at first in the state of its last session
+FILLS = (MAX_TIME, MIN_TIME, MAX_TIME, MIN_TIME, -1, -1, 0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class EndedSessions:
     """Sessions that have ended, ``int64[w]`` each, and rows that began one.
 
-    ``first`` start, ``end``, ``key``; the rows are a list of ``count`` from ``head`` on. ``began``
-    ``int64[b]``: the rows that began a session, ended or not, in order of start.
+    ``first`` start, ``end``, ``key``; the rows are a list of ``count`` from ``head`` on, which is
+    the number of the session if sessions have numbers. ``began`` ``int64[b]``: the rows that began
+    a session, ended or not, in order of start.
     """
 
     began: Int64s
@@ -50,29 +54,47 @@ class Sessions(Stateful):
     once the CTI has reached its end, since a row that starts there belongs to the next session.
     Each open session is in the queue once; if it has been extended when it is due, it is queued
     again for its new end. Holds a few numbers for each key, until its last start + ``timeout``.
+
+    With ``numbered`` the owner does not hold the rows of sessions: it gives each session a number.
     """
 
-    held = MappingProxyType({
-        "_state": ByKey(
-            fills=(MAX_TIME, MIN_TIME, MAX_TIME, MIN_TIME, -1, -1, 0), refs="row", listed=(4, 5)
-        ),
+    held: Mapping[str, Held] = MappingProxyType({
+        "_state": ByKey(fills=FILLS, refs="row", listed=(4, 5)),
         "_queued": ByKey(False),
         "_expiry": Entries("key"),
     })  # fmt: skip
 
-    def __init__(self, timeout: int, max_duration: int | None) -> None:
+    def __init__(self, timeout: int, max_duration: int | None, *, numbered: bool = False) -> None:
         self._timeout = min(timeout, LONGEST)
         self._grid = 0 if max_duration is None else min(max_duration, LONGEST)
         # first, last, cap, end, head, tail, count by key
         self._state = [np.zeros(0, np.int64) for _ in range(7)]
         self._queued = np.zeros(0, np.bool_)
         self._expiry = Queue()
+        if numbered:
+            self.held = MappingProxyType({**self.held, "_state": ByKey(fills=FILLS)})
+
+    @property
+    def rows(self) -> int:
+        """The number of rows in open sessions."""
+        return int(self._state[6].sum())
+
+    @property
+    def numbers(self) -> Int64s:
+        """The numbers of the open sessions, if they have numbers; to be changed in the same order.
+
+        The order is that of the keys.
+        """
+        return self._state[4][self._state[6] > 0]
+
+    @numbers.setter
+    def numbers(self, numbers: Int64s) -> None:
+        self._state[4][self._state[6] > 0] = numbers
 
     def grow(self, keys: int) -> None:
         """Make room for so many keys."""
-        fills = (MAX_TIME, MIN_TIME, MAX_TIME, MIN_TIME, -1, -1, 0)
         self._state = [
-            grow(column, keys, fill) for column, fill in zip(self._state, fills, strict=True)
+            grow(column, keys, fill) for column, fill in zip(self._state, FILLS, strict=True)
         ]
         self._queued = grow(self._queued, keys, False)
 
@@ -86,16 +108,17 @@ class Sessions(Stateful):
         held[: len(last)] |= (cti < last + self._timeout)[: len(held)]
 
     def advance(
-        self, cti: int, due: Int64s, start: Int64s, key: Int64s, link: Int64s
+        self, cti: int, due: Int64s, start: Int64s, key: Int64s, link: Int64s, number: int = -1
     ) -> EndedSessions:
         """Put the rows that are due into sessions; return the sessions that have ended by the CTI.
 
         ``due``: all rows that start before the CTI, except those of earlier calls, in order of
-        start. ``start``, ``key``, ``link`` by row number; ``link`` is updated.
+        start. ``start``, ``key``, ``link`` by row number; ``link`` is updated. ``number``: that of
+        the next session, if sessions have numbers; then ``link`` has the session of each row.
         """
         first, last, cap, end, head, tail, count = self._state
         *later, asking, began = gather_sessions(
-            due, start, key, link, self._timeout, self._grid,
+            due, start, key, link, number, self._timeout, self._grid,
             first, last, cap, end, head, tail, count, self._queued,
         )  # fmt: skip
         asked = np.concatenate([self._expiry.pop_due(cti + 1)[1], asking])

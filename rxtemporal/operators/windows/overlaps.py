@@ -21,7 +21,8 @@ class Overlaps(enum.Enum):
     """Rows of which the overlap with a window is known.
 
     ``PIECES``: rows that are cut at the bounds of windows, which hold each piece for its whole
-    length. ``PAIRS``: each row once for each window that holds it, with the field ``OVERLAP``.
+    length. ``PAIRS``: each row once for each window that holds it, with the field ``OVERLAP``; it
+    stays there until the window is final.
     ``WHOLE``: all rows of a window are alive as long as that, whose end is not known yet.
     """
 

@@ -15,7 +15,7 @@ from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns, SeriesColumn, get_valid
 from rxtemporal.engine.expressions.evaluator import Evaluator
-from rxtemporal.engine.holdings import PART, Selection
+from rxtemporal.engine.holdings import PART, Moves, Selection
 from rxtemporal.engine.rows import Column
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.windows.aggregates import (
@@ -82,6 +82,9 @@ class WindowResults(Protocol):
 
     def keep_selected(self, selection: Selection) -> None:
         """Drop all keys that are not selected."""
+
+    def merge_from(self, other: Any, moves: Moves) -> None:
+        """Take over the state of other keys."""
 
     def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return the result rows."""

@@ -34,7 +34,7 @@ from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.windows.aggregates import Changes
 from rxtemporal.operators.windows.bounds import NO_TIMES, Windows
 from rxtemporal.operators.windows.field_values import ResultTypes, make_arrays
-from rxtemporal.operators.windows.kernels.changes import BITS
+from rxtemporal.operators.windows.kernels.changes import BITS, LAST
 from rxtemporal.operators.windows.kernels.overlaps import measure_cover
 from rxtemporal.operators.windows.kernels.starts import find_oldest, follow_links
 from rxtemporal.operators.windows.overlaps import add_overlap
@@ -65,7 +65,7 @@ class FinalWindows:
         return len(self.start)
 
 
-class _Waits(Stateful):
+class Waits(Stateful):
     """Times since which keys wait for the end of a window; the oldest one is wanted.
 
     Keys begin to wait in order of time, so entries are added at the end. Entries of finished waits
@@ -149,7 +149,7 @@ class StartBounds(Stateful):
         self._rows = RowStore([np.int64] * 5, payload)
         self._starts = Queue()
         self._open = OpenEdges()
-        self._waiting = _Waits()
+        self._waiting = Waits()
 
     @property
     def rows(self) -> int:
@@ -259,8 +259,34 @@ class StartBounds(Stateful):
         return FinalWindows(start[order], end[order], key[order], *listed)
 
 
-class StartWindowStep(Stateful):
-    """Computes the results of windows that hold the rows that start in them, once they are final.
+class FinalWindowStep(Stateful):
+    """Base of steps over windows of which each leaves once, when it is final."""
+
+    def __init__(self, schema: pl.Schema, *, points: bool) -> None:
+        self._types = ResultTypes(schema)
+        self._points = points
+
+    def _make_none(self, cti: int) -> EventBatch:
+        return EventBatch(*NO_TIMES, self._types.empty, cti)
+
+    def _make_batch(
+        self, start: Int64s, end: Int64s, keys: Columns, made: ResultRows, cti: int
+    ) -> EventBatch:
+        """Return the results of windows with these lifetimes and keys."""
+        if self._points:
+            start, end = end, np.minimum(end + TICK, MAX_TIME)
+        if made.of is not None:
+            start, end, keys = start[made.of], end[made.of], keys.take(made.of)
+        if made.lifetimes is not None and not self._points:
+            start, end = made.lifetimes
+        payload = self._types.cast([*keys.columns, *made.columns], len(start))
+        result = EventBatch.of_rows(start, end, payload, cti)
+        # a window that reaches the end of time has no point there
+        return result.take(result.start < MAX_TIME)
+
+
+class StartWindowStep(FinalWindowStep):
+    """Computes the results of windows from the rows that start in them.
 
     Holds the rows that a later window may hold.
     """
@@ -276,11 +302,10 @@ class StartWindowStep(Stateful):
         points: bool,
         by_time: bool = False,
     ) -> None:
+        super().__init__(schema, points=points)
         self._bounds = bounds
         self._by_time = by_time
         self._results = results
-        self._types = ResultTypes(schema)
-        self._points = points
 
     @property
     def rows(self) -> int:
@@ -298,20 +323,9 @@ class StartWindowStep(Stateful):
 
     def _make_result(self, found: FinalWindows, cti: int) -> EventBatch:
         if not len(found):
-            return EventBatch(*NO_TIMES, self._types.empty, cti)
-        start, end = found.start, found.end
-        if self._points:
-            start, end = end, np.minimum(end + TICK, MAX_TIME)
-        made = self._compute(found)
-        of = np.arange(len(found)) if made.of is None else made.of
-        start, end = start[of], end[of]
-        if made.lifetimes is not None and not self._points:
-            start, end = made.lifetimes
-        keys = self._bounds.keys.decode(found.key[of]).columns
-        payload = self._types.cast([*keys, *made.columns], len(of))
-        result = EventBatch.of_rows(start, end, payload, cti)
-        # a window that reaches the end of time has no point there
-        return result.take(result.start < MAX_TIME)
+            return self._make_none(cti)
+        keys = self._bounds.keys.decode(found.key)
+        return self._make_batch(found.start, found.end, keys, self._compute(found), cti)
 
     def _compute(self, found: FinalWindows) -> ResultRows:
         """Compute the results of each window from its rows."""
@@ -322,7 +336,7 @@ class StartWindowStep(Stateful):
         no = np.zeros(count, np.int64)
         windows = Windows(found.start, found.end, no, np.arange(count), at, alive)
         # to the aggregates each pair of a window and a row is a row, with the window as its key
-        changes = Changes(np.arange(pairs) << BITS, found.window)
+        changes = Changes(np.arange(pairs) << BITS | LAST, found.window)
         if self._by_time:
             payload = self._add_overlap(payload, found)
         own = make_arrays(results.columns(payload), results.dtypes, pairs)

@@ -15,6 +15,7 @@ from rxtemporal.core.time_forms import TimeForm, find_span_form
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.differences.plan import RowDifference
 from rxtemporal.operators.expressions import infer_field_type, infer_number_type
+from rxtemporal.operators.operator import ADDED_LATER
 from rxtemporal.operators.windows.overlaps import AT, COVER, OVERLAP, Overlaps
 from rxtemporal.operators.windows.results_plan import Aggregate, restrict, show_predicate
 
@@ -72,7 +73,7 @@ class TimeAggregate(Aggregate):
     kind: TimeKind
     reads: pl.Expr | None = None
     per: TimeUnit = TimeUnit(None, None)
-    where: pl.Expr | None = None
+    where: pl.Expr | None = dataclasses.field(default=None, metadata=ADDED_LATER)
     form: TimeForm | None = dataclasses.field(default=None, repr=False)
     reads_window = True
 
@@ -179,7 +180,7 @@ class LineAggregate(Aggregate):
     reads: pl.Expr | None
     field: str = ""
     per: TimeUnit = TimeUnit(None, None)
-    where: pl.Expr | None = None
+    where: pl.Expr | None = dataclasses.field(default=None, metadata=ADDED_LATER)
     by_time = True
     finished = True
     reads_window = True
@@ -234,7 +235,7 @@ class IncreaseRate(Aggregate):
     difference: RowDifference
     reads: pl.Expr
     per: TimeUnit = TimeUnit(None, None)
-    where: pl.Expr | None = None
+    where: pl.Expr | None = dataclasses.field(default=None, metadata=ADDED_LATER)
 
     def __repr__(self) -> str:
         return f"rate({self.difference.reads}{self.per})"
@@ -278,7 +279,7 @@ class InstantAggregate(Aggregate):
 
     at_end: bool
     reads: pl.Expr
-    where: pl.Expr | None = None
+    where: pl.Expr | None = dataclasses.field(default=None, metadata=ADDED_LATER)
     # the field, if its values move along lines
     line: str | None = None
     is_instant = True

@@ -2,9 +2,10 @@
 
 State arrays are ``int64[keys]`` (``queued`` ``bool[keys]``), updated in place. They describe each
 key's last session: its ``first`` and ``last`` start, ``cap`` and ``end``, and its rows as a list
-from ``head`` to ``tail`` along ``link`` ``int64[rows]``. ``count`` is the number of rows, 0 once
-the session is closed; the caller then sets ``first``. ``queued`` is True while the key is in the
-caller's queue, to be checked for the end of its session.
+from ``head`` to ``tail`` along ``link`` ``int64[rows]``. Sessions whose rows are not held have
+numbers instead: ``head`` is that of the session, and ``link`` that of each row's session. ``count``
+is the number of rows, 0 once the session is closed; the caller then sets ``first``. ``queued`` is
+True while the key is in the caller's queue, to be checked for the end of its session.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def gather_sessions(
     start: Ints,
     key: Ints,
     link: Ints,
+    number: int,
     timeout: int,
     grid: int,
     first: Ints,
@@ -56,7 +58,8 @@ def gather_sessions(
     """Put rows into sessions; return the sessions closed by later rows, and those that began.
 
     ``due`` ``int64[n]``: numbers of rows in order of ``start``; ``start``, ``key`` ``int64[rows]``.
-    ``timeout`` and ``grid`` ticks, small enough that no sum leaves int64.
+    ``number``: sessions that begin are numbered from it on; -1: rows are linked. ``timeout`` and
+    ``grid`` ticks, small enough that no sum leaves int64.
 
     Returns, for the closed sessions, ``first, end, key, head, count`` ``int64[c]``; the keys to be
     queued now, ``int64[q]``; and the rows that began a session, in order of start, ``int64[b]``.
@@ -86,15 +89,17 @@ def gather_sessions(
         if count[k] == 0:
             cap[k] = _find_cap(s, grid, cap[k] <= s < last[k] + timeout)
             first[k] = s
-            head[k] = r
+            head[k] = r if number < 0 else number + b
             began[b] = r
             b += 1
             if not queued[k]:
                 queued[k] = True
                 asking[q] = k
                 q += 1
-        else:
+        elif number < 0:
             link[tail[k]] = r
+        if number >= 0:
+            link[r] = head[k]
         tail[k] = r
         count[k] += 1
         last[k] = s
