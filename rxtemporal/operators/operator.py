@@ -53,9 +53,14 @@ def describe_settings(described: Any) -> str:
         f.name
         for f in dataclasses.fields(described)
         if f.name not in _UNWRITTEN
-        and not ("added later" in f.metadata and getattr(described, f.name) == f.default)
+        and not ("added later" in f.metadata and _is_default(getattr(described, f.name), f.default))
     ]
     return _join((name, describe_value(getattr(described, name))) for name in fields)
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    # an expression is not compared, but compares
+    return value is default or (not isinstance(value, pl.Expr) and bool(value == default))
 
 
 def describe_value(value: Any, within: tuple[int, ...] = ()) -> str:
