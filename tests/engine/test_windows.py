@@ -8,9 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+import rxtemporal as rxt
 from rxtemporal import MAX_TIME, EventBatch, agg
 from rxtemporal.engine.rows import LARGE, RowStore
 from rxtemporal.operators.hopping_window.plan import hopping_window, tumbling_window
+from rxtemporal.operators.windows import step as step_module
 
 SCHEMA = pl.Schema({"k": pl.Int64, "x": pl.Float64})
 
@@ -174,3 +176,20 @@ def test_rows_with_and_without_nulls_wait_together() -> None:
     none = pl.DataFrame({"k": [0, None], "x": [None, 7.0]}, schema=SCHEMA)
     step.on_batch(make_batch([13, 14], 14).replace(payload=none))
     assert list_rows(step.on_batch(make_batch([16], 20))) == [(10, 0, 3, 28.0), (10, None, 1, 7.0)]
+
+
+def test_windows_that_hold_many_rows_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The results are the same, however few pairs of windows and rows are read at a time."""
+    rows = [rxt.IntervalEvent(n, n + 40, {"k": n % 3, "x": n * 7 % 11}) for n in range(90)]
+    queries = (
+        rxt.from_events(rows).group_by("k").snapshot_window().top_k(2, "x"),
+        rxt.from_events(rows).hopping_window(20, 5).aggregate(
+            q=agg.quantile("x", 0.5), n=agg.count(), last=agg.last("x")
+        ),
+        rxt.from_events(rows).never_ends().snapshot_window().aggregate(e=agg.expr(pl.col("x").sum())),
+    )  # fmt: skip
+    whole = [query.to_polars() for query in queries]
+    for most in (1, 40, 300):
+        monkeypatch.setattr(step_module, "MOST_PAIRS", most)
+        for query, frame in zip(queries, whole, strict=True):
+            assert query.to_polars().equals(frame)

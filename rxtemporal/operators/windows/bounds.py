@@ -61,7 +61,7 @@ class Windows:
     def __len__(self) -> int:
         return len(self.start)
 
-    def take(self, which: npt.NDArray[np.bool_]) -> Windows:
+    def take(self, which: npt.NDArray[np.bool_] | slice) -> Windows:
         """Return some of them."""
         taken = Windows(*(column[which] for column in self._columns))
         taken.window = None if self.window is None else self.window[which]

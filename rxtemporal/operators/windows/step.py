@@ -50,6 +50,8 @@ from rxtemporal.operators.windows.rows import Contents
 
 # so many rows, or batches, are taken up at once
 ROWS, BATCHES = 4096, 64
+# rows of windows that are read one by one at a time, a row as often as windows hold it
+MOST_PAIRS = 1 << 20
 # the values that are read of each row; True stands for an array filled with it
 Values: TypeAlias = Sequence[Any]
 # the columns of the keys, or one column of their numbers
@@ -145,6 +147,17 @@ def _concat_values(columns: Sequence[Any], times: Sequence[Times]) -> Any:
 KEY, START, END, AFTER, BEFORE = range(5)
 # rows that begin, their keys, and the values that are read of each row
 NewRows: TypeAlias = tuple[EventBatch, Keys, Sequence[Any]]
+
+
+def _split(alive: Int64s) -> list[tuple[int, int]]:
+    """Return the bounds of parts of windows that hold so many rows each, of few pairs."""
+    pairs = np.cumsum(alive)
+    cuts, done = [0], 0
+    while cuts[-1] < len(alive):
+        end = int(np.searchsorted(pairs, done + MOST_PAIRS, side="right"))
+        cuts.append(max(end, cuts[-1] + 1))
+        done = int(pairs[cuts[-1] - 1])
+    return [*itertools.pairwise(cuts)] or [(0, 0)]
 
 
 class WindowStep(Stateful):
@@ -422,20 +435,25 @@ class WindowStep(Stateful):
         code may return something else when called again.
         """
         self._head = grow(self._head, len(self._keys), -1)
+        is_end = windows.is_end
+        made = [self._close_window(windows, w) for w in np.flatnonzero(is_end).tolist()]
+        new = windows.take(~is_end)
+        swept = [None if s is None else s[~is_end] for s in swept]
         columns = self._rows.columns
-        pairs = list_rows(
-            changes.what, changes.key, windows.at, windows.key, ~windows.is_end,
-            self._head, columns[AFTER], columns[BEFORE],
-        )  # fmt: skip
-        closing = [self._close_window(windows, w) for w in np.flatnonzero(windows.is_end).tolist()]
-        new = windows.take(~windows.is_end)
-        if len(new):
-            number = np.cumsum(~windows.is_end) - 1
-            swept = [None if s is None else s[~windows.is_end] for s in swept]
-            closing.append(self._open_windows(swept, new, number[pairs[0]], pairs[1]))
-        return (
-            EventBatch.concat(closing) if closing else EventBatch(*NO_TIMES, self._types.empty, 0)
-        )
+        applied = 0
+        # a part at a time, since many windows that hold many rows each would fill the memory
+        for begin, end in _split(new.alive):
+            upto = len(changes.what) if end == len(new) else int(new.at[end - 1])
+            part = slice(begin, end)
+            pairs = list_rows(
+                changes.what[applied:upto], changes.key, new.at[part] - applied, new.key[part],
+                self._head, columns[AFTER], columns[BEFORE],
+            )  # fmt: skip
+            applied = upto
+            if end > begin:
+                values = [None if s is None else s[part] for s in swept]
+                made.append(self._open_windows(values, new.take(part), *pairs))
+        return EventBatch.concat(made) if made else EventBatch(*NO_TIMES, self._types.empty, 0)
 
     def _close_window(self, windows: Windows, w: int) -> EventBatch:
         first, payload = self._open_results.pop(int(windows.edge[w]))

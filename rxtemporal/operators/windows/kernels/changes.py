@@ -113,7 +113,6 @@ def list_rows(
     key: Ints,
     at: Ints,
     of: Ints,
-    wanted: Bools,
     head: Ints,
     after: Ints,
     before: Ints,
@@ -121,8 +120,8 @@ def list_rows(
     """Return the rows that each window holds, as pairs (number of the window, number of the row).
 
     ``what`` ``int64[n]``: the changes; row ``what >> 3`` begins, or where ``what & 1`` ends.
-    ``key`` ``int64[rows]``. Windows: ``at`` ``int64[w]`` rising, ``of`` ``int64[w]`` keys; only
-    those ``wanted`` are listed. Each key's rows alive are a list from ``head`` ``int64[keys]``
+    ``key`` ``int64[rows]``. Windows: ``at`` ``int64[w]`` rising, ``of`` ``int64[w]`` keys.
+    Each key's rows alive are a list from ``head`` ``int64[keys]``
     along ``after`` and ``before`` ``int64[rows]`` (-1: none), updated in place. Cost O(n + pairs).
     """
     room = 2 * len(at) + 64
@@ -132,7 +131,7 @@ def list_rows(
     w = 0
     for i in range(len(what) + 1):
         while w < len(at) and at[w] == i:
-            row = head[of[w]] if wanted[w] else -1
+            row = head[of[w]]
             while row >= 0:
                 if r == room:
                     room *= 2
