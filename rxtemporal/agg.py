@@ -107,8 +107,17 @@ class _Incremental(Aggregate):
             return pl.Int64()
         if self.kind in ("min", "max"):
             return infer_field_type(self.reads, schema)
+        if (decimal := self._find_decimal(schema)) is not None:
+            return pl.Decimal(38, decimal.scale) if self.kind == "sum" else pl.Float64()
         dtype = infer_number_type(self.reads, schema, repr(self))
         return pl.Int64() if self.kind == "sum" and not dtype.is_float() else pl.Float64()
+
+    def _find_decimal(self, schema: pl.Schema) -> pl.Decimal | None:
+        """Return the type of the values of a sum or a mean, if they are Decimals."""
+        if self.reads is None or self.kind not in ("sum", "avg", "mean"):
+            return None
+        dtype = infer_field_type(self.reads, schema)
+        return dtype if isinstance(dtype, pl.Decimal) else None
 
     def make(self, name: str, schema: pl.Schema) -> RunningAggregate | None:
         from rxtemporal.operators.windows import aggregates as running
@@ -120,6 +129,10 @@ class _Incremental(Aggregate):
             return running.Count()
         assert self.reads is not None
         dtype = infer_field_type(self.reads, schema)
+        if (decimal := self._find_decimal(schema)) is not None:
+            from rxtemporal.operators.windows.decimal_sums import DecimalSum
+
+            return DecimalSum(decimal, name, mean=self.kind != "sum")
         if self.kind in ("avg", "mean"):
             return running.Average()
         if self.kind in ("std", "var"):
@@ -230,6 +243,8 @@ def count_distinct(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Agg
 def sum(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
     """Return the sum of a field, Float64 of floats, else Int64 (an overflow is an error).
 
+    Of Decimals it is a Decimal of 38 digits, with their scale; each costs about a microsecond.
+
     A sum of floats is that of the rows of the window, exact until it is rounded once; infinite
     if it is larger than a Float64 holds.
     """
@@ -246,7 +261,10 @@ def avg(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
 
 @explain_calls("temp=agg.mean('temp')")
 def mean(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
-    """Return the mean of a field as Float64, sum by count; null if there are no values."""
+    """Return the mean of a field as Float64, sum by count; null if there are no values.
+
+    Of Decimals, too: the exact sum by the count, rounded once.
+    """
     predicate = parse_predicate(where, "mean")
     return _Incremental("mean", parse_field(field, "mean"), predicate)
 
