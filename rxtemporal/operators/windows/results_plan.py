@@ -419,11 +419,13 @@ class Aggregates(ResultSpec):
     def output(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
         """Return the keys, then the aggregates."""
         fields = {key: schema[key] for key in keys}
+        checked = set[int]()  # several often have the same predicate
         for name, aggregate in self.aggregates:
             if name in fields:
                 raise SchemaError(f"aggregate {name!r} has the name of a group key")
-            if aggregate.where is not None:
+            if aggregate.where is not None and id(aggregate.where) not in checked:
                 check_predicate(aggregate.where, schema, f"where= of aggregate {name!r}")
+                checked.add(id(aggregate.where))
             fields[name] = aggregate.dtype(schema)
         return pl.Schema(fields)
 
