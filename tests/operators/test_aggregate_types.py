@@ -126,12 +126,12 @@ def test_values_of_all_types(kind: str, points: bool) -> None:
     """Counts, distinct counts, extremes, sums and means, of all rows and of some."""
     stream = rxt.from_events([], schema=SCHEMA, name="rows", unit="ticks").group_by("k")
     ours, theirs = (WINDOWS[kind](stream).aggregate(**each) for each in (OURS, THEIRS))
-    for seed in range(12):
+    for seed in (0,) if points else (1, 2):
         rows = draw_rows(seed, points)
         expected = run(theirs, rows, 1, saves=False).sort(
             "start_time", "k", "n i", maintain_order=True
         )
-        for cuts, saves in ((1, False), (7, True)):
+        for cuts, saves in ((1, False), (2, True)):
             found = run(ours, rows, cuts, saves=saves)
             found = found.sort("start_time", "k", "n i", maintain_order=True)
             assert_frame_equal(found, expected, check_dtypes=False, rel_tol=1e-12)
