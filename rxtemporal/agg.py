@@ -51,6 +51,7 @@ __all__ = [
     "Aggregate",
     "TimeSensitiveAggregate",
     "UserDefinedAggregate",
+    "approx_count_distinct",
     "at_end",
     "at_start",
     "avg",
@@ -76,7 +77,9 @@ __all__ = [
     "var",
 ]
 
-Kind = Literal["count", "count_distinct", "sum", "avg", "mean", "min", "max", "std", "var"]
+Count = Literal["count", "count_distinct", "approx_count_distinct"]
+Kind = Count | Literal["sum", "avg", "mean", "min", "max", "std", "var"]
+_COUNTS = typing.get_args(Count)
 Interpolation = Literal["nearest", "higher", "lower", "midpoint", "linear", "equiprobable"]
 _INTERPOLATIONS = typing.get_args(Interpolation)
 
@@ -101,7 +104,7 @@ class _Incremental(Aggregate):
         return pl.when(self.where).then(pl.lit(True) if self.reads is None else self.reads)
 
     def dtype(self, schema: pl.Schema) -> pl.DataType:
-        if self.reads is None or self.kind in ("count", "count_distinct"):
+        if self.reads is None or self.kind in _COUNTS:
             if self.reads is not None:
                 infer_field_type(self.reads, schema)
             return pl.Int64()
@@ -143,6 +146,10 @@ class _Incremental(Aggregate):
             from rxtemporal.operators.windows.distinct_counts import make_distinct_count
 
             return make_distinct_count(dtype)
+        if self.kind == "approx_count_distinct":
+            from rxtemporal.operators.windows.sketches import SketchedCount
+
+            return SketchedCount()
         greatest = self.kind == "max"
         if dtype in (pl.String, pl.Binary, pl.Decimal):
             return ordered.ObjectExtreme(greatest=greatest)
@@ -237,6 +244,29 @@ def count_distinct(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Agg
     """
     predicate = parse_predicate(where, "count_distinct")
     return _Incremental("count_distinct", parse_field(field, "count_distinct"), predicate)
+
+
+@explain_calls("users=agg.approx_count_distinct('user')")
+def approx_count_distinct(field: str | pl.Expr, *, where: pl.Expr | None = None) -> Aggregate:
+    """Estimate the number of distinct values of a field, as Int64; null is no value.
+
+    For windows of so many values that ``count_distinct`` would hold too much: each key holds a
+    HyperLogLog sketch of at most 4 kB for each window that is open. The relative standard error is
+    1.6 %: two of three results are nearer than that, and 19 of 20 nearer than twice that; small
+    numbers are exact. The same values always give the same result. Values are not taken back, so
+    it is for windows that no row leaves before their end: points in tumbling and hopping windows,
+    sessions, ``whole_window``. It needs the package ``datasketches`` (``rxtemporal[sketches]``).
+
+    >>> import rxtemporal as rxt
+    >>> rows = rxt.from_events([rxt.PointEvent(t, {"x": t // 4}) for t in range(14)])
+    >>> rows.tumbling_window(10).aggregate(n=approx_count_distinct("x")).to_polars().rows()
+    [(0, 10, 3), (10, 20, 2)]
+    """
+    from rxtemporal.operators.windows.sketches import load_sketches
+
+    load_sketches()
+    predicate, who = parse_predicate(where, "approx_count_distinct"), "approx_count_distinct"
+    return _Incremental("approx_count_distinct", parse_field(field, who), predicate)
 
 
 @explain_calls("total=agg.sum('energy')")

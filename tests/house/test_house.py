@@ -173,6 +173,7 @@ AGGREGATES = [
     "Aggregate",
     "TimeSensitiveAggregate",
     "UserDefinedAggregate",
+    "approx_count_distinct",
     "at_end",
     "at_start",
     "avg",
