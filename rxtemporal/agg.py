@@ -160,6 +160,8 @@ class _Incremental(Aggregate):
 class _Expression(Aggregate):
     """A polars expression over the rows of each window."""
 
+    reads_all_rows = True
+
     shown: str
     expression: pl.Expr
     of: pl.Expr | None = None

@@ -281,6 +281,10 @@ class _Description:
         """Return the expressions that are computed for each row."""
         return ()
 
+    def list_costly(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Sequence[str]:
+        """Return the names of the results for which all rows of a window are read each time."""
+        return ()
+
     def fingerprint(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> str:
         """Return a text that identifies the operator, its settings, its fields and its keys."""
         fields = "; ".join(

@@ -269,3 +269,16 @@ def test_diagnostics_count_the_rows_held() -> None:
     assert (operator.name, operator.rows) == ("snapshot_window().aggregate", 1)
     assert operator.line.startswith(__file__)
     process.dispose()
+
+
+def test_a_plan_says_what_is_computed_from_all_rows() -> None:
+    """Of a window the results that are not updated as rows come and go."""
+    stream = rxt.from_events([], schema={"x": int}, name="s")
+    windows = stream.tumbling_window(4)
+    mixed = windows.aggregate(
+        n=agg.count_distinct("x"), q=agg.quantile("x", 0.5), at=agg.at_end("x"), last=agg.last("x")
+    )
+    said = "| computed from all rows of each window: "
+    assert f"{said}q, at, last\n" in mixed.explain()
+    assert f"{said}top_k\n" in windows.top_k(2, "x").explain()
+    assert said not in windows.aggregate(n=agg.count(), high=agg.max("x")).explain()

@@ -87,6 +87,10 @@ class WindowOperator(Operator):
         """Return what the results read."""
         return self.result.list_expressions(schemas[0])
 
+    def list_costly(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Sequence[str]:
+        """Return the names of the results that are not updated as rows come and go."""
+        return self.result.list_costly(schemas[0])
+
     def find_windows(self, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s] | None:
         """Return the lifetimes of results, which are those of their windows, unless points."""
         return None if self.points else (start, end)

@@ -53,6 +53,8 @@ class Aggregate:
     """True if the end of a window has to be known before there is a result."""
     own_time: TimeForm | None = None
     """The form of times that its own spans have."""
+    reads_all_rows = False
+    """True if it is computed from all rows of a window, and not updated as they come and go."""
     is_instant = False
     """True if it reads rows at a bound of their window, where pieces do as well as whole rows."""
     reads_window = False
@@ -218,6 +220,11 @@ class UserDefinedAggregate(_UserCode):
         raise NotImplementedError
 
     @property
+    def reads_all_rows(self) -> bool:  # type: ignore[override]
+        """True if it has ``compute``."""
+        return not self._incremental
+
+    @property
     def _incremental(self) -> bool:
         four = ("init", "add", "remove", "result")
         own = [name for name in four if _own(self, name, UserDefinedAggregate)]
@@ -270,6 +277,7 @@ class TimeSensitiveAggregate(_UserCode):
     """
 
     finished = True
+    reads_all_rows = True
 
     def compute(self, events: list[Any], window: Any) -> Any:
         """Return the value of a window."""
@@ -329,6 +337,10 @@ class ResultSpec:
     def list_expressions(self, schema: pl.Schema) -> Sequence[RowExpression]:
         """Return the expressions that are computed for each row, before the results."""
         return ()
+
+    def list_costly(self, schema: pl.Schema) -> Sequence[str]:
+        """Return the names of what is computed from all rows of each window."""
+        return (self.name,)
 
     def explain_loss(self, lost: LostRow, windows: WindowRows) -> Fate:
         """Return why no result stands on a row of a finished window."""
@@ -484,6 +496,10 @@ class Aggregates(ResultSpec):
             reads = restrict(whole, aggregate.where)
         is_running = made is not None and not isinstance(made, ListedAggregate)
         return Output(name, Evaluator(reads, schema) if is_running else None, made)
+
+    def list_costly(self, schema: pl.Schema) -> Sequence[str]:
+        """Return the names of the aggregates that are not updated as rows come and go."""
+        return [name for name, each in self.aggregates if each.reads_all_rows]
 
     def list_expressions(self, schema: pl.Schema) -> Sequence[RowExpression]:
         """Return what the aggregates read, null in rows that do not count."""

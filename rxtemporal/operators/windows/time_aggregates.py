@@ -283,6 +283,7 @@ class InstantAggregate(Aggregate):
     # the field, if its values move along lines
     line: str | None = None
     is_instant = True
+    reads_all_rows = True
     reads_window = True
 
     def __repr__(self) -> str:
