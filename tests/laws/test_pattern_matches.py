@@ -31,7 +31,7 @@ OPEN = "before what may be empty"
 def streams(draw: st.DrawFn) -> list[Event]:
     """Draw some points of two keys with CTIs between them; each row has a number of its own."""
     values = st.sampled_from([None, 0, 1, 1, 2, 3])
-    rows = draw(st.lists(st.tuples(st.sampled_from("aab"), values, st.integers(0, 2)), max_size=9))
+    rows = draw(st.lists(st.tuples(st.sampled_from("aab"), values, st.integers(0, 2)), max_size=8))
     items: list[Event] = []
     time = 0
     for number, (key, value, step) in enumerate(rows):

@@ -26,7 +26,7 @@ _Lists: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class State:
+class MatchState:
     """A state: its kind, its variable (-1: none), and the variable that may not come (-1: none).
 
     ``enter`` are the states of kind ``ROW`` that take the next row, in order of preference; ``out``
@@ -49,7 +49,7 @@ class Automaton:
     """
 
     variables: tuple[str, ...]
-    states: tuple[State, ...]
+    states: tuple[MatchState, ...]
     initial: tuple[int, ...]
 
     def list_first(self) -> set[int]:
@@ -139,7 +139,7 @@ class _Builder:
             if isinstance(form, text.Gap):
                 found.extend(self._follow(self._leads[each]))
             else:
-                found.append(ACCEPT if isinstance(form, text.Absence) else each)
+                found.append(ACCEPT if isinstance(form, text.FinalAbsence) else each)
             if ACCEPT in found:
                 break
         return tuple(dict.fromkeys(found))
@@ -154,15 +154,15 @@ class _Builder:
             case _:
                 return (), ()
 
-    def _make(self, node: int, enter: tuple[int, ...], out: tuple[int, ...]) -> State:
+    def _make(self, node: int, enter: tuple[int, ...], out: tuple[int, ...]) -> MatchState:
         match self._forms[node]:
             case text.Variable(name):
-                return State(ROW, self._numbers[name], -1, enter, out)
+                return MatchState(ROW, self._numbers[name], -1, enter, out)
             case text.Gap(any=any_row, absent=absent):
                 number = -1 if absent is None else self._numbers[absent]
-                return State(ANY if any_row else GAP, -1, number, enter, out)
-            case text.Absence(absent):
-                return State(WAIT, -1, self._numbers[absent], enter, out)
+                return MatchState(ANY if any_row else GAP, -1, number, enter, out)
+            case text.FinalAbsence(absent):
+                return MatchState(WAIT, -1, self._numbers[absent], enter, out)
             case _:
                 raise AssertionError("a node that only leads on is no state")
 

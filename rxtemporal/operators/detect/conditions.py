@@ -13,7 +13,7 @@ from rxtemporal.engine.expressions.evaluator import Predicate
 from rxtemporal.operators.detect.functions import START, Function, list_functions, parse_column
 from rxtemporal.operators.detect.registers import Registers, Ways
 from rxtemporal.operators.detect.row_values import RowValues
-from rxtemporal.operators.detect.settings import Settings
+from rxtemporal.operators.detect.settings import DetectSettings
 
 
 class Condition:
@@ -34,7 +34,7 @@ class Condition:
 class Conditions:
     """The conditions of all variables by number; None is satisfied by every row."""
 
-    def __init__(self, settings: Settings, values: RowValues) -> None:
+    def __init__(self, settings: DetectSettings, values: RowValues) -> None:
         self._values = values
         types = {**settings.schema, START: settings.time}
         for function in list_functions(settings.conditions.values()):

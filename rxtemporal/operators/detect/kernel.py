@@ -47,6 +47,10 @@ _ROW, _GAP, _ANY, _WAIT = range(4)
 NEXT, PAST_LAST, TO_FIRST, TO_LAST = range(4)
 
 
+# numba's cache on disk has the names of the classes below: an older cache is no longer readable if
+# one is renamed
+
+
 class States(NamedTuple):
     """The automaton as arrays; the lists of state i are those from ``…_at[i]`` to ``…_at[i + 1]``.
 
@@ -65,7 +69,7 @@ class States(NamedTuple):
     tries: int
 
 
-class Rules(NamedTuple):
+class MatchRules(NamedTuple):
     """The settings of a pattern; spans in ticks, -1 for none.
 
     ``merges``: two threads in one state, and of one start unless ``chain``, have one future.
@@ -86,7 +90,7 @@ class Rules(NamedTuple):
     before: int
 
 
-class Rows(NamedTuple):
+class MatchRows(NamedTuple):
     """Columns of all rows held, by row number; ``refs`` counts the nodes that need a row."""
 
     start: Ints
@@ -95,7 +99,7 @@ class Rows(NamedTuple):
     refs: Ints
 
 
-class Nodes(NamedTuple):
+class MatchNodes(NamedTuple):
     """Columns of all nodes held, by number; ``refs`` counts what needs a node."""
 
     row: Ints
@@ -117,14 +121,14 @@ class Work(NamedTuple):
 
 
 class Tests(NamedTuple):
-    """Which rows satisfy which variable: ``mask[row, variable]``, or ``pairs`` by number."""
+    """Rows that satisfy variables: ``mask[row, variable]``, or ``pairs`` by number."""
 
     mask: Bools
     pairs: Bools
 
 
 class Given(NamedTuple):
-    """What a call computes: rows and threads and slots of several keys, each as one array.
+    """Input of a call: rows and threads and slots of several keys, each as one array.
 
     Those of key i are from number ``…_at[i]`` to ``…_at[i + 1]``; ``first_pair`` is where the
     tests of the initial states of its row are among the pairs.
@@ -140,7 +144,7 @@ class Given(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What a call has made: threads and slots of each key, new nodes, matches that leave.
+    """Output of a call: threads and slots of each key, new nodes, matches that leave.
 
     ``left`` has the key's number in this call, the node, whether it is complete, and the first row.
     ``freed`` begins the list of old nodes that nothing needs, and ``free`` that of new ones: each
@@ -172,8 +176,22 @@ def grow_rows(array: Ints, size: int) -> Ints:
     return larger
 
 
+class Setup(NamedTuple):
+    """Parts of a call that are the same for all keys; ``base`` is the number of the first new node.
+
+    ``refs`` of rows and nodes, and the parents of nodes that are freed, are changed in place.
+    """
+
+    states: States
+    rules: MatchRules
+    tests: Tests
+    rows: MatchRows
+    nodes: MatchNodes
+    base: int
+
+
 @jit
-def count_row(rows: Rows, row: int, more: int, before: int) -> None:
+def count_row(rows: MatchRows, row: int, more: int, before: int) -> None:
     """Count that a node needs a row, and ``before`` rows before it, once more or less."""
     for _ in range(before + 1):
         if row < 0:
@@ -183,43 +201,40 @@ def count_row(rows: Rows, row: int, more: int, before: int) -> None:
 
 
 @jit
-def hold(nodes: Nodes, base: int, work: Work, node: int) -> None:
+def hold(setup: Setup, work: Work, node: int) -> None:
     """Count that something needs a node."""
-    if node >= base:
-        work.made[node - base, NODE_REFS] += 1
+    if node >= setup.base:
+        work.made[node - setup.base, NODE_REFS] += 1
     elif node >= 0:
-        nodes.refs[node] += 1
+        setup.nodes.refs[node] += 1
 
 
 @jit
-def drop(rows: Rows, nodes: Nodes, base: int, work: Work, node: int, before: int) -> None:
+def drop(setup: Setup, work: Work, node: int, before: int) -> None:
     """Count that something needs a node no more; free it, and what it led to, if nothing does."""
     counts = work.counts
     while node >= 0:
-        if node >= base:
-            made = work.made[node - base]
+        if node >= setup.base:
+            made = work.made[node - setup.base]
             made[NODE_REFS] -= 1
             if made[NODE_REFS] > 0:
                 return
             row, parent = made[NODE_ROW], made[NODE_PARENT]
             made[NODE_PARENT] = counts[FREE]
-            counts[FREE] = node - base
+            counts[FREE] = node - setup.base
         else:
-            nodes.refs[node] -= 1
-            if nodes.refs[node] > 0:
+            setup.nodes.refs[node] -= 1
+            if setup.nodes.refs[node] > 0:
                 return
-            row, parent = nodes.row[node], nodes.parent[node]
-            nodes.parent[node] = counts[FREED]
+            row, parent = setup.nodes.row[node], setup.nodes.parent[node]
+            setup.nodes.parent[node] = counts[FREED]
             counts[FREED] = node
-        count_row(rows, row, -1, before)
+        count_row(setup.rows, row, -1, before)
         node = parent
 
 
 @jit
-def make_node(
-    rows: Rows, nodes: Nodes, base: int, work: Work, row: int, variable: int, parent: int,
-    before: int,
-) -> int:  # fmt: skip
+def make_node(setup: Setup, work: Work, row: int, variable: int, parent: int, before: int) -> int:
     """Make a node that nothing needs yet; return its number."""
     counts = work.counts
     place = counts[FREE]
@@ -231,24 +246,21 @@ def make_node(
     made = work.made[place]
     made[NODE_ROW], made[NODE_VARIABLE] = row, variable
     made[NODE_PARENT], made[NODE_REFS] = parent, 0
-    hold(nodes, base, work, parent)
-    count_row(rows, row, 1, before)
-    return int(base + place)
+    hold(setup, work, parent)
+    count_row(setup.rows, row, 1, before)
+    return int(setup.base + place)
 
 
 @jit
-def set_match(
-    rules: Rules, rows: Rows, nodes: Nodes, base: int, work: Work, slot: int, first: int,
-    node: int, complete: int,
-) -> None:  # fmt: skip
+def set_match(setup: Setup, work: Work, slot: int, first: int, node: int, complete: int) -> None:
     """Put a match into a slot, in place of a less preferred one and all that follow from that."""
     counts, slots = work.counts, work.slots
-    hold(nodes, base, work, node)
-    while rules.chain and counts[SLOTS] > slot:
+    hold(setup, work, node)
+    while setup.rules.chain and counts[SLOTS] > slot:
         counts[SLOTS] -= 1
-        drop(rows, nodes, base, work, slots[counts[SLOTS], SLOT_NODE], rules.before)
+        drop(setup, work, slots[counts[SLOTS], SLOT_NODE], setup.rules.before)
     if counts[SLOTS] > slot:
-        drop(rows, nodes, base, work, slots[slot, SLOT_NODE], rules.before)
+        drop(setup, work, slots[slot, SLOT_NODE], setup.rules.before)
     slots[slot, SLOT_FIRST], slots[slot, SLOT_NODE] = first, node
     slots[slot, SLOT_COMPLETE] = complete
     counts[SLOTS] = max(counts[SLOTS], slot + 1)
@@ -256,12 +268,11 @@ def set_match(
 
 @jit
 def add_thread(
-    rules: Rules, nodes: Nodes, base: int, work: Work, state: int, first: int, node: int,
-    last: int, slot: int, landed: bool,
-) -> None:  # fmt: skip
+    setup: Setup, work: Work, state: int, first: int, node: int, last: int, slot: int, landed: bool
+) -> None:
     """Add a thread for the next row, unless a preferred one is in its state and has its future."""
     counts = work.counts
-    if rules.merges and (landed or rules.max_gap < 0):
+    if setup.rules.merges and (landed or setup.rules.max_gap < 0):
         # with a limit for gaps, threads that have skipped a row have pasts of their own
         if work.marks[state] == counts[STAMP]:
             return
@@ -270,98 +281,92 @@ def add_thread(
     thread[STATE], thread[FIRST], thread[NODE] = state, first, node
     thread[LAST], thread[SLOT], thread[PAIR] = last, slot, 0
     counts[THREADS] += 1
-    hold(nodes, base, work, node)
+    hold(setup, work, node)
 
 
 @jit
 def take_row(
-    states: States, rules: Rules, rows: Rows, nodes: Nodes, base: int, work: Work, state: int,
-    row: int, first: int, parent: int, slot: int,
-) -> bool:  # fmt: skip
+    setup: Setup, work: Work, state: int, row: int, first: int, parent: int, slot: int
+) -> bool:
     """Let a state take a row; return True if the pattern ends there, by preference."""
-    variable = states.variable[state]
-    node = make_node(rows, nodes, base, work, row, variable, parent, rules.before)
-    hold(nodes, base, work, node)
+    variable = setup.states.variable[state]
+    node = make_node(setup, work, row, variable, parent, setup.rules.before)
+    hold(setup, work, node)
     ends = False
-    for place in range(states.out_at[state], states.out_at[state + 1]):
-        target = states.out[place]
+    for place in range(setup.states.out_at[state], setup.states.out_at[state + 1]):
+        target = setup.states.out[place]
         if target == ACCEPT:
-            set_match(rules, rows, nodes, base, work, slot, first, node, 1)
+            set_match(setup, work, slot, first, node, 1)
             ends = True
             break
-        add_thread(rules, nodes, base, work, target, first, node, rows.start[row], slot, True)
-    drop(rows, nodes, base, work, node, rules.before)
+        add_thread(setup, work, target, first, node, setup.rows.start[row], slot, True)
+    drop(setup, work, node, setup.rules.before)
     return ends
 
 
 @jit
-def step_thread(
-    states: States, rules: Rules, tests: Tests, rows: Rows, nodes: Nodes, base: int, work: Work,
-    thread: Ints, row: int, line: int,
-) -> bool:  # fmt: skip
+def step_thread(setup: Setup, work: Work, thread: Ints, row: int, line: int) -> bool:
     """Let a thread take or skip a row; return True if the pattern ends there, by preference."""
     state, pair = thread[STATE], thread[PAIR]
-    kind, begin, end = states.kind[state], states.enter_at[state], states.enter_at[state + 1]
+    kind, begin, end = (
+        setup.states.kind[state],
+        setup.states.enter_at[state],
+        setup.states.enter_at[state + 1],
+    )
     skips = kind != _ROW
     for place in range(begin, end):
-        target = states.enter[place]
-        if rules.by_pair:
-            passes = tests.pairs[pair + place - begin]
+        target = setup.states.enter[place]
+        if setup.rules.by_pair:
+            passes = setup.tests.pairs[pair + place - begin]
         else:
-            passes = tests.mask[line, states.variable[target]]
+            passes = setup.tests.mask[line, setup.states.variable[target]]
         if passes:
             if kind == _GAP:
                 skips = False
             first, node, slot = thread[FIRST], thread[NODE], thread[SLOT]
-            if take_row(states, rules, rows, nodes, base, work, target, row, first, node, slot):
+            if take_row(setup, work, target, row, first, node, slot):
                 return True
-    absent = states.absent[state]
+    absent = setup.states.absent[state]
     if skips and absent >= 0:
-        if rules.by_pair:
-            skips = not tests.pairs[pair + end - begin]
+        if setup.rules.by_pair:
+            skips = not setup.tests.pairs[pair + end - begin]
         else:
-            skips = not tests.mask[line, absent]
+            skips = not setup.tests.mask[line, absent]
     if skips:
         first, node, last = thread[FIRST], thread[NODE], thread[LAST]
-        add_thread(rules, nodes, base, work, state, first, node, last, thread[SLOT], False)
+        add_thread(setup, work, state, first, node, last, thread[SLOT], False)
     return False
 
 
 @jit
-def begin_threads(
-    states: States, rules: Rules, tests: Tests, rows: Rows, nodes: Nodes, base: int, work: Work,
-    row: int, line: int, pair: int,
-) -> None:  # fmt: skip
+def begin_threads(setup: Setup, work: Work, row: int, line: int, pair: int) -> None:
     """Let a match begin at a row, behind all others."""
     counts, slot = work.counts, work.counts[SLOTS]
     before = counts[THREADS]
-    if not rules.across:
+    if not setup.rules.across:
         counts[STAMP] += 1
-    if not rules.chain:
+    if not setup.rules.chain:
         work.slots[slot, SLOT_FIRST], work.slots[slot, SLOT_NODE] = row, NONE
         work.slots[slot, SLOT_COMPLETE] = 0
         counts[SLOTS] += 1
     ends = False
-    for place in range(len(states.initial)):
-        state = states.initial[place]
+    for place in range(len(setup.states.initial)):
+        state = setup.states.initial[place]
         if state == ACCEPT:
             break
-        if rules.by_pair:
-            passes = tests.pairs[pair + place]
+        if setup.rules.by_pair:
+            passes = setup.tests.pairs[pair + place]
         else:
-            passes = tests.mask[line, states.variable[state]]
-        if passes and take_row(states, rules, rows, nodes, base, work, state, row, row, NONE, slot):
+            passes = setup.tests.mask[line, setup.states.variable[state]]
+        if passes and take_row(setup, work, state, row, row, NONE, slot):
             ends = True
             break
-    if not rules.chain and not ends and counts[THREADS] == before:
+    if not setup.rules.chain and not ends and counts[THREADS] == before:
         counts[SLOTS] -= 1
 
 
 @jit
-def step_row(
-    states: States, rules: Rules, tests: Tests, rows: Rows, nodes: Nodes, base: int, work: Work,
-    live: int, row: int, line: int, pair: int,
-) -> None:  # fmt: skip
+def step_row(setup: Setup, work: Work, live: int, row: int, line: int, pair: int) -> None:
     """Let all ``live`` threads of a key take or skip its next row; the others are in ``later``."""
     counts = work.counts
     counts[THREADS] = 0
@@ -369,35 +374,32 @@ def step_row(
     over, ended = False, NONE
     for i in range(live):
         thread = work.threads[i]
-        if not rules.across and (i == 0 or thread[FIRST] != work.threads[i - 1, FIRST]):
+        if not setup.rules.across and (i == 0 or thread[FIRST] != work.threads[i - 1, FIRST]):
             counts[STAMP] += 1
-        if (
-            not over
-            and thread[SLOT] != ended
-            and step_thread(states, rules, tests, rows, nodes, base, work, thread, row, line)
-        ):
+        if not over and thread[SLOT] != ended and step_thread(setup, work, thread, row, line):
             # less preferred threads end: all, or those of the same start
-            over, ended = rules.chain, thread[SLOT]
-        drop(rows, nodes, base, work, thread[NODE], rules.before)
+            over, ended = setup.rules.chain, thread[SLOT]
+        drop(setup, work, thread[NODE], setup.rules.before)
     if not over:
-        begin_threads(states, rules, tests, rows, nodes, base, work, row, line, pair)
+        begin_threads(setup, work, row, line, pair)
 
 
 @jit
-def count_rows(nodes: Nodes, base: int, work: Work, node: int) -> int:
+def count_rows(setup: Setup, work: Work, node: int) -> int:
     """Return the number of rows of a way."""
     count = 0
     while node >= 0:
         count += 1
-        node = work.made[node - base, NODE_PARENT] if node >= base else nodes.parent[node]
+        node = (
+            work.made[node - setup.base, NODE_PARENT]
+            if node >= setup.base
+            else setup.nodes.parent[node]
+        )
     return count
 
 
 @jit
-def expire(
-    states: States, rules: Rules, rows: Rows, nodes: Nodes, base: int, work: Work, live: int,
-    time: int,
-) -> int:  # fmt: skip
+def expire(setup: Setup, work: Work, live: int, time: int) -> int:
     """End the threads that no row at a time or later can continue; return how many are left.
 
     Those that wait for an absence are matches then. O(threads).
@@ -406,47 +408,49 @@ def expire(
     for i in range(live):
         thread = work.threads[i]
         state, slot, node = thread[STATE], thread[SLOT], thread[NODE]
-        waits = states.kind[state] == _WAIT
+        waits = setup.states.kind[state] == _WAIT
         over = time == MAX_TIME
-        if rules.within >= 0:
-            over = over or time - rows.start[thread[FIRST]] >= rules.within
-        too_far = rules.max_gap >= 0 and time - thread[LAST] > rules.max_gap and not waits
+        if setup.rules.within >= 0:
+            over = over or time - setup.rows.start[thread[FIRST]] >= setup.rules.within
+        too_far = (
+            setup.rules.max_gap >= 0 and time - thread[LAST] > setup.rules.max_gap and not waits
+        )
         if not over and not too_far:
             work.threads[left] = thread
             left += 1
             continue
         if over and slot != ended and waits:
-            set_match(rules, rows, nodes, base, work, slot, thread[FIRST], node, 1)
+            set_match(setup, work, slot, thread[FIRST], node, 1)
             ended = slot
-        elif over and slot != ended and rules.timeouts and not too_far:
-            have = work.slots[slot, SLOT_NODE]
-            if work.slots[slot, SLOT_COMPLETE] == 0 and (
-                have < 0
-                or count_rows(nodes, base, work, node) > count_rows(nodes, base, work, have)
-            ):
-                set_match(rules, rows, nodes, base, work, slot, thread[FIRST], node, 0)
-        drop(rows, nodes, base, work, node, rules.before)
+        elif over and slot != ended and setup.rules.timeouts and not too_far:
+            have = count_rows(setup, work, work.slots[slot, SLOT_NODE])
+            is_longer = count_rows(setup, work, node) > have
+            if is_longer and not work.slots[slot, SLOT_COMPLETE]:
+                set_match(setup, work, slot, thread[FIRST], node, 0)
+        drop(setup, work, node, setup.rules.before)
     return left
 
 
 @jit
-def find_next_position(
-    rules: Rules, rows: Rows, nodes: Nodes, base: int, work: Work, slot: int
-) -> int:
+def find_next_position(setup: Setup, work: Work, slot: int) -> int:
     """Return the position in its key at which the next match may begin after that of a slot."""
     first, node = work.slots[slot, SLOT_FIRST], work.slots[slot, SLOT_NODE]
-    begin, found, last = rows.position[first], NONE, NONE
+    begin, found, last = setup.rows.position[first], NONE, NONE
     while node >= 0:
-        if node >= base:
-            made = work.made[node - base]
+        if node >= setup.base:
+            made = work.made[node - setup.base]
             row, variable, parent = made[NODE_ROW], made[NODE_VARIABLE], made[NODE_PARENT]
         else:
-            row, variable, parent = nodes.row[node], nodes.variable[node], nodes.parent[node]
-        last = max(last, rows.position[row])
-        if variable == rules.skip_variable and (rules.skip == TO_FIRST or found < 0):
-            found = rows.position[row]
+            row, variable, parent = (
+                setup.nodes.row[node],
+                setup.nodes.variable[node],
+                setup.nodes.parent[node],
+            )
+        last = max(last, setup.rows.position[row])
+        if variable == setup.rules.skip_variable and (setup.rules.skip == TO_FIRST or found < 0):
+            found = setup.rows.position[row]
         node = parent
-    if rules.skip == PAST_LAST:
+    if setup.rules.skip == PAST_LAST:
         return int(last + 1)
     if found < 0:
         work.counts[NOT_THERE] += 1
@@ -483,9 +487,7 @@ def decide_chain(work: Work, live: int, key: int) -> None:
 
 
 @jit
-def decide_in_order(
-    rules: Rules, rows: Rows, nodes: Nodes, base: int, work: Work, live: int, key: int
-) -> int:
+def decide_in_order(setup: Setup, work: Work, live: int, key: int) -> int:
     """Decide slots from the first on, as far as they have no threads; return the threads left."""
     counts, slots = work.counts, work.slots
     slot, dropped = 0, 0
@@ -494,14 +496,14 @@ def decide_in_order(
             slot += 1
             continue
         leave(work, key, slot)
-        target = rows.position[slots[slot, SLOT_FIRST]] + 1
+        target = setup.rows.position[slots[slot, SLOT_FIRST]] + 1
         if slots[slot, SLOT_COMPLETE]:
-            target = find_next_position(rules, rows, nodes, base, work, slot)
+            target = find_next_position(setup, work, slot)
         slot += 1
-        while slot < counts[SLOTS] and rows.position[slots[slot, SLOT_FIRST]] < target:
-            drop(rows, nodes, base, work, slots[slot, SLOT_NODE], rules.before)
+        while slot < counts[SLOTS] and setup.rows.position[slots[slot, SLOT_FIRST]] < target:
+            drop(setup, work, slots[slot, SLOT_NODE], setup.rules.before)
             while dropped < live and work.threads[dropped, SLOT] == slot:
-                drop(rows, nodes, base, work, work.threads[dropped, NODE], rules.before)
+                drop(setup, work, work.threads[dropped, NODE], setup.rules.before)
                 dropped += 1
             slot += 1
     if not slot:
@@ -534,41 +536,39 @@ def decide_each(work: Work, live: int, key: int) -> None:
 
 
 @jit
-def decide(
-    rules: Rules, rows: Rows, nodes: Nodes, base: int, work: Work, live: int, key: int
-) -> int:
+def decide(setup: Setup, work: Work, live: int, key: int) -> int:
     """Let final matches of a key leave; return how many threads are left."""
-    if rules.chain:
+    if setup.rules.chain:
         decide_chain(work, live, key)
-    elif rules.skip == NEXT:
+    elif setup.rules.skip == NEXT:
         decide_each(work, live, key)
     else:
-        return decide_in_order(rules, rows, nodes, base, work, live, key)
+        return decide_in_order(setup, work, live, key)
     return live
 
 
 @jit
-def is_crowded(rules: Rules, work: Work) -> bool:
+def is_crowded(setup: Setup, work: Work) -> bool:
     """Return True if one start has more threads than the budget allows."""
     many = 0
     for i in range(work.counts[THREADS]):
         if not i or work.later[i, FIRST] != work.later[i - 1, FIRST]:
             many = 0
         many += 1
-        if many > rules.budget:
+        if many > setup.rules.budget:
             return True
     return False
 
 
 @jit
-def make_room(states: States, work: Work, live: int) -> Work:
+def make_room(setup: Setup, work: Work, live: int) -> Work:
     """Return the arrays with room for what one row makes of so many threads."""
     counts = work.counts
     return Work(
         work.threads,
-        grow_rows(work.later, (live + 1) * states.fan),
+        grow_rows(work.later, (live + 1) * setup.states.fan),
         grow_rows(work.slots, counts[SLOTS] + 2),
-        grow_rows(work.made, counts[NODES] + (live + 1) * states.tries),
+        grow_rows(work.made, counts[NODES] + (live + 1) * setup.states.tries),
         grow_rows(work.left, counts[LEFT] + counts[SLOTS] + 2),
         work.marks,
         counts,
@@ -577,22 +577,21 @@ def make_room(states: States, work: Work, live: int) -> Work:
 
 @jit
 def match_key(
-    states: States, rules: Rules, tests: Tests, rows: Rows, nodes: Nodes, base: int, work: Work,
-    given: Given, key: int, cti: int, live: int,
-) -> tuple[Work, int]:  # fmt: skip
+    setup: Setup, work: Work, given: Given, key: int, cti: int, live: int
+) -> tuple[Work, int]:
     """Match the rows of one key, and advance it to a CTI; return the threads left.
 
     The row at which there are too many threads is set among the counts.
     """
-    expires = rules.within >= 0 or rules.max_gap >= 0
+    expires = setup.rules.within >= 0 or setup.rules.max_gap >= 0
     for line in range(given.rows_at[key], given.rows_at[key + 1]):
         row = given.rows[line]
-        work = make_room(states, work, live)
+        work = make_room(setup, work, live)
         if expires and live:
-            live = expire(states, rules, rows, nodes, base, work, live, rows.start[row])
-        pair = given.first_pair[key] if rules.by_pair else 0
-        step_row(states, rules, tests, rows, nodes, base, work, live, row, line, pair)
-        if rules.budget and is_crowded(rules, work):
+            live = expire(setup, work, live, setup.rows.start[row])
+        pair = given.first_pair[key] if setup.rules.by_pair else 0
+        step_row(setup, work, live, row, line, pair)
+        if setup.rules.budget and is_crowded(setup, work):
             work.counts[CROWDED] = row
             return work, live
         live = work.counts[THREADS]
@@ -600,32 +599,32 @@ def match_key(
             work.later, work.threads, work.slots, work.made, work.left, work.marks, work.counts
         )
         if work.counts[SLOTS] and (not live or work.threads[0, SLOT]):
-            live = decide(rules, rows, nodes, base, work, live, key)
-    work = make_room(states, work, live)
+            live = decide(setup, work, live, key)
+    work = make_room(setup, work, live)
     if live and (expires or cti == MAX_TIME):
-        live = expire(states, rules, rows, nodes, base, work, live, cti)
-    return work, decide(rules, rows, nodes, base, work, live, key)
+        live = expire(setup, work, live, cti)
+    return work, decide(setup, work, live, key)
 
 
 @jit
-def match_keys(
-    states: States, rules: Rules, tests: Tests, rows: Rows, nodes: Nodes, base: int, given: Given,
-    cti: int,
-) -> Made:  # fmt: skip
+def match_keys(setup: Setup, given: Given, cti: int) -> Made:
     """Match the rows of several keys, in order of each, and advance them to a CTI.
 
-    ``base`` is the number of the first new node. ``refs`` of rows and nodes, and the parents of
-    nodes that are freed, are changed in place. Costs for each row the threads of its key, which
-    are as many as the states if threads merge across starts.
+    Costs for each row the threads of its key, which are as many as the states if threads merge
+    across starts.
     """
     keys = len(given.rows_at) - 1
     counts = np.zeros(COUNTS, np.int64)
     counts[FREE] = counts[FREED] = counts[CROWDED] = NONE
     work = Work(
-        np.empty((16, 6), np.int64), np.empty((16, 6), np.int64), np.empty((16, 3), np.int64),
-        np.empty((64, 4), np.int64), np.empty((64, 4), np.int64),
-        np.zeros(len(states.kind), np.int64), counts,
-    )  # fmt: skip
+        np.empty((16, 6), np.int64),
+        np.empty((16, 6), np.int64),
+        np.empty((16, 3), np.int64),
+        np.empty((64, 4), np.int64),
+        np.empty((64, 4), np.int64),
+        np.zeros(len(setup.states.kind), np.int64),
+        counts,
+    )
     threads = np.empty((max(64, len(given.threads)), 6), np.int64)
     slots = np.empty((max(64, len(given.slots)), 3), np.int64)
     threads_at, slots_at = np.zeros(keys + 1, np.int64), np.zeros(keys + 1, np.int64)
@@ -634,15 +633,18 @@ def match_keys(
         begin, end = given.threads_at[key], given.threads_at[key + 1]
         first, last = given.slots_at[key], given.slots_at[key + 1]
         work = Work(
-            grow_rows(work.threads, end - begin), work.later, grow_rows(work.slots, last - first),
-            work.made, work.left, work.marks, counts,
-        )  # fmt: skip
+            grow_rows(work.threads, end - begin),
+            work.later,
+            grow_rows(work.slots, last - first),
+            work.made,
+            work.left,
+            work.marks,
+            counts,
+        )
         work.threads[: end - begin] = given.threads[begin:end]
         work.slots[: last - first] = given.slots[first:last]
         counts[SLOTS] = last - first
-        work, live = match_key(
-            states, rules, tests, rows, nodes, base, work, given, key, cti, end - begin
-        )
+        work, live = match_key(setup, work, given, key, cti, end - begin)
         if counts[CROWDED] >= 0:
             crowded = key
             break
@@ -653,10 +655,19 @@ def match_keys(
         slots[first : first + counts[SLOTS]] = work.slots[: counts[SLOTS]]
         threads_at[key + 1], slots_at[key + 1] = begin + live, first + counts[SLOTS]
     return Made(
-        threads[: threads_at[keys]], threads_at, slots[: slots_at[keys]], slots_at,
-        work.made[: counts[NODES]], work.left[: counts[LEFT]], counts[FREED], counts[FREE],
-        counts[SAME_START], counts[NOT_THERE], crowded, counts[CROWDED],
-    )  # fmt: skip
+        threads[: threads_at[keys]],
+        threads_at,
+        slots[: slots_at[keys]],
+        slots_at,
+        work.made[: counts[NODES]],
+        work.left[: counts[LEFT]],
+        counts[FREED],
+        counts[FREE],
+        counts[SAME_START],
+        counts[NOT_THERE],
+        crowded,
+        counts[CROWDED],
+    )
 
 
 @jit
@@ -699,7 +710,7 @@ def list_ways(last: Ints, parent: Ints) -> tuple[Ints, Ints]:
 
 
 @jit
-def drop_nodes(rows: Rows, nodes: Nodes, last: Ints, before: int) -> int:
+def drop_nodes(rows: MatchRows, nodes: MatchNodes, last: Ints, before: int) -> int:
     """Count that a match needs these nodes no more; return the first of the list of freed ones."""
     freed = NONE
     for i in range(len(last)):

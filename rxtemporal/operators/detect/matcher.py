@@ -15,7 +15,16 @@ from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.detect import kernel
 from rxtemporal.operators.detect.automaton import ACCEPT, WAIT, Automaton
 from rxtemporal.operators.detect.conditions import Conditions
-from rxtemporal.operators.detect.kernel import Given, Made, Nodes, Rows, Rules, States, Tests
+from rxtemporal.operators.detect.kernel import (
+    Given,
+    Made,
+    MatchNodes,
+    MatchRows,
+    MatchRules,
+    Setup,
+    States,
+    Tests,
+)
 from rxtemporal.operators.detect.registers import Registers, Ways
 from rxtemporal.operators.detect.row_values import (
     ROW_BEFORE,
@@ -24,7 +33,7 @@ from rxtemporal.operators.detect.row_values import (
     ROW_REFS,
     ROW_START,
 )
-from rxtemporal.operators.detect.settings import Settings
+from rxtemporal.operators.detect.settings import DetectSettings
 
 # columns of nodes: the row, its variable, the node before, how many need it, the key; registers
 NODE_ROW, NODE_VARIABLE, NODE_PARENT, NODE_REFS, NODE_KEY = range(5)
@@ -42,8 +51,8 @@ Ranges: TypeAlias = tuple[Int64s, Int64s]
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Outcome:
-    """What a run has made: threads and slots of each key, the matches that leave, rows to look at.
+class MatchOutcome:
+    """Output of a run: threads and slots of each key, the matches that leave, rows to look at.
 
     ``left`` are rows of the kernel's; ``freed_rows`` are those that a node needs no more.
     """
@@ -100,7 +109,7 @@ def make_states(automaton: Automaton) -> States:
     )
 
 
-def make_rules(settings: Settings, *, by_pair: bool) -> Rules:
+def make_rules(settings: DetectSettings, *, by_pair: bool) -> MatchRules:
     """Return the rules by which a pattern is matched."""
     automaton = settings.automaton
     waits = any(each.kind == WAIT for each in automaton.states)
@@ -108,7 +117,7 @@ def make_rules(settings: Settings, *, by_pair: bool) -> Rules:
     variable = -1
     if settings.skip_variable is not None:
         variable = automaton.variables.index(settings.skip_variable)
-    return Rules(
+    return MatchRules(
         within=settings.within,
         max_gap=settings.max_gap,
         chain=chain,
@@ -138,8 +147,8 @@ class _Tested:
         self.variable = np.array([each for its in lists for each in its], np.int64)
 
 
-class Matcher:
-    """Matcher of the rows of keys; ``rows`` and ``nodes`` are the stores of the step.
+class PatternMatcher:
+    """PatternMatcher of the rows of keys; ``rows`` and ``nodes`` are the stores of the step.
 
     A condition about the rows matched so far is tested for a thread and a row, so the rows of all
     keys are then matched in rounds: the first row of each, then the second.
@@ -147,7 +156,7 @@ class Matcher:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DetectSettings,
         conditions: Conditions,
         registers: Registers,
         rows: RowStore,
@@ -166,9 +175,9 @@ class Matcher:
 
     def run(
         self, keys: Int64s, due: Int64s, bounds: Int64s, threads: Ranges, slots: Ranges, cti: int
-    ) -> Outcome:
+    ) -> MatchOutcome:
         """Match the rows that are due of keys, in order of each, and advance to the CTI."""
-        outcome = Outcome(threads, slots, np.empty((0, 4), np.int64), [])
+        outcome = MatchOutcome(threads, slots, np.empty((0, 4), np.int64), [])
         if not self._by_pair:
             tests = Tests(self._conditions.make_mask(due), np.zeros(0, np.bool_))
             self._apply(outcome, keys, (due, bounds), tests, bounds, cti)
@@ -183,7 +192,7 @@ class Matcher:
         self._apply(outcome, keys, nothing, tests, bounds, cti)
         return outcome
 
-    def _run_round(self, outcome: Outcome, keys: Int64s, rows: Ranges) -> None:
+    def _run_round(self, outcome: MatchOutcome, keys: Int64s, rows: Ranges) -> None:
         """Match one row at most of each key."""
         threads, bounds = outcome.threads
         row = np.full(len(keys), -1)
@@ -205,7 +214,7 @@ class Matcher:
 
     def _apply(
         self,
-        outcome: Outcome,
+        outcome: MatchOutcome,
         keys: Int64s,
         rows: Ranges,
         tests: Tests,
@@ -214,16 +223,9 @@ class Matcher:
     ) -> None:
         """Call the kernel; store what it makes."""
         given = Given(*rows, *outcome.threads, *outcome.slots, first_pair)
-        made = kernel.match_keys(
-            self.states,
-            self._rules,
-            tests,
-            self._view_rows(),
-            self._view_nodes(),
-            self._nodes.height,
-            given,
-            cti,
-        )
+        parts = self._view_rows(), self._view_nodes(), self._nodes.height
+        setup = Setup(self.states, self._rules, tests, *parts)
+        made = kernel.match_keys(setup, given, cti)
         if made.crowded >= 0:
             raise self._make_error(made)
         outcome.threads = made.threads, made.threads_at
@@ -234,14 +236,14 @@ class Matcher:
         self._free(outcome, made.freed)
         self._add_nodes(made)
 
-    def _view_rows(self) -> Rows:
+    def _view_rows(self) -> MatchRows:
         columns = self._rows.columns
-        return Rows(*(columns[n] for n in (ROW_START, ROW_POSITION, ROW_BEFORE, ROW_REFS)))
+        return MatchRows(*(columns[n] for n in (ROW_START, ROW_POSITION, ROW_BEFORE, ROW_REFS)))
 
-    def _view_nodes(self) -> Nodes:
+    def _view_nodes(self) -> MatchNodes:
         columns = self._nodes.columns
         places = (NODE_ROW, NODE_VARIABLE, NODE_PARENT, NODE_REFS)
-        return Nodes(*(columns[n] for n in places))
+        return MatchNodes(*(columns[n] for n in places))
 
     def _add_nodes(self, made: Made) -> None:
         """Store new nodes with their registers; release those that nothing needs any more."""
@@ -262,7 +264,7 @@ class Matcher:
         self._nodes.extend([row, variable, parent, refs, key, *registers])
         self._nodes.release(own[free])
 
-    def _free(self, outcome: Outcome, first: int) -> None:
+    def _free(self, outcome: MatchOutcome, first: int) -> None:
         """Release the nodes of a list, and note their rows."""
         columns = self._nodes.columns
         freed = kernel.list_freed(columns[NODE_PARENT], first)
@@ -276,7 +278,7 @@ class Matcher:
             row = before[row[row >= 0]]
             outcome.freed_rows.append(row[row >= 0])
 
-    def drop_matches(self, outcome: Outcome) -> None:
+    def drop_matches(self, outcome: MatchOutcome) -> None:
         """Release what only the matches that have left need."""
         nodes = np.ascontiguousarray(outcome.left[:, 1])
         before = self._settings.before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
@@ -12,23 +12,19 @@ from rxtemporal.core.schema import check_added, payload_type
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.time_forms import TimeForm, find_span_form
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.detect import text
-from rxtemporal.operators.detect.automaton import Automaton, build
-from rxtemporal.operators.detect.functions import START, Function, list_functions
-from rxtemporal.operators.detect.settings import Settings
-from rxtemporal.operators.expressions import check_row_by_row, infer_schema
+from rxtemporal.operators.expressions import infer_schema
 from rxtemporal.operators.operator import Keys, Operator, RowExpression
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 
 if TYPE_CHECKING:
     from rxtemporal.engine.step import Step
+    from rxtemporal.operators.detect.automaton import Automaton
+    from rxtemporal.operators.detect.checks import At, RowsKind, Skip
+    from rxtemporal.operators.detect.functions import Function
+    from rxtemporal.operators.detect.settings import DetectSettings
 
-Skip: TypeAlias = Literal["past_last", "next"] | tuple[Literal["first", "last"], str]
-RowsKind = Literal["one", "all"]
-At = Literal["span", "last"]
 # more ways to go on from one row are no pattern that somebody means
 BUDGET = 1_000
-_SKIP_HINT = 'Hint: "past_last", "next", ("first", "B") or ("last", "B").'
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,9 +44,12 @@ class Detect(Operator):
     ticks: bool = False
 
     @property
-    def form(self) -> text.Form:
-        """The tree of the pattern."""
-        return text.parse(self.pattern)
+    def automaton(self) -> Automaton:
+        """The automaton of the pattern."""
+        from rxtemporal.operators.detect.automaton import build
+        from rxtemporal.operators.detect.text import parse
+
+        return build(parse(self.pattern))
 
     @property
     def cti_rule(self) -> str:
@@ -65,7 +64,7 @@ class Detect(Operator):
         held = "rows not yet committed, and the rows of matches that are not decided"
         if self.within is None and self.max_gap is None:
             held += ", which may wait for ever without within"
-        kept = self.count_kept(build(self.form))
+        kept = self.count_kept(self.automaton)
         if not kept:
             return held
         return f"{held}; the last {'row' if kept == 1 else f'{kept} rows'} of each key"
@@ -122,6 +121,8 @@ class Detect(Operator):
         self, expressions: Sequence[pl.Expr], schema: pl.Schema, who: str = "detect"
     ) -> pl.Schema:
         """Return what expressions may read: the fields, the start, and functions of a match."""
+        from rxtemporal.operators.detect.functions import START, list_functions
+
         found = {**schema, START: self.time_type}
         for function in list_functions(expressions):
             found[function.column] = function.infer_type(schema, self.time_type, who)
@@ -133,6 +134,8 @@ class Detect(Operator):
 
     def list_looks_back(self) -> list[tuple[str, Function]]:
         """Return each variable whose condition looks at a row before, and how far."""
+        from rxtemporal.operators.detect.functions import list_functions
+
         return [
             (name, function)
             for name, expression in self.conditions.items()
@@ -142,6 +145,8 @@ class Detect(Operator):
 
     def count_before(self) -> int:
         """Return how many rows before a row of a match its measures need."""
+        from rxtemporal.operators.detect.functions import list_functions
+
         functions = list_functions(self.measures.values())
         return max((each.n for each in functions if each.kind == "prev"), default=0)
 
@@ -168,11 +173,13 @@ class Detect(Operator):
 
         return DetectStep(self.make_settings(schema, keys))
 
-    def make_settings(self, schema: pl.Schema, keys: Keys) -> Settings:
+    def make_settings(self, schema: pl.Schema, keys: Keys) -> DetectSettings:
         """Return what a step for these fields needs to know."""
-        automaton = build(self.form)
+        from rxtemporal.operators.detect.settings import DetectSettings
+
+        automaton = self.automaton
         is_pair = isinstance(self.skip, tuple)
-        return Settings(
+        return DetectSettings(
             text=self.pattern,
             automaton=automaton,
             conditions=self.conditions,
@@ -278,12 +285,17 @@ def detect(
     >>> fall_and_rise.to_polars().rows()
     [(0, 5, 70, 2)]
     """
-    form = text.parse(_check_text(pattern))
+    from rxtemporal.operators.detect import checks, text
+    from rxtemporal.operators.detect.automaton import build
+
+    form = text.parse(checks.check_text(pattern))
     automaton = build(form)
-    _check_variables(automaton, conditions)
-    tested = {name: _check_condition(name, each, automaton) for name, each in conditions.items()}
-    measured = _check_measures(measures, automaton)
-    _check_choices(rows, at, timeouts)
+    checks.check_variables(automaton, conditions)
+    tested = {
+        name: checks.check_condition(name, each, automaton) for name, each in conditions.items()
+    }
+    measured = checks.check_measures(measures, automaton)
+    checks.check_choices(rows, at, timeouts)
     limit = None if within is None else span(within, "within", least=1)
     if limit is None and (timeouts or text.has_absence(form)):
         what = "timeouts=True" if timeouts else "an absence at the end of the pattern"
@@ -297,136 +309,9 @@ def detect(
         measures=measured,
         within=limit,
         max_gap=None if max_gap is None else span(max_gap, "max_gap", least=0),
-        skip=_check_skip(skip, form, automaton),
+        skip=checks.check_skip(skip, form, automaton),
         rows=rows,
         at=at,
         timeouts=timeouts,
         time=find_span_form(within, max_gap),
     )
-
-
-def _check_text(pattern: Any) -> str:
-    if not isinstance(pattern, str):
-        raise ArgumentError(
-            f"detect takes a pattern as text, got {pattern!r}. Hint: detect('A B+', A=…, B=…)."
-        )
-    return pattern
-
-
-def _check_variables(automaton: Automaton, conditions: Mapping[str, Any]) -> None:
-    """Raise if a condition is of no variable of the pattern."""
-    for name in conditions:
-        if name in automaton.variables:
-            continue
-        if not text.NAME.fullmatch(name):
-            options = ["within", "max_gap", "skip", "rows", "at", "timeouts", "measures"]
-            raise ArgumentError(
-                f"detect has no option {name!r}, and no variable of this name: variables begin "
-                f"with an upper-case letter. Hint: the options are {', '.join(options)}."
-            )
-        _refuse_variable(f"the condition {name}=", name, automaton)
-
-
-def _refuse_variable(where: str, name: str, automaton: Automaton) -> None:
-    variables = ", ".join(automaton.variables)
-    raise ArgumentError(
-        f"{where} of detect names the variable {name!r}, which is not in the pattern. "
-        f"Hint: its variables are {variables}."
-    )
-
-
-def _check_condition(name: str, expression: Any, automaton: Automaton) -> pl.Expr:
-    who = f"the condition {name}= of detect"
-    if isinstance(expression, bool):
-        expression = pl.lit(expression)
-    if not isinstance(expression, pl.Expr):
-        raise ArgumentError(
-            f"{who} is a polars expression, got {expression!r}. "
-            "Hint: pl.col('temp') > 30; pt.prev('temp') is the row before."
-        )
-    _check_functions(name, expression, automaton, is_condition=True)
-    return check_row_by_row(expression, who)
-
-
-def _check_functions(
-    name: str, expression: pl.Expr, automaton: Automaton, *, is_condition: bool
-) -> None:
-    """Raise if an expression asks about a variable that is not there."""
-    where = f"the condition {name}=" if is_condition else f"the measure {name!r}"
-    for function in list_functions([expression]):
-        if function.variable and function.variable not in automaton.variables:
-            _refuse_variable(where, function.variable, automaton)
-        if is_condition and function.kind == "variable":
-            raise ArgumentError(
-                f"{where} of detect reads pt.variable(), which is the variable that it is about. "
-                "Hint: it is for measures."
-            )
-
-
-def _check_measures(measures: Any, automaton: Automaton) -> dict[str, pl.Expr]:
-    if measures is None:
-        return {}
-    if not isinstance(measures, Mapping):
-        raise ArgumentError(
-            f"measures= of detect maps names to expressions, got {measures!r}. "
-            "Hint: measures={'n': pt.count('B')}."
-        )
-    for name, expression in measures.items():
-        if not isinstance(name, str) or not isinstance(expression, pl.Expr):
-            raise ArgumentError(
-                f"measures= of detect maps names to expressions, got {name!r}: {expression!r}. "
-                "Hint: measures={'n': pt.count('B')}."
-            )
-        check_row_by_row(expression, f"the measure {name!r} of detect")
-        _check_functions(name, expression, automaton, is_condition=False)
-    return dict(measures)
-
-
-def _check_choices(rows: Any, at: Any, timeouts: Any) -> None:
-    if rows not in get_args(RowsKind):
-        raise ArgumentError(
-            f"rows of detect is 'one' or 'all', got {rows!r}. "
-            "Hint: 'all' gives each row of a match."
-        )
-    if at not in get_args(At):
-        raise ArgumentError(
-            f"at of detect is 'span' or 'last', got {at!r}. "
-            "Hint: 'last' makes each result a point at the last row of its match."
-        )
-    if rows == "all" and at != "span":
-        raise ArgumentError(
-            "detect takes no at= with rows='all', where each row is a point at its own start. "
-            "Hint: leave at= out."
-        )
-    if not isinstance(timeouts, bool):
-        raise ArgumentError(
-            f"timeouts of detect is True or False, got {timeouts!r}. "
-            "Hint: within= says after how long a match times out."
-        )
-
-
-def _check_skip(skip: Any, form: text.Form, automaton: Automaton) -> Skip:
-    """Return where the next match may begin; raise if that is always where the match began."""
-    if skip in ("past_last", "next"):
-        return skip  # type: ignore[no-any-return]
-    pair = tuple(skip) if isinstance(skip, tuple | list) else ()
-    if len(pair) != 2 or pair[0] not in ("first", "last") or not isinstance(pair[1], str):
-        raise ArgumentError(f"skip of detect has no value {skip!r}. {_SKIP_HINT}")
-    where, name = pair
-    if name not in automaton.variables:
-        _refuse_variable("skip=", name, automaton)
-    if name not in text.list_matched(form):
-        raise ArgumentError(
-            f"skip={skip!r} of detect names a variable to which no row of a match belongs. "
-            f"{_SKIP_HINT}"
-        )
-    number = automaton.variables.index(name)
-    returns = automaton.list_first() <= {number}
-    if where == "last":
-        returns = returns and number not in automaton.list_later()
-    if returns:
-        raise ArgumentError(
-            f"skip={skip!r} of detect always leads to the first row of the match, which would be "
-            "found again. Hint: 'next' goes on at the row after it."
-        )
-    return where, name

@@ -12,7 +12,7 @@ from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.columns import Column, Nullable
 from rxtemporal.operators.detect.functions import Function, list_functions
 from rxtemporal.operators.detect.row_values import RowValues
-from rxtemporal.operators.detect.settings import Settings
+from rxtemporal.operators.detect.settings import DetectSettings
 from rxtemporal.operators.windows.field_values import read_floats, read_integers, read_valid
 
 Array = npt.NDArray[Any]
@@ -43,7 +43,7 @@ class Ways(NamedTuple):
 class Registers:
     """The registers that the conditions need, in columns of the nodes from number ``begin`` on."""
 
-    def __init__(self, settings: Settings, values: RowValues, begin: int) -> None:
+    def __init__(self, settings: DetectSettings, values: RowValues, begin: int) -> None:
         self._values = values
         self._begin = begin
         self._numbers = {name: n for n, name in enumerate(settings.automaton.variables)}

@@ -13,7 +13,7 @@ from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.detect.functions import Function, parse_column
 from rxtemporal.operators.detect.row_values import ROW_START, RowValues
-from rxtemporal.operators.detect.settings import Settings
+from rxtemporal.operators.detect.settings import DetectSettings
 
 # columns of the frame in which a function is computed
 _WAY, _VALUE = "way", "value"
@@ -63,7 +63,7 @@ class Matches:
 class Results:
     """Maker of the payload of matches."""
 
-    def __init__(self, settings: Settings, values: RowValues) -> None:
+    def __init__(self, settings: DetectSettings, values: RowValues) -> None:
         self._settings = settings
         self._values = values
 

@@ -12,8 +12,8 @@ from rxtemporal.operators.detect.automaton import Automaton
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Settings:
-    """What a step needs to know of its operator; spans in ticks, -1 for none.
+class DetectSettings:
+    """Settings of a step; spans in ticks, -1 for none.
 
     ``time`` is the type of starts, and ``output`` the fields of the results. ``recent``: how many
     last rows of a key are needed while a match may go on, and ``kept`` how many always; ``before``,

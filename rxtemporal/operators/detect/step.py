@@ -23,8 +23,8 @@ from rxtemporal.operators.detect.matcher import (
     NODE_ROW,
     NODE_VARIABLE,
     REGISTERS,
-    Matcher,
-    Outcome,
+    MatchOutcome,
+    PatternMatcher,
     find_bounds,
     find_least,
     list_ranges,
@@ -40,7 +40,7 @@ from rxtemporal.operators.detect.row_values import (
     ROW_START,
     RowValues,
 )
-from rxtemporal.operators.detect.settings import Settings
+from rxtemporal.operators.detect.settings import DetectSettings
 from rxtemporal.operators.scan.ordered_step import sort_rows
 
 # how many columns a thread and a slot have
@@ -119,7 +119,7 @@ class DetectStep(Stateful):
     rows of a key where a condition looks back.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: DetectSettings) -> None:
         schema = settings.schema
         self._coder = KeyCoder({key: schema[key] for key in settings.keys})
         self._settings = settings
@@ -130,7 +130,9 @@ class DetectStep(Stateful):
         self._registers = Registers(settings, values, REGISTERS)
         self._nodes = RowStore([np.int64] * REGISTERS + self._registers.dtypes)
         conditions = Conditions(settings, values)
-        self._matcher = Matcher(settings, conditions, self._registers, self._rows, self._nodes)
+        self._matcher = PatternMatcher(
+            settings, conditions, self._registers, self._rows, self._nodes
+        )
         self._threads = Blocks(_THREAD_COLUMNS, "thread", kernel.FIRST, kernel.NODE)
         self._slots = Blocks(_SLOT_COLUMNS, "slot", kernel.SLOT_FIRST, kernel.SLOT_NODE)
         # by key: the last row, the place of the next one, the next wake-up, what holds the CTI
@@ -292,7 +294,7 @@ class DetectStep(Stateful):
         last = np.where(may_leave, threads[0][:, kernel.LAST], MAX_TIME)
         hold[keys] = np.minimum(find_least(time, slots[1]), find_least(last, threads[1]))
 
-    def _release(self, keys: Int64s, due: Int64s, outcome: Outcome) -> None:
+    def _release(self, keys: Int64s, due: Int64s, outcome: MatchOutcome) -> None:
         """Release the rows that nothing needs."""
         columns = self._rows.columns
         rows = [due, *outcome.freed_rows]

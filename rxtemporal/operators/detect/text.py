@@ -39,7 +39,7 @@ class Gap:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Absence:
+class FinalAbsence:
     """The end of a pattern that no row of a variable may follow, until its time has passed."""
 
     absent: str
@@ -72,7 +72,7 @@ class Repetition:
     greedy: bool = True
 
 
-Form: TypeAlias = Variable | Gap | Absence | Sequence | Choice | Repetition
+Form: TypeAlias = Variable | Gap | FinalAbsence | Sequence | Choice | Repetition
 
 
 def list_variables(form: Form) -> Iterator[str]:
@@ -80,7 +80,7 @@ def list_variables(form: Form) -> Iterator[str]:
     match form:
         case Variable(name):
             yield name
-        case Gap(_, absent) | Absence(absent):
+        case Gap(_, absent) | FinalAbsence(absent):
             yield from [absent] if absent is not None else []
         case Sequence(forms) | Choice(forms):
             for each in forms:
@@ -106,7 +106,7 @@ def may_be_empty(form: Form) -> bool:
     match form:
         case Variable():
             return False
-        case Gap() | Absence():
+        case Gap() | FinalAbsence():
             return True
         case Sequence(parts):
             return all(map(may_be_empty, parts))
@@ -121,7 +121,7 @@ def may_have_rows(form: Form) -> bool:
     match form:
         case Variable():
             return True
-        case Gap() | Absence():
+        case Gap() | FinalAbsence():
             return False
         case Sequence(forms) | Choice(forms):
             return any(map(may_have_rows, forms))
@@ -132,7 +132,7 @@ def may_have_rows(form: Form) -> bool:
 def has_absence(form: Form) -> bool:
     """Return True if a form ends with an absence."""
     match form:
-        case Absence():
+        case FinalAbsence():
             return True
         case Sequence(forms) | Choice(forms):
             return any(map(has_absence, forms))
@@ -238,7 +238,7 @@ class _Parser:
                     f"!{absent} ~> skips rows up to one that matches, of which none is {absent}",
                     begin,
                 )
-            parts.append(Absence(absent))
+            parts.append(FinalAbsence(absent))
             return
         self._at += 1
         place = self._place
@@ -248,10 +248,11 @@ class _Parser:
 
     def _connect(self, gap: Gap, form: Form, place: int) -> tuple[Form, ...]:
         """Return a gap and what stands behind it: both or neither, if that may be empty."""
-        if not may_be_empty(form) and not _may_begin_with_gap(form):
+        is_open = _may_begin_with_gap(form)
+        if not may_be_empty(form) and not is_open:
             return gap, form
         follows = self._token in ("", "|", ")", "!", *_CONNECTORS)
-        if not isinstance(form, Repetition) or may_be_empty(form.form) or not follows:
+        if not isinstance(form, Repetition) or may_be_empty(form.form) or not follows or is_open:
             self._refuse(
                 f"{'~>>' if gap.any else '~>'} before what may be empty, so that it is open from "
                 "where on rows are skipped",
