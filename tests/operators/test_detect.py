@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import polars as pl
@@ -315,3 +316,27 @@ def test_what_is_refused(name: str) -> None:
     with pytest.raises((ArgumentError, SchemaError), match=message) as caught:
         compose(stream)
     assert "Hint: " in str(caught.value) or name == "a field"
+
+
+def test_why_a_match_is_there() -> None:
+    """It stands on its rows; a row of a match is itself, and the others are history."""
+    values = [90, 80, 70, 80, 90, 50]
+    query = points(values).detect("A B+ C+", B=FALLS, C=RISES)
+    found = rxt.why(query, {"rows": 5}).causes["readings"]
+    assert found["start_time"].to_list() == [0, 1, 2, 3, 4]
+    rows = points(values).detect("A B+ C+", B=FALLS, C=RISES, rows="all")
+    assert rxt.why(rows, {"x": 70.0}).causes["readings"].height == 5
+
+
+@pytest.mark.parametrize(
+    ("time", "message"),
+    [
+        (0, r"ends at 2 x=80, since no way goes on with it \(A: x > 10; B: "),
+        (3, "ends at 3 x=5, since no match begins with it"),
+        (5, "the rows behind it complete no match"),
+    ],
+)
+def test_why_there_is_no_match(time: int, message: str) -> None:
+    """The way from the row is followed up to where it ends, with the conditions."""
+    query = points([90, 70, 80, 5, 20, 19]).detect("A B B", A=X > 10, B=FALLS)
+    assert re.search(message, str(rxt.why_not(query, at=time)))

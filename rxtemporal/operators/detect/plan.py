@@ -17,7 +17,11 @@ from rxtemporal.operators.operator import Keys, Operator, RowExpression
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 
 if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
     from rxtemporal.engine.step import Step
+    from rxtemporal.operators.causes.causes import Causes
+    from rxtemporal.operators.causes.history import History
+    from rxtemporal.operators.causes.lost_row import Fate, LostRow
     from rxtemporal.operators.detect.automaton import Automaton
     from rxtemporal.operators.detect.checks import At, RowsKind, Skip
     from rxtemporal.operators.detect.functions import Function
@@ -71,8 +75,19 @@ class Detect(Operator):
 
     def for_stream(self, form: TimeForm | None, schema: pl.Schema | None) -> Self:
         """Return the operator for a stream of such times and fields."""
-        known = self.time or form or "datetime"
+        known = self.time or form or ("datetime" if self._reads_starts() else None)
         return dataclasses.replace(self, ticks=known == "ticks", time=known)
+
+    def _reads_starts(self) -> bool:
+        """Return True if starts are in the results, or in what these are computed from."""
+        from rxtemporal.operators.detect.functions import START, list_functions
+
+        read = [*self.conditions.values(), *self.measures.values()]
+        return self.rows == "all" or any(
+            START in each.meta.root_names()
+            or any(f.field == START or f.kind == "match_start" for f in list_functions([each]))
+            for each in read
+        )
 
     @property
     def time_type(self) -> pl.DataType:
@@ -200,6 +215,18 @@ class Detect(Operator):
             kept=self.count_kept(automaton),
             before=self.count_before(),
         )
+
+    def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
+        """Return the rows of the match that each result is of."""
+        from rxtemporal.operators.detect.causes import find_matched_rows
+
+        return find_matched_rows(self, inputs, output, rows)
+
+    def explain_loss(self, lost: LostRow) -> Fate:
+        """Return why a row is in no match."""
+        from rxtemporal.operators.detect.causes import explain_no_match
+
+        return explain_no_match(self, lost)
 
     def list_expressions(
         self, schemas: tuple[pl.Schema, ...], keys: Keys

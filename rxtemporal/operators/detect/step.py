@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 import numpy as np
+import polars as pl
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, TICK
@@ -74,6 +75,11 @@ class Blocks(Stateful):
     def list_keys(self) -> Int64s:
         """Return the keys that have entries."""
         return np.flatnonzero(self._count)
+
+    def list_entries(self) -> Int64s:
+        """Return the numbers of all entries, by key."""
+        keys = self.list_keys()
+        return list_ranges(self._first[keys], self._count[keys])
 
     @property
     def columns(self) -> list[Int64s]:
@@ -254,8 +260,12 @@ class DetectStep(Stateful):
         else:
             end = start[matches.last] + TICK
             begin = end - TICK if self._settings.at_last else start[matches.first]
-        payload = self._results.make(matches)
+        payload = self._make_payload(matches)
         return EventBatch.of_rows(begin, end, payload, batch.cti, batch.keys)
+
+    def _make_payload(self, matches: Matches) -> pl.DataFrame:
+        """Return the fields of the results."""
+        return self._results.make(matches)
 
     def _note_wakes(self, keys: Int64s, threads: Int64s, bounds: Int64s) -> None:
         """Queue each key for the time at which its first thread ends without a row."""
