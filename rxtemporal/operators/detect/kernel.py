@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.kernels.compiled import jit
+from rxtemporal.engine.kernels.compiled import inline, jit
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -190,7 +190,7 @@ class Setup(NamedTuple):
     base: int
 
 
-@jit
+@inline
 def count_row(rows: MatchRows, row: int, more: int, before: int) -> None:
     """Count that a node needs a row, and ``before`` rows before it, once more or less."""
     for _ in range(before + 1):
@@ -200,7 +200,7 @@ def count_row(rows: MatchRows, row: int, more: int, before: int) -> None:
         row = rows.before[row]
 
 
-@jit
+@inline
 def hold(setup: Setup, work: Work, node: int) -> None:
     """Count that something needs a node."""
     if node >= setup.base:
@@ -209,7 +209,7 @@ def hold(setup: Setup, work: Work, node: int) -> None:
         setup.nodes.refs[node] += 1
 
 
-@jit
+@inline
 def drop(setup: Setup, work: Work, node: int, before: int) -> None:
     """Count that something needs a node no more; free it, and what it led to, if nothing does."""
     counts = work.counts
@@ -233,7 +233,7 @@ def drop(setup: Setup, work: Work, node: int, before: int) -> None:
         node = parent
 
 
-@jit
+@inline
 def make_node(setup: Setup, work: Work, row: int, variable: int, parent: int, before: int) -> int:
     """Make a node that nothing needs yet; return its number."""
     counts = work.counts
@@ -251,7 +251,7 @@ def make_node(setup: Setup, work: Work, row: int, variable: int, parent: int, be
     return int(setup.base + place)
 
 
-@jit
+@inline
 def set_match(setup: Setup, work: Work, slot: int, first: int, node: int, complete: int) -> None:
     """Put a match into a slot, in place of a less preferred one and all that follow from that."""
     counts, slots = work.counts, work.slots
@@ -266,7 +266,7 @@ def set_match(setup: Setup, work: Work, slot: int, first: int, node: int, comple
     counts[SLOTS] = max(counts[SLOTS], slot + 1)
 
 
-@jit
+@inline
 def add_thread(
     setup: Setup, work: Work, state: int, first: int, node: int, last: int, slot: int, landed: bool
 ) -> None:
@@ -284,7 +284,7 @@ def add_thread(
     hold(setup, work, node)
 
 
-@jit
+@inline
 def take_row(
     setup: Setup, work: Work, state: int, row: int, first: int, parent: int, slot: int
 ) -> bool:
@@ -304,7 +304,7 @@ def take_row(
     return ends
 
 
-@jit
+@inline
 def step_thread(setup: Setup, work: Work, thread: Ints, row: int, line: int) -> bool:
     """Let a thread take or skip a row; return True if the pattern ends there, by preference."""
     state, pair = thread[STATE], thread[PAIR]
@@ -338,7 +338,7 @@ def step_thread(setup: Setup, work: Work, thread: Ints, row: int, line: int) -> 
     return False
 
 
-@jit
+@inline
 def begin_threads(setup: Setup, work: Work, row: int, line: int, pair: int) -> None:
     """Let a match begin at a row, behind all others."""
     counts, slot = work.counts, work.counts[SLOTS]
@@ -365,7 +365,7 @@ def begin_threads(setup: Setup, work: Work, row: int, line: int, pair: int) -> N
         counts[SLOTS] -= 1
 
 
-@jit
+@inline
 def step_row(setup: Setup, work: Work, live: int, row: int, line: int, pair: int) -> None:
     """Let all ``live`` threads of a key take or skip its next row; the others are in ``later``."""
     counts = work.counts
@@ -461,7 +461,7 @@ def find_next_position(setup: Setup, work: Work, slot: int) -> int:
     return int(found)
 
 
-@jit
+@inline
 def leave(work: Work, key: int, slot: int) -> None:
     """Let the match of a slot leave."""
     left = work.left[work.counts[LEFT]]
@@ -560,13 +560,25 @@ def is_crowded(setup: Setup, work: Work) -> bool:
     return False
 
 
+@inline
+def has_room(setup: Setup, work: Work, live: int) -> bool:
+    """Return True if there is room for what one row makes of so many threads."""
+    counts, threads = work.counts, (live + 1) * setup.states.fan
+    return bool(
+        threads <= min(work.threads.shape[0], work.later.shape[0])
+        and counts[SLOTS] + 2 <= work.slots.shape[0]
+        and counts[NODES] + (live + 1) * setup.states.tries <= work.made.shape[0]
+        and counts[LEFT] + counts[SLOTS] + 2 <= work.left.shape[0]
+    )
+
+
 @jit
 def make_room(setup: Setup, work: Work, live: int) -> Work:
     """Return the arrays with room for what one row makes of so many threads."""
-    counts = work.counts
+    counts, threads = work.counts, (live + 1) * setup.states.fan
     return Work(
-        work.threads,
-        grow_rows(work.later, (live + 1) * setup.states.fan),
+        grow_rows(work.threads, threads),
+        grow_rows(work.later, threads),
         grow_rows(work.slots, counts[SLOTS] + 2),
         grow_rows(work.made, counts[NODES] + (live + 1) * setup.states.tries),
         grow_rows(work.left, counts[LEFT] + counts[SLOTS] + 2),
@@ -586,7 +598,8 @@ def match_key(
     expires = setup.rules.within >= 0 or setup.rules.max_gap >= 0
     for line in range(given.rows_at[key], given.rows_at[key + 1]):
         row = given.rows[line]
-        work = make_room(setup, work, live)
+        if not has_room(setup, work, live):
+            work = make_room(setup, work, live)
         if expires and live:
             live = expire(setup, work, live, setup.rows.start[row])
         pair = given.first_pair[key] if setup.rules.by_pair else 0
@@ -595,12 +608,13 @@ def match_key(
             work.counts[CROWDED] = row
             return work, live
         live = work.counts[THREADS]
-        work = Work(
-            work.later, work.threads, work.slots, work.made, work.left, work.marks, work.counts
-        )
+        for i in range(live):
+            for column in range(PAIR + 1):
+                work.threads[i, column] = work.later[i, column]
         if work.counts[SLOTS] and (not live or work.threads[0, SLOT]):
             live = decide(setup, work, live, key)
-    work = make_room(setup, work, live)
+    if not has_room(setup, work, live):
+        work = make_room(setup, work, live)
     if live and (expires or cti == MAX_TIME):
         live = expire(setup, work, live, cti)
     return work, decide(setup, work, live, key)
