@@ -340,3 +340,16 @@ def test_why_there_is_no_match(time: int, message: str) -> None:
     """The way from the row is followed up to where it ends, with the conditions."""
     query = points([90, 70, 80, 5, 20, 19]).detect("A B B", A=X > 10, B=FALLS)
     assert re.search(message, str(rxt.why_not(query, at=time)))
+
+
+def test_skips_that_lead_nowhere_are_counted() -> None:
+    """To the first row of the match itself, and to a variable that is not in it."""
+    query = points([1, 2, 1, 1]).detect("B? A C?", A=X == 1, B=X == 2, C=False, skip=("first", "B"))
+    with query.run(lambda event: None) as process:
+        process.wait(10)
+        (found,) = (each for each in process.diagnostics().operators if each.name == "detect")
+    assert query.to_polars()["rows"].to_list() == [1, 2, 1, 1]
+    assert found.counts == {
+        "skips to the same start": 1,
+        "skips to a variable that is not in the match": 3,
+    }

@@ -279,7 +279,7 @@ def detect(
     match begins behind the last row of the one before (``"past_last"``), at the row after its first
     (``"next"``), or at the first or the last row of a variable (``("first", "B")``); where that is
     its own first row, at the row after that, and where the variable is not in the match, behind its
-    last row. An empty match gives nothing.
+    last row; ``counts`` in the diagnostics says how often. An empty match gives nothing.
 
     A result has the keys and the ``measures``, expressions over functions of
     ``rxtemporal.pattern`` and over fields of the last row; without measures ``rows``, their number.

@@ -165,6 +165,18 @@ class DetectStep(Stateful):
         """The number of rows held."""
         return len(self._rows)
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """Matches after which ``skip`` could not lead to its variable, by reason.
+
+        That is the first row of the match itself, or not in it.
+        """
+        found = {
+            "skips to the same start": self._matcher.same_start,
+            "skips to a variable that is not in the match": self._matcher.not_there,
+        }
+        return {name: int(count) for name, count in found.items() if count}
+
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Take rows; return the matches that are final."""
         self._keep(batch.take_begins())
