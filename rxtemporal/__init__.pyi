@@ -10,6 +10,9 @@ from . import (
     operators as operators,
 )
 from . import (
+    pattern as pattern,
+)
+from . import (
     plots as plots,
 )
 from . import (

@@ -15,6 +15,7 @@ from rxtemporal.operators.chop.plan import chop, sample
 from rxtemporal.operators.clip.plan import clip_event_duration, to_signal
 from rxtemporal.operators.count_window.plan import count_window
 from rxtemporal.operators.deadband.plan import deadband
+from rxtemporal.operators.detect.plan import detect
 from rxtemporal.operators.distinct.plan import distinct
 from rxtemporal.operators.explode.plan import explode
 from rxtemporal.operators.group_by import apply, group_by, multicast, ungroup
@@ -52,6 +53,7 @@ __all__ = [
     "count_window",
     "cross_join",
     "deadband",
+    "detect",
     "distinct",
     "drop",
     "explode",

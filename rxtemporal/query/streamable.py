@@ -90,6 +90,7 @@ class Streamable(RunnableStream):
     # Consecutive rows of a key.
     scan = method(ops.scan)
     deadband = method(ops.deadband)
+    detect = method(ops.detect)
     previous = method(ops.previous)
     stitch = method(ops.stitch)
     # Windows: follow with aggregate, top_k or apply.

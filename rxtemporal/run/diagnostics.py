@@ -91,8 +91,9 @@ class OperatorDiagnostics:
 
     ``rows`` is the number of rows it holds. ``next_due`` is the earliest start or end (of a window,
     its end) that the CTI has to pass before any held row can leave; None if no row waits. ``late``
-    counts the rows that came too late for ``synchronize``. Where each device has its own time,
-    ``cti`` is that of the devices furthest ahead.
+    counts the rows that came too late for ``synchronize``, and ``counts`` what else the operator
+    counts in this life of the run, by name. Where each device has its own time, ``cti`` is that of
+    the devices furthest ahead.
     """
 
     name: str
@@ -104,6 +105,7 @@ class OperatorDiagnostics:
     next_due: int | None = None
     inputs: tuple[InputDiagnostics, ...] = ()
     late: dict[LateReason, int] = dataclasses.field(default_factory=dict)
+    counts: dict[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def rows_in(self) -> int:
@@ -462,6 +464,7 @@ def _describe_operator(node: Node, stage: Stage, now: float) -> OperatorDiagnost
         next_due=stage.next_due,
         inputs=inputs,
         late=dict(getattr(stage, "late", {})),
+        counts=dict(getattr(stage.step, "counts", {})),
     )
 
 

@@ -17,7 +17,7 @@ from rxtemporal import operators as ops
 DESCRIBED = re.compile(r"^::: ([\w.]+)$", re.M)
 REFERENCE = docs_site.ROOT / "docs" / "reference"
 # their pages describe all that they have
-WHOLE = {f"rxtemporal.{name}" for name in ("agg", "errors", "plots", "spark", "testing")}
+WHOLE = {f"rxtemporal.{name}" for name in ("agg", "errors", "pattern", "plots", "spark", "testing")}
 
 
 def test_each_public_name_stands_once_in_the_reference() -> None:
@@ -27,7 +27,7 @@ def test_each_public_name_stands_once_in_the_reference() -> None:
         for page in REFERENCE.glob("*.md")
         for name in DESCRIBED.findall(page.read_text("utf-8"))
     ]
-    modules = {"agg", "errors", "operators", "plots", "testing"}
+    modules = {"agg", "errors", "operators", "pattern", "plots", "testing"}
     public = [name for name in rxt.__all__ if name not in modules]
     names = {f"rxtemporal.{name}" for name in public if not hasattr(errors, name)}
     functions = {f"{getattr(ops, name).__module__}.{name}" for name in ops.__all__}

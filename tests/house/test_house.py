@@ -112,6 +112,7 @@ PUBLIC = [
     "from_source",
     "make_batch",
     "operators",
+    "pattern",
     "plots",
     "read_csv",
     "read_json",
@@ -135,6 +136,7 @@ OPERATORS = [
     "count_window",
     "cross_join",
     "deadband",
+    "detect",
     "distinct",
     "drop",
     "explode",
@@ -197,6 +199,18 @@ AGGREGATES = [
     "sum",
     "time_mean",
     "var",
+]
+PATTERN = [
+    "count",
+    "first",
+    "last",
+    "match_start",
+    "max",
+    "mean",
+    "min",
+    "prev",
+    "sum",
+    "variable",
 ]
 TESTING = [
     "Delays",
@@ -278,6 +292,7 @@ def test_the_public_names_are_these() -> None:
     assert sorted(rxt.__all__) == sorted(PUBLIC)
     assert sorted(rxt.operators.__all__) == OPERATORS
     assert sorted(rxt.agg.__all__) == AGGREGATES
+    assert sorted(rxt.pattern.__all__) == PATTERN
     assert sorted(importlib.import_module("rxtemporal.testing").__all__) == TESTING
 
 
@@ -309,7 +324,7 @@ def test_only_what_users_import_has_a_list_of_names() -> None:
         for path in MODULES
         if re.search(r"^__all__ = ", path.read_text("utf-8"), re.M)
     }
-    public = {"agg.py", "errors.py", "query/adapters.py"}
+    public = {"agg.py", "errors.py", "pattern.py", "query/adapters.py"}
     assert {name for name in listed if not name.endswith("__init__.py")} == public
 
 

@@ -33,6 +33,7 @@ VARIANTS: dict[str, tuple[str, Compose]] = {
         "whole windows",
         lambda s: s.count_window(2, output=WindowOutput.WINDOW).aggregate(n=agg.count()),
     ),
+    "detect": ('`at="last"`', lambda s: s.detect("A B", within=5, at="last")),
     "extend_lifetime": ("`d < 0`", lambda s: s.extend_lifetime(-1)),
     "hopping_window": (
         POINTS,
@@ -56,7 +57,7 @@ MADE_OF = {"hopping_window2": ["snap_to_window_intervals"]}
 TABLES: dict[str, list[str]] = {
     "one stream": [
         "where", "select", "with_columns", "drop", "explode", "distinct", "stitch", "scan",
-        "deadband", "previous",
+        "deadband", "previous", "detect",
     ],
     "groups and branches": ["group_by", "ungroup", "apply", "multicast"],
     "two streams": [

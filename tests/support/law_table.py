@@ -6,6 +6,7 @@ from typing import Any
 
 import oracle
 import oracle_lifetimes
+import oracle_patterns
 import polars as pl
 import strategies
 from law_cases import Case, Model, nearly
@@ -64,6 +65,18 @@ def running(state: list[int], start: int, payload: dict[str, Any]) -> tuple[list
     state = [state[0] + (payload["x"] or 0), state[1] + 1]
     result = {"total": state[0] % 1000, "number": state[1], "at": start}
     return state, (None, result, [result, {**result, "at": None}])[state[1] % 3]
+
+
+# a row of a large x, and the next one, of a small one
+PAIR = {
+    "A": lambda row, _: None if row.payload["x"] is None else row.payload["x"] > 1,
+    "B": lambda row, _: None if row.payload["x"] is None else row.payload["x"] <= 1,
+}
+
+
+def is_large(row: Row) -> bool:
+    """Return True for the first row of a pair."""
+    return bool(PAIR["A"](row, None))
 
 
 RUNNING = {"total": int, "number": int, "at": int}
@@ -354,6 +367,32 @@ SEQUENCES: dict[str, Case] = {
             s.group_by("k").previous("k", max_gap=4).ungroup().with_columns(time_before=TIME_BEFORE)
         ),
         lambda rows: oracle_lifetimes.previous(rows, ["k"], ["k"], max_gap=4),
+    ),
+    "detect": Case(
+        lambda s: s.detect("A B", A=pl.col("x") > 1, B=pl.col("x") <= 1),
+        lambda rows: oracle_patterns.detect(rows, "A B", PAIR),
+        lambda t, events: oracle_patterns.cti_detect_pair(t, events, is_large),
+    ),
+    "detect, grouped": Case(
+        lambda s: (
+            s.group_by("k")
+            .detect("A B", A=pl.col("x") > 1, B=pl.col("x") <= 1, within=7)
+            .snapshot_window()
+            .aggregate(n=agg.count())
+        ),
+        lambda rows: oracle.snapshot_aggregate(
+            oracle_patterns.detect(rows, "A B", PAIR, ["k"], within=7), COUNT, ["k"]
+        ),
+        lambda t, events: oracle_patterns.cti_detect_pair(t, events, is_large, ["k"], 7),
+    ),
+    "detect, all rows": Case(
+        lambda s: (
+            s.detect("A B", A=pl.col("x") > 1, B=pl.col("x") <= 1, within=9, rows="all")
+            .drop("variable")
+            .with_columns(match=pl.col("match").cast(pl.Int64))
+        ),
+        lambda rows: oracle_patterns.detect_rows(rows, "A B", PAIR, within=9),
+        lambda t, events: oracle_patterns.cti_detect_pair(t, events, is_large, (), 9),
     ),
     "scan, grouped": Case(
         lambda s: s.group_by("k").scan([0, 0], running, schema=RUNNING),

@@ -19,6 +19,7 @@ WORDS = {
     "view": "a run taken apart: causes of rows, the event-flow page",
     "run": "a plan as a running process",
     "agg": "aggregates",
+    "pattern": "functions of a match",
     "operators": "descriptions of operators, the plan, explain",
     "reactive": "the Rx side, subjects",
     "storage": "files, event log",

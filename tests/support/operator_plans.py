@@ -30,6 +30,7 @@ PLANS: dict[str, Compose] = {
     "count_window": lambda s: s.count_window(2).aggregate(n=agg.count()),
     "cross_join": lambda s: s.cross_join(s, suffix="_2"),
     "deadband": lambda s: s.deadband("x", 1),
+    "detect": lambda s: s.detect("A B", A=pl.col("x") > 1, within=5),
     "previous": lambda s: s.previous("x"),
     "distinct": lambda s: s.distinct("k"),
     "drop": lambda s: s.drop("x"),

@@ -47,6 +47,15 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
         return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
 
 
+def inline(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a part of kernels into each of them, where a call would cost more than the part.
+
+    For parts that take tuples of arrays: a call counts references to each of these arrays. It costs
+    the more time to compile, the more kernels call it.
+    """
+    return numba.njit(nogil=True, inline="always")(function)  # type: ignore[no-any-return]
+
+
 def freeze(array: Array) -> Array:
     """Return the array, contiguous and read-only: a kernel is compiled again for any other kind."""
     flags = array.flags

@@ -1,0 +1,1 @@
+"""detect: sequences of rows of a key, found by a pattern."""

@@ -1,0 +1,88 @@
+"""Conditions of variables: masks over rows, and tests of a thread and a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import Bools, Int64s
+from rxtemporal.core.columns import Column, Columns
+from rxtemporal.engine.expressions.evaluator import Predicate
+from rxtemporal.operators.detect.functions import START, Function, list_functions, parse_column
+from rxtemporal.operators.detect.registers import Registers, Ways
+from rxtemporal.operators.detect.row_values import RowValues
+from rxtemporal.operators.detect.settings import DetectSettings
+
+
+class Condition:
+    """The condition of one variable, over its row, rows before it, and functions of a way."""
+
+    def __init__(self, expression: pl.Expr, types: Mapping[str, pl.DataType]) -> None:
+        names = sorted({*expression.meta.root_names()})
+        self.schema = pl.Schema({name: types[name] for name in names})
+        self.functions = list_functions([expression])
+        self.looks_back = any(each.kind != "prev" for each in self.functions)
+        self._test = Predicate(expression, self.schema)
+
+    def test(self, columns: Sequence[Column], height: int) -> Bools:
+        """Return which rows satisfy it, given the columns of its schema."""
+        return np.asarray(self._test(Columns(self.schema, columns, height)))
+
+
+class Conditions:
+    """The conditions of all variables by number; None is satisfied by every row."""
+
+    def __init__(self, settings: DetectSettings, values: RowValues) -> None:
+        self._values = values
+        types = {**settings.schema, START: settings.time}
+        for function in list_functions(settings.conditions.values()):
+            types[function.column] = function.infer_type(settings.schema, settings.time, "detect")
+        given = [settings.conditions.get(name) for name in settings.automaton.variables]
+        self._conditions = [None if each is None else Condition(each, types) for each in given]
+
+    @property
+    def look_back(self) -> bool:
+        """True if one of them is about the rows matched so far."""
+        return any(each is not None and each.looks_back for each in self._conditions)
+
+    def make_mask(self, rows: Int64s) -> Bools:
+        """Return which rows satisfy which variables, ``bool[rows, variables]``.
+
+        True for those whose conditions are about a way.
+        """
+        mask = np.ones((len(rows), len(self._conditions)), np.bool_)
+        for number, condition in enumerate(self._conditions):
+            if condition is not None and not condition.looks_back:
+                columns = [self._read(name, rows) for name in condition.schema]
+                mask[:, number] = condition.test(columns, len(rows))
+        return mask
+
+    def test_ways(self, registers: Registers, nodes: Sequence[Int64s], ways: Ways) -> Bools:
+        """Return which ways may take their next row as their variable."""
+        passes = np.ones(len(ways.row), np.bool_)
+        for number, condition in enumerate(self._conditions):
+            if condition is None:
+                continue
+            at = np.flatnonzero(ways.variable == number)
+            if not len(at):
+                continue
+            some = Ways(*(column[at] for column in ways))
+            computed = registers.compute(nodes, some, None) if condition.looks_back else []
+            columns = [
+                self._read(name, some.row)
+                if (function := parse_column(name)) is None or function.kind == "prev"
+                else registers.read(function, nodes, some, computed)
+                for name in condition.schema
+            ]
+            passes[at] = condition.test(columns, len(at))
+        return passes
+
+    def _read(self, name: str, rows: Int64s) -> Column:
+        """Return a field of rows, or of rows before them."""
+        function: Function | None = parse_column(name)
+        if function is None:
+            return self._values.read(name, rows)
+        before = self._values.find_before(rows, function.n)
+        return self._values.read(str(function.field), before)

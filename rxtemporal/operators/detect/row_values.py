@@ -1,0 +1,61 @@
+"""Values of rows that a step holds: fields, starts, and those of rows that are not there."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from rxtemporal.core.batch import Int64s
+from rxtemporal.core.columns import Column, Nullable, SeriesColumn, get_valid, make_series
+from rxtemporal.engine.rows import RowStore
+from rxtemporal.operators.detect.functions import START
+
+# columns of the rows that are held: the start; the key; the row before in the key (-1: none), which
+# holds only as long as that is held; how many nodes need the row; 1 for one of the last of its key;
+# and the place in the key
+ROW_START, ROW_KEY, ROW_BEFORE, ROW_REFS, ROW_RECENT, ROW_POSITION = range(6)
+
+
+class RowValues:
+    """Reader of rows in a store, by their numbers; ``time`` is the type of their starts."""
+
+    __slots__ = ("rows", "schema", "time")
+
+    def __init__(self, rows: RowStore, schema: pl.Schema, time: pl.DataType) -> None:
+        self.rows = rows
+        self.schema = schema
+        self.time = time
+
+    def get_type(self, name: str) -> pl.DataType:
+        """Return the type of a field, or of the start."""
+        return self.time if name == START else self.schema[name]
+
+    def read(self, name: str, numbers: Int64s) -> Column:
+        """Return a field of rows, or their starts; null where the number is negative."""
+        there = numbers >= 0
+        all_there = bool(there.all())
+        at = numbers if all_there else np.where(there, numbers, 0)
+        if name == START:
+            column: Column = self.rows.columns[ROW_START][at]
+        else:
+            (column,) = self.rows.fields(at, [name])
+        return column if all_there else _drop_values(column, there)
+
+    def read_series(self, name: str, numbers: Int64s) -> pl.Series:
+        """Return the same as a series."""
+        return make_series(name, self.read(name, numbers), self.get_type(name))
+
+    def find_before(self, numbers: Int64s, n: int) -> Int64s:
+        """Return the n-th row before each row in its key; -1 if there is none."""
+        before = self.rows.columns[ROW_BEFORE]
+        for _ in range(n):
+            numbers = np.where(numbers >= 0, before[numbers], -1)
+        return numbers
+
+
+def _drop_values(column: Column, there: np.ndarray) -> Column:
+    """Return a column with null where a mask is False."""
+    if isinstance(column, SeriesColumn):
+        return SeriesColumn(column.series.scatter(np.flatnonzero(~there), None))
+    values = column.values if isinstance(column, Nullable) else column
+    return Nullable(values, get_valid(column) & there)

@@ -1,0 +1,127 @@
+"""Matches of patterns are those of a model that tries every way, however rows arrive."""
+
+from __future__ import annotations
+
+from random import Random
+
+import arrangements
+import buckets
+import oracle
+import pattern_model
+import physical
+import pytest
+from drawn_patterns import Drawn, patterns
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from oracle import MAX_TIME, Event
+
+import rxtemporal as rxt
+from rxtemporal import pattern as pt
+from rxtemporal.errors import ArgumentError
+
+# each example compiles nothing, but composes a query and runs it four times
+examples = settings(max_examples=2 * settings().max_examples)
+
+Found = list[tuple[str, int, float, str, int]]
+# what the engine refuses, and the model reads in a way of its own
+OPEN = "before what may be empty"
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[Event]:
+    """Draw some points of two keys with CTIs between them; each row has a number of its own."""
+    values = st.sampled_from([None, 0, 1, 1, 2, 3])
+    rows = draw(st.lists(st.tuples(st.sampled_from("aab"), values, st.integers(0, 2)), max_size=8))
+    items: list[Event] = []
+    time = 0
+    for number, (key, value, step) in enumerate(rows):
+        time += step
+        items.append(("point", time, {"k": key, "x": value, "y": float(number)}))
+        if draw(st.integers(0, 2)) == 0:
+            items.append(("cti", time))
+    return [*items, ("cti", MAX_TIME)]
+
+
+def detect(stream: rxt.Streamable, drawn: Drawn) -> rxt.Streamable:
+    """Return the query: each row of a match."""
+    return stream.group_by("k").detect(
+        drawn.text, rows="all", measures={"n": pt.count("A")} if "A" in drawn.text else None,
+        **drawn.settings, **drawn.expressions,
+    ).ungroup()  # fmt: skip
+
+
+def compose(drawn: Drawn) -> rxt.Streamable:
+    """Return the plan of the query, if engine and model accept the pattern."""
+    try:
+        return physical.planned(lambda stream: detect(stream, drawn), unit="ticks")
+    except ArgumentError as error:
+        # the engine knows that alternatives behind an empty one are never taken
+        assume(OPEN not in str(error) and "always leads" not in str(error))
+        with pytest.raises(ValueError, match=r"."):
+            search([], drawn)
+        assume(False)
+        raise
+
+
+def search(rows: list[oracle.Row], drawn: Drawn) -> list[pattern_model.Match]:
+    """Return the model's matches; it takes a limit of gaps as half-open."""
+    chosen = dict(drawn.settings)
+    if chosen["max_gap"] is not None:
+        chosen["max_gap"] += 1
+    return pattern_model.match(rows, drawn.text, drawn.functions, **chosen)
+
+
+def expect(items: list[Event], drawn: Drawn) -> Found:
+    """Return the rows of the model's matches."""
+    found: Found = []
+    for key in "ab":
+        rows = [row for row in oracle.canonical(items) if row.payload["k"] == key]
+        ordered = pattern_model.sort_rows(rows)
+        for match in search(rows, drawn):
+            count = sum(name == "A" for _, name in match.rows) if "A" in drawn.text else -1
+            found += [
+                (key, ordered[match.first].start, ordered[at].payload["y"], name, count)
+                for at, name in match.rows
+            ]
+    return sorted(found)
+
+
+def read(rows: list[oracle.Row]) -> Found:
+    """Return the rows of the engine's matches."""
+    return sorted(
+        (p["k"], p["match"], p["y"], p["variable"], p.get("n", -1))
+        for p in (row.payload for row in rows)
+    )
+
+
+def check(plan: rxt.Streamable, items: list[Event], drawn: Drawn, number: int) -> None:
+    """Compare the engine with the model, for one arrangement of the rows."""
+    random, expected = Random(number), expect(items, drawn)
+    assert read(physical.rows(run(plan, items, random))) == expected
+    moved = arrangements.reorder(items, random)
+    made = [(0, batch) for batch in physical.batches(moved, arrangements.cut(moved, random))]
+    out = [b for some in physical.stepped(plan, made, lambda: random.random() < 0.5) for b in some]
+    assert read(physical.rows(out)) == expected
+    assert out[-1].cti == MAX_TIME
+    parts, cti = buckets.in_parts(plan, (items,), random)
+    assert (read(parts), cti) == (expected, MAX_TIME)
+
+
+def run(plan: rxt.Streamable, items: list[Event], random: Random) -> list[rxt.EventBatch]:
+    """Run event by event; with a limit of time, the CTI is held no longer than that."""
+    made = physical.batches(items, arrangements.cut_evenly(items, 1))
+    return [batch for some in physical.stepped(plan, ((0, b) for b in made)) for batch in some]
+
+
+@examples
+@given(drawn=patterns(back=False), items=streams(), number=st.integers(0, 2**20))
+def test_matches_over_rows(drawn: Drawn, items: list[Event], number: int) -> None:
+    """With conditions over rows and those before them."""
+    check(compose(drawn), items, drawn, number)
+
+
+@examples
+@given(drawn=patterns(back=True), items=streams(), number=st.integers(0, 2**20))
+def test_matches_over_ways(drawn: Drawn, items: list[Event], number: int) -> None:
+    """With conditions over the rows matched so far."""
+    check(compose(drawn), items, drawn, number)

@@ -1,0 +1,355 @@
+"""detect by example: preference, skips, limits of time, absence, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import polars as pl
+import pytest
+
+import rxtemporal as rxt
+from rxtemporal import agg
+from rxtemporal import pattern as pt
+from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.testing import Stepper
+
+X = pl.col("x")
+FALLS, RISES = pt.prev("x") > X, pt.prev("x") < X
+
+
+def points(values: list[Any], dtype: Any = float) -> rxt.Streamable:
+    """Return a stream of values at ticks 0, 1, 2 …."""
+    rows = [rxt.PointEvent(time, {"x": x}) for time, x in enumerate(values)]
+    return rxt.from_events(rows, schema={"x": dtype}, name="readings")
+
+
+def find(values: list[Any], pattern: str, **options: Any) -> list[str]:
+    """Return the matches as texts: the number of each row from 1 on, and its variable."""
+    made = points(values).detect(pattern, rows="all", **options).to_polars(time="ticks")
+    found = dict[int, str]()
+    for start, match, variable in made.select("start_time", "match", "variable").rows():
+        found[match] = f"{found.get(match, '')} {start + 1}{variable}".strip()
+    return list(found.values())
+
+
+def test_a_fall_and_a_rise() -> None:
+    """Greedy quantifiers take as many rows as they can; the next match begins behind the last."""
+    values = [90, 80, 70, 80, 90, 50, 40, 60]
+    assert find(values, "A B+ C+", B=FALLS, C=RISES) == ["1A 2B 3B 4C 5C", "6A 7B 8C"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [("B+?", ["2B", "3B", "4B"]), ("B{2,}?", ["2B 3B"]), ("B{5,}", [])],
+)
+def test_reluctant_quantifiers(pattern: str, expected: list[str]) -> None:
+    """They take as few rows as they can."""
+    assert find([90, 80, 70, 70], pattern, B=pt.prev("x") >= X) == expected
+
+
+@pytest.mark.parametrize(
+    ("skip", "expected"),
+    [
+        ("past_last", [(0, 4)]),
+        ("next", [(0, 4), (1, 4), (3, 6)]),
+        (("first", "C"), [(0, 4), (3, 6)]),
+        (("last", "C"), [(0, 4), (3, 6)]),
+        (("last", "D"), [(0, 4)]),
+    ],
+)
+def test_skips(skip: Any, expected: list[tuple[int, int]]) -> None:
+    """Where the next match may begin."""
+    query = points([90, 80, 70, 80, 70, 80]).detect(
+        "A B+ C+ D?", B=FALLS, C=RISES, D=False, skip=skip
+    )
+    assert query.to_polars(time="ticks").select("start_time", "end_time").rows() == expected
+
+
+def test_running_aggregates() -> None:
+    """A condition sees the rows matched so far, and its own row among them."""
+    values = [12, 17, 13, 16, 25, 2, 4, 10, 15, 25, 25, 30]
+    query = points(values).detect(
+        "A+ B", A=pt.mean("A.x") < 15, measures={"mean": pt.mean("A.x"), "n": pt.count("A")}
+    )
+    assert query.to_polars(time="ticks").rows() == [(0, 5, 14.5, 4), (5, 12, 13.5, 6)]
+
+
+def test_a_limit_of_time_chooses_a_later_start() -> None:
+    """Within an hour, half-open: starts whose match would be too long give none."""
+    minutes = [0, 20, 40, 60, 80, 100, 120, 140, 160, 180, 200]
+    values = [20, 17, 18, 11, 14, 9, 15, 14, 24, 1, 19]
+    rows = [rxt.PointEvent(m, {"x": x}) for m, x in zip(minutes, values, strict=True)]
+    query = rxt.from_events(rows).detect(
+        "A B* C",
+        B=pt.first("A.x") - 10 < X,
+        C=pt.first("A.x") - 10 > X,
+        within=60,
+        measures={"a": pt.first("A.x"), "began": pt.first("A.start"), "c": pt.last("C.start")},
+    )
+    assert query.to_polars(time="ticks").rows() == [(140, 181, 14, 140, 180)]
+
+
+LETTERS = [(1, "a"), (2, "b"), (4, "a"), (5, "c"), (10, "b"), (11, "a"), (13, "b")]
+
+
+def absence(stream: rxt.Streamable, **options: Any) -> rxt.Streamable:
+    """Return the rows a that no b follows within three ticks."""
+    k = pl.col("k")
+    return stream.detect("A !B", A=k == "a", B=k == "b", within=3, **options)
+
+
+def test_an_absence_leaves_by_a_cti_alone() -> None:
+    """As soon as no row that may come is early enough, and no sooner."""
+    stream = rxt.from_events([], schema={"k": str}, name="left")
+    stepper = Stepper(absence(stream))
+    rows = [{"start_time": t, "k": k} for t, k in LETTERS]
+    given = [rxt.EventBatch.from_dicts(rows[:4], cti=6), rxt.EventBatch.from_dicts(rows[:0], cti=7)]
+    first, second = given[0], given[0].none(7)
+    (out,) = stepper.push("left", first)
+    assert (len(out), out.cti) == (0, 4)
+    (out,) = stepper.push("left", second)
+    assert (out.start.tolist(), out.cti, stepper.rows) == ([4], 7, 0)
+
+
+@pytest.mark.parametrize("at", ["span", "last"])
+def test_an_absence(at: Any) -> None:
+    """Only the second a is alone for long enough."""
+    stream = rxt.from_events([rxt.PointEvent(t, {"k": k}) for t, k in LETTERS])
+    assert absence(stream, at=at).to_polars(time="ticks").rows() == [(4, 5, 1)]
+
+
+def test_skipped_rows() -> None:
+    """The connectors skip to the next row that matches, or to any later one."""
+    values = [1, 5, 2, 7, 2, 3]
+    one, two, three = (pl.col("x") == n for n in (1, 2, 3))
+    assert find(values, "A B", A=one, B=two) == []
+    assert find(values, "A ~> B", A=one, B=two) == ["1A 3B"]
+    assert find(values, "A ~> B C", A=one, B=two, C=three) == []
+    assert find(values, "A ~>> B C", A=one, B=two, C=three) == ["1A 5B 6C"]
+    assert find(values, "A !N ~> B", A=one, B=two, N=X == 7) == ["1A 3B"]
+    assert find(values, "A !N ~>> B C", A=one, B=two, C=three, N=X == 7) == []
+
+
+def test_alternatives_and_permutations() -> None:
+    """The leftmost alternative is preferred, and a permutation is all of them."""
+    assert find([1, 1], "A | B C", A=X == 1) == ["1A", "2A"]
+    assert find([1, 1], "B C | A", A=X == 1) == ["1B 2C"]
+    assert find([2, 1, 1, 2], "PERMUTE(A, B)", A=X == 1, B=X == 2) == ["1B 2A", "3A 4B"]
+
+
+def test_the_greatest_gap() -> None:
+    """It is allowed; no row starts later than that after the row before."""
+    rows = [rxt.PointEvent(t, {"x": 1}) for t in (0, 3, 7, 9)]
+    query = rxt.from_events(rows).detect("A+", max_gap=3)
+    assert query.to_polars(time="ticks").rows() == [(0, 4, 2), (7, 10, 2)]
+
+
+def test_starts_that_time_out() -> None:
+    """Each gives its longest part, once, and what became a match gives none."""
+    values = [(0, "start"), (2, "ready"), (3, "start"), (5, "stop"), (20, "start"), (21, "stop")]
+    rows = [rxt.PointEvent(t, {"k": k}) for t, k in values]
+    k = pl.col("k")
+    query = rxt.from_events(rows).detect(
+        "A ~> R ~> Z",
+        A=k == "start", R=k == "ready", Z=k == "stop",
+        within=5,
+        timeouts=True,
+        measures={"ready": pt.first("R.start")},
+    )  # fmt: skip
+    assert query.to_polars(time="ticks").rows() == [
+        (0, 3, 2, False),
+        (3, 4, None, False),
+        (20, 21, None, False),
+    ]
+
+
+def test_measures() -> None:
+    """They are over all rows of a match; fields are those of the last row."""
+    query = points([3, 1, 2, 5]).detect(
+        "A B C",
+        at="last",
+        measures={
+            "x": X,
+            "before": pt.prev("x", 3),
+            "who": pt.variable(),
+            "began": pt.match_start(),
+            "span": pl.col("start") - pt.match_start(),
+            "sum": pt.sum("A.x") + pt.sum("B.x"),
+            "second": pt.last("A.x", 1),
+            "constant": pl.lit(7),
+        },
+    )
+    assert query.to_polars(time="ticks").rows() == [(2, 3, 2, None, "C", 0, 2, 4, None, 7)]
+
+
+def test_each_row_of_a_match() -> None:
+    """It has all fields, its variable, the start of the match, and the measures."""
+    query = points([3, 1]).detect("A B", rows="all", measures={"n": pt.variable() + pt.variable()})
+    assert query.to_polars(time="ticks").rows() == [
+        (0, 1, 3, "A", 0, "AA"),
+        (1, 2, 1, "B", 0, "BB"),
+    ]
+
+
+def test_windows_and_detect_follow() -> None:
+    """A match is a row like any other."""
+    pairs = points([1, 2, 1, 2, 1, 2]).detect("A B", A=X == 1, B=X == 2)
+    counted = pairs.tumbling_window(6).aggregate(n=agg.count())
+    assert counted.to_polars(time="ticks").rows() == [(0, 6, 3)]
+    again = pairs.detect("P Q", P=pl.col("rows") == 2)
+    assert again.to_polars(time="ticks").rows() == [(0, 3, 2)]
+
+
+def test_times_are_those_of_the_stream() -> None:
+    """Over datetimes starts are datetimes, and so is what is computed with them."""
+    rows = [rxt.PointEvent(f"2026-05-01T12:00:0{n}Z", {"x": n}) for n in (0, 2)]
+    query = rxt.from_events(rows).detect(
+        "A B",
+        B=pl.col("start") - pt.first("A.start") < pl.duration(seconds=3),
+        measures={"began": pt.match_start()},
+    )
+    assert query.schema["began"] == pl.Datetime("us", "UTC")
+    assert query.to_polars()["began"].to_list() == [rxt.to_datetime(rxt.ticks(rows[0].start_time))]
+
+
+def test_equal_values_take_one_pass() -> None:
+    """Threads in one state have one future, so 5,000 equal rows are no more work than others."""
+    query = points([1.0] * 5_000).detect("A+ B+")
+    assert query.to_polars(time="ticks").rows() == [(0, 5_000, 5_000)]
+
+
+@pytest.mark.parametrize("pattern", ["A B", "A ~> B", "A !B"])
+def test_silent_keys_hold_nothing(pattern: str) -> None:
+    """Once the CTI has passed their deadline."""
+    stream = rxt.from_events([], schema={"k": int, "x": int}, name="left").group_by("k")
+    condition = (0 if pattern == "A !B" else 1) < X
+    stepper = Stepper(stream.detect(pattern, B=condition & (pl.col("k") < 0), within=100))
+    frame = pl.DataFrame({"start_time": range(5_000), "k": range(5_000), "x": 1})
+    batch = rxt.EventBatch.from_polars(frame, end=None, cti=5_000)
+    stepper.push("left", batch)
+    assert 0 < stepper.rows <= 101
+    stepper.push("left", batch.none(6_000))
+    assert stepper.rows == 0
+    assert sum(map(len, stepper.save())) < 100_000
+
+
+def test_last_rows_are_held_where_a_match_may_begin_with_prev() -> None:
+    """And explain says so; where it cannot, nothing is held."""
+    stream = rxt.from_events([], schema={"k": int, "x": int}, name="left").group_by("k")
+    held = {}
+    for pattern in ("B", "A A B"):
+        query = stream.detect(pattern, B=pt.prev("x", 2) < X, within=5)
+        held[pattern] = "last 2 rows of each key" in query.explain()
+        stepper = Stepper(query)
+        frame = pl.DataFrame({"start_time": range(9), "k": 1, "x": 1})
+        stepper.push("left", rxt.EventBatch.from_polars(frame, end=None, cti=100))
+        assert stepper.rows == 2 * held[pattern]
+    assert held == {"B": True, "A A B": False}
+
+
+def test_too_many_ways() -> None:
+    """Where each way has to be followed by itself, an error names pattern, key and row."""
+    rows = [rxt.PointEvent(t, {"k": "lab", "x": 1}) for t in range(20)]
+    query = rxt.from_events(rows).group_by("k").detect(
+        "(A | B)* C", C=pt.sum("A.x") > 99, A=X == 1, B=X == 1
+    )  # fmt: skip
+    with pytest.raises(ArgumentError, match=r"\(A \| B\)\* C.*more than 1,000.*'lab'.*'x': 1"):
+        query.ungroup().to_polars()
+
+
+def test_sums_that_overflow() -> None:
+    """They are an error, as in windows."""
+    with pytest.raises(SchemaError, match="overflows Int64"):
+        points([2**62, 2**62], int).detect("A{2}", measures={"s": pt.sum("A.x")}).to_polars()
+
+
+def test_an_empty_match_gives_nothing() -> None:
+    """A pattern that prefers no row is accepted."""
+    assert find([1, 1], "A*?") == []
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "lower case": (lambda s: s.detect("a b"), "variables begin with an upper-case letter"),
+    "a caret": (lambda s: s.detect("A (B"), r"'\(' without '\)':\n    A \(B\n      \^\n"),
+    "an anchor": (lambda s: s.detect("^A"), "no beginning and no end to which to anchor"),
+    "no text": (lambda s: s.detect(5), "takes a pattern as text, got 5"),
+    "empty": (lambda s: s.detect(" "), "no variable"),
+    "numbers": (lambda s: s.detect("A{3,2}"), "a quantifier from 3 to 2"),
+    "never a row": (lambda s: s.detect("A{0}"), "no way in which it matches a row"),
+    "nested": (lambda s: s.detect("(A*)+"), "without a bound over what may be empty"),
+    "an absence": (lambda s: s.detect("A !B C"), "nothing lies between two neighbours"),
+    "no limit": (lambda s: s.detect("A !B"), "needs within= for an absence"),
+    "no deadline": (lambda s: s.detect("A B", timeouts=True), "needs within= for timeouts=True"),
+    "too large": (lambda s: s.detect("(A{1000}){1000}"), "has more than 4,000 states"),
+    "an option": (lambda s: s.detect("A", withn=5), "no option 'withn'.*Hint: the options are"),
+    "a condition": (lambda s: s.detect("A", B=X > 1), "names the variable 'B'.*variables are A"),
+    "a function": (lambda s: s.detect("A", A=pt.first("C.x") > 1), "names the variable 'C'"),
+    "a measure": (lambda s: s.detect("A", measures={"n": pt.count("C")}), "the variable 'C'"),
+    "a skip": (lambda s: s.detect("A", skip=("first", "C")), "skip= of detect names"),
+    "a skip back": (lambda s: s.detect("A B", skip=("first", "A")), "always leads to the first"),
+    "no skip": (lambda s: s.detect("A", skip="last"), "skip of detect has no value 'last'"),
+    "rows": (lambda s: s.detect("A", rows="some"), "rows of detect is 'one' or 'all'"),
+    "at": (lambda s: s.detect("A", rows="all", at="last"), "no at= with rows='all'"),
+    "no predicate": (lambda s: s.detect("A", A=5), "A= of detect is a polars expression, got 5"),
+    "not by row": (lambda s: s.detect("A", A=X.mean() < X), "looks at other rows"),
+    "no measure": (lambda s: s.detect("A", measures={"n": 5}), "maps names to expressions"),
+    "a variable": (lambda s: s.detect("A", A=pt.variable() == "A"), "it is for measures"),
+    "a number": (lambda s: s.detect("A", A=X), "has to be true or false"),
+    "a text": (lambda s: s.detect("A", measures={"n": pt.sum("A.k")}), "computes with 'k'"),
+    "a field": (lambda s: s.detect("A", A=pt.prev("z") > 1), "no field 'z'"),
+    "a key": (lambda s: s.group_by("k").detect("A", measures={"k": X}), "exists already"),
+    "complete": (
+        lambda s: s.detect("A", within=5, timeouts=True, measures={"complete": X}),
+        "'complete' with timeouts=True",
+    ),
+    "no name": (lambda s: s.detect("A", A=pt.first("x") > 1), "takes a variable and a field"),
+    "n": (lambda s: s.detect("A", A=pt.prev("x", 0) > 1), "from 1 on, got 0"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str) -> None:
+    """When the query is composed, with a hint."""
+    compose, message = REFUSED[name]
+    stream = rxt.from_events([], schema={"k": str, "x": int})
+    with pytest.raises((ArgumentError, SchemaError), match=message) as caught:
+        compose(stream)
+    assert "Hint: " in str(caught.value) or name == "a field"
+
+
+def test_why_a_match_is_there() -> None:
+    """It stands on its rows; a row of a match is itself, and the others are history."""
+    values = [90, 80, 70, 80, 90, 50]
+    query = points(values).detect("A B+ C+", B=FALLS, C=RISES)
+    found = rxt.why(query, {"rows": 5}).causes["readings"]
+    assert found["start_time"].to_list() == [0, 1, 2, 3, 4]
+    rows = points(values).detect("A B+ C+", B=FALLS, C=RISES, rows="all")
+    assert rxt.why(rows, {"x": 70.0}).causes["readings"].height == 5
+
+
+@pytest.mark.parametrize(
+    ("time", "message"),
+    [
+        (0, r"ends at 2 x=80, since no way goes on with it \(A: x > 10; B: "),
+        (3, "ends at 3 x=5, since no match begins with it"),
+        (5, "the rows behind it complete no match"),
+    ],
+)
+def test_why_there_is_no_match(time: int, message: str) -> None:
+    """The way from the row is followed up to where it ends, with the conditions."""
+    query = points([90, 70, 80, 5, 20, 19]).detect("A B B", A=X > 10, B=FALLS)
+    assert re.search(message, str(rxt.why_not(query, at=time)))
+
+
+def test_skips_that_lead_nowhere_are_counted() -> None:
+    """To the first row of the match itself, and to a variable that is not in it."""
+    query = points([1, 2, 1, 1]).detect("B? A C?", A=X == 1, B=X == 2, C=False, skip=("first", "B"))
+    with query.run(lambda event: None) as process:
+        process.wait(10)
+        (found,) = (each for each in process.diagnostics().operators if each.name == "detect")
+    assert query.to_polars()["rows"].to_list() == [1, 2, 1, 1]
+    assert found.counts == {
+        "skips to the same start": 1,
+        "skips to a variable that is not in the match": 3,
+    }
