@@ -215,13 +215,13 @@ def drop(setup: Setup, work: Work, node: int, before: int) -> None:
     counts = work.counts
     while node >= 0:
         if node >= setup.base:
-            made = work.made[node - setup.base]
-            made[NODE_REFS] -= 1
-            if made[NODE_REFS] > 0:
+            place = node - setup.base
+            work.made[place, NODE_REFS] -= 1
+            if work.made[place, NODE_REFS] > 0:
                 return
-            row, parent = made[NODE_ROW], made[NODE_PARENT]
-            made[NODE_PARENT] = counts[FREE]
-            counts[FREE] = node - setup.base
+            row, parent = work.made[place, NODE_ROW], work.made[place, NODE_PARENT]
+            work.made[place, NODE_PARENT] = counts[FREE]
+            counts[FREE] = place
         else:
             setup.nodes.refs[node] -= 1
             if setup.nodes.refs[node] > 0:
@@ -243,9 +243,8 @@ def make_node(setup: Setup, work: Work, row: int, variable: int, parent: int, be
     else:
         place = counts[NODES]
         counts[NODES] += 1
-    made = work.made[place]
-    made[NODE_ROW], made[NODE_VARIABLE] = row, variable
-    made[NODE_PARENT], made[NODE_REFS] = parent, 0
+    work.made[place, NODE_ROW], work.made[place, NODE_VARIABLE] = row, variable
+    work.made[place, NODE_PARENT], work.made[place, NODE_REFS] = parent, 0
     hold(setup, work, parent)
     count_row(setup.rows, row, 1, before)
     return int(setup.base + place)
@@ -277,9 +276,10 @@ def add_thread(
         if work.marks[state] == counts[STAMP]:
             return
         work.marks[state] = counts[STAMP]
-    thread = work.later[counts[THREADS]]
-    thread[STATE], thread[FIRST], thread[NODE] = state, first, node
-    thread[LAST], thread[SLOT], thread[PAIR] = last, slot, 0
+    # no view of the row: references to arrays cost more than the entries
+    i = counts[THREADS]
+    work.later[i, STATE], work.later[i, FIRST], work.later[i, NODE] = state, first, node
+    work.later[i, LAST], work.later[i, SLOT], work.later[i, PAIR] = last, slot, 0
     counts[THREADS] += 1
     hold(setup, work, node)
 
@@ -305,9 +305,10 @@ def take_row(
 
 
 @inline
-def step_thread(setup: Setup, work: Work, thread: Ints, row: int, line: int) -> bool:
+def step_thread(setup: Setup, work: Work, i: int, row: int, line: int) -> bool:
     """Let a thread take or skip a row; return True if the pattern ends there, by preference."""
-    state, pair = thread[STATE], thread[PAIR]
+    state, pair = work.threads[i, STATE], work.threads[i, PAIR]
+    first, node, slot = work.threads[i, FIRST], work.threads[i, NODE], work.threads[i, SLOT]
     kind, begin, end = (
         setup.states.kind[state],
         setup.states.enter_at[state],
@@ -323,7 +324,6 @@ def step_thread(setup: Setup, work: Work, thread: Ints, row: int, line: int) -> 
         if passes:
             if kind == _GAP:
                 skips = False
-            first, node, slot = thread[FIRST], thread[NODE], thread[SLOT]
             if take_row(setup, work, target, row, first, node, slot):
                 return True
     absent = setup.states.absent[state]
@@ -333,8 +333,7 @@ def step_thread(setup: Setup, work: Work, thread: Ints, row: int, line: int) -> 
         else:
             skips = not setup.tests.mask[line, absent]
     if skips:
-        first, node, last = thread[FIRST], thread[NODE], thread[LAST]
-        add_thread(setup, work, state, first, node, last, thread[SLOT], False)
+        add_thread(setup, work, state, first, node, work.threads[i, LAST], slot, False)
     return False
 
 
@@ -373,13 +372,13 @@ def step_row(setup: Setup, work: Work, live: int, row: int, line: int, pair: int
     counts[STAMP] += 1
     over, ended = False, NONE
     for i in range(live):
-        thread = work.threads[i]
-        if not setup.rules.across and (i == 0 or thread[FIRST] != work.threads[i - 1, FIRST]):
+        first, slot = work.threads[i, FIRST], work.threads[i, SLOT]
+        if not setup.rules.across and (i == 0 or first != work.threads[i - 1, FIRST]):
             counts[STAMP] += 1
-        if not over and thread[SLOT] != ended and step_thread(setup, work, thread, row, line):
+        if not over and slot != ended and step_thread(setup, work, i, row, line):
             # less preferred threads end: all, or those of the same start
-            over, ended = setup.rules.chain, thread[SLOT]
-        drop(setup, work, thread[NODE], setup.rules.before)
+            over, ended = setup.rules.chain, slot
+        drop(setup, work, work.threads[i, NODE], setup.rules.before)
     if not over:
         begin_threads(setup, work, row, line, pair)
 
@@ -464,9 +463,9 @@ def find_next_position(setup: Setup, work: Work, slot: int) -> int:
 @inline
 def leave(work: Work, key: int, slot: int) -> None:
     """Let the match of a slot leave."""
-    left = work.left[work.counts[LEFT]]
-    left[0], left[1] = key, work.slots[slot, SLOT_NODE]
-    left[2], left[3] = work.slots[slot, SLOT_COMPLETE], work.slots[slot, SLOT_FIRST]
+    i = work.counts[LEFT]
+    work.left[i, 0], work.left[i, 1] = key, work.slots[slot, SLOT_NODE]
+    work.left[i, 2], work.left[i, 3] = work.slots[slot, SLOT_COMPLETE], work.slots[slot, SLOT_FIRST]
     work.counts[LEFT] += 1
 
 
