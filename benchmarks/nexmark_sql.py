@@ -72,8 +72,9 @@ SELECT DISTINCT seller, expires + INTERVAL '2 microseconds' AS start_time, avg(f
 ) AS avg_price
 FROM closed""",
     "q7": f"""
-SELECT {SECONDS.format("time")} AS start_time, auction, bidder, price, time, extra FROM bids
-QUALIFY price = max(price) OVER (PARTITION BY {SECONDS.format("time")})""",
+SELECT {SECONDS.format("time")} AS start_time,
+       auction, bidder, price, time, extra
+FROM bids QUALIFY price = max(price) OVER (PARTITION BY start_time)""",
     "q8": f"""
 SELECT p.id, p.name, p.start_time
 FROM (
@@ -155,4 +156,30 @@ SELECT auction, bidder, price, channel,
        split_part(url, '/', 4) AS dir1, split_part(url, '/', 5) AS dir2,
        split_part(url, '/', 6) AS dir3
 FROM bids""",
+}
+
+TITLES = {
+    "q0": "pass through",
+    "q1": "currency conversion",
+    "q2": "selection",
+    "q3": "local item suggestion",
+    "q4": "average price for a category",
+    "q5": "hot items",
+    "q6": "average selling price by seller",
+    "q7": "highest bid",
+    "q8": "new users",
+    "q9": "winning bids",
+    "q10": "log to a file system",
+    "q11": "user sessions",
+    "q12": "windows of processing time",
+    "q13": "join with a table",
+    "q14": "calculation",
+    "q15": "bidding statistics",
+    "q16": "channel statistics",
+    "q17": "auction statistics",
+    "q18": "last bid",
+    "q19": "ten highest bids of an auction",
+    "q20": "bids with their auctions",
+    "q21": "id of a channel",
+    "q22": "folders of an address",
 }
