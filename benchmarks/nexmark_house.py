@@ -65,9 +65,7 @@ class House:
                 "side": self.side}  # fmt: skip
 
 
-def make_house(
-    rounds: int, *, seed: int = SEED, late: float = LATE, first_time: datetime = FIRST_TIME
-) -> House:
+def make_house(rounds: int, *, seed: int = SEED, first_time: datetime = FIRST_TIME) -> House:
     """Return the events of so many rounds of 50, of which a part is late."""
     rng = np.random.default_rng(seed)
     first = rxt.ticks(first_time)
@@ -76,13 +74,13 @@ def make_house(
     frames = _make_persons(rng, person), _make_auctions(rng, person), _make_bids(rng, person)
     places = np.split(np.arange(ROUND), [PERSONS, PERSONS + AUCTIONS])
     times = [first + (person[:, None] * ROUND + place).ravel() * PACE for place in places]
-    kinds = [_arrive(rng, *each, late) for each in zip(frames, times, strict=True)]
+    kinds = [_arrive(rng, *each) for each in zip(frames, times, strict=True)]
     return House(*kinds, _make_side())
 
 
-def _arrive(rng: np.random.Generator, frame: pl.DataFrame, time: Numbers, late: float) -> Any:
+def _arrive(rng: np.random.Generator, frame: pl.DataFrame, time: Numbers) -> pl.DataFrame:
     """Return events with their times, in the order in which they arrive."""
-    is_late = rng.random(len(time)) < late
+    is_late = rng.random(len(time)) < LATE
     arrival = time + np.where(is_late, rng.integers(0, LATEST, len(time), endpoint=True), 0)
     frame = frame.with_columns(
         [_datetimes(name, values) for name, values in (("time", time), ("arrival", arrival))]
