@@ -44,6 +44,8 @@ class Results:
         )
         if any(run["options"]["quick"] == "True" for run in runs.values()):
             words += " **This was a quick run with tiny sizes: its figures say little.**"
+        if any(run["machine"]["load"] > machine["cores"] for run in runs.values()):
+            words += " **The machine was busy with other work: rates are too low, ratios vary.**"
         return words
 
     def table(self, name: str) -> str:
