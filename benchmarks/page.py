@@ -1,7 +1,7 @@
-"""Page on performance: ``docs/performance.md`` and its pictures, from a file of results.
+"""Pages of figures: ``docs/performance.md`` with its pictures, and ``docs/nexmark.md``.
 
 ``live.py``, ``yahoo.py``, ``nexmark.py`` and ``scaling.py`` write into the file that ``--json``
-names; this script makes the page of it. Every number on the page is from there.
+names; this script makes the pages of it. Every number on the pages is from there.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import nexmark_page
 import pictures
 from figures import Figure
 
@@ -29,19 +30,22 @@ class Results:
             Figure(**each) for run in self._runs.values() for each in run["figures"]
         ]  # fmt: skip
 
-    def describe(self) -> str:
-        """Return a paragraph about the machine and the runs."""
-        machine = next(iter(self._runs.values()))["machine"]
-        loads = ", ".join(f"{name} {run['machine']['load']}" for name, run in self._runs.items())
-        dates = sorted(run["when"][:10] for run in self._runs.values())
+    def describe(self, *benchmarks: str) -> str:
+        """Return a paragraph about the machine and the runs, by default all of them."""
+        runs = {name: self._runs[name] for name in benchmarks or self._runs}
+        machine = next(iter(runs.values()))["machine"]
+        loads = ", ".join(f"{name} {run['machine']['load']}" for name, run in runs.items())
+        dates = sorted(run["when"][:10] for run in runs.values())
         when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
         words = (
             f"Measured on {when}: {machine['cores']} cores of {machine['processor']}, Python "
             f"{machine['python']}, polars {machine['polars']}, numpy {machine['numpy']}. "
             f"Load of the machine at the end of each benchmark: {loads}."
         )
-        if any(run["options"]["quick"] == "True" for run in self._runs.values()):
+        if any(run["options"]["quick"] == "True" for run in runs.values()):
             words += " **This was a quick run with tiny sizes: its figures say little.**"
+        if any(run["machine"]["load"] > machine["cores"] for run in runs.values()):
+            words += " **The machine was busy with other work: rates are too low, ratios vary.**"
         return words
 
     def table(self, name: str) -> str:
@@ -51,6 +55,10 @@ class Results:
             return UNMEASURED
         lines = ["| | median | range |", "|---|---|---|"]
         return "\n".join([*lines, *(_row(each) for each in rows)])
+
+    def list_figures(self, begin: str) -> list[Figure]:
+        """Return the figures of the tables whose names begin with some letters."""
+        return [each for each in self._figures if each.table.startswith(begin)]
 
     def tables(self, names: Iterable[str]) -> str:
         """Return several tables, each under its name."""
@@ -169,7 +177,6 @@ def write(results: Results, folder: Path) -> Path:
         tiny=results.table("Batches of 64"),
         once=results.tables(once) or UNMEASURED,
         yahoo=results.table("Yahoo streaming benchmark"),
-        nexmark=results.table("NEXMark"),
         scaling=draw(results, folder),
         delays=draw_delays(results, folder),
         clocks=results.table("Clocks of devices"),
@@ -182,13 +189,28 @@ def write(results: Results, folder: Path) -> Path:
     return path
 
 
+def write_nexmark(results: Results, folder: Path) -> Path:
+    """Write the page on NEXMark into a folder; return its path."""
+    figures = results.list_figures("NEXMark")
+    machine = results.describe("nexmark") if figures else UNMEASURED
+    path = folder / "nexmark.md"
+    path.write_text(nexmark_page.make_page(machine, figures), "utf-8")
+    return path
+
+
+PAGES = {"performance": write, "nexmark": write_nexmark}
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path, help="file that the benchmarks wrote with --json")
-    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="folder of the page")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="folder of the pages")
+    parser.add_argument("--page", choices=[*PAGES, "all"], default="all")
     options = parser.parse_args()
-    print(write(Results(options.results), options.docs))
+    results = Results(options.results)
+    for name in PAGES if options.page == "all" else [options.page]:
+        print(PAGES[name](results, options.docs))
 
 
 if __name__ == "__main__":

@@ -79,19 +79,28 @@ class Peer:
 
     def give(self, name: str, **columns: Any) -> str:
         """Save columns for the child, and return the path by which it finds them."""
-        path = Path(self._folder.name) / f"{name}.npz"
+        path = self.find_path(f"{name}.npz")
         np.savez(path, **columns)
         return str(path)
 
     def ask(self, task: str, **wanted: Any) -> tuple[float, dict[str, Any]]:
         """Have the child run a task, and return its seconds and its columns."""
-        out = str(Path(self._folder.name) / "out.npz")
-        assert self._child.stdin is not None
-        self._child.stdin.write(json.dumps({"task": task, "out": out, **wanted}) + "\n")
-        self._child.stdin.flush()
-        answer = self._hear()
+        out = str(self.find_path("out.npz"))
+        seconds = self.run(task, out=out, **wanted)
         with np.load(out) as found:
-            return answer["seconds"], dict(found)
+            return seconds, dict(found)
+
+    def run(self, task: str, **wanted: Any) -> float:
+        """Have the child run a task, and return its seconds."""
+        assert self._child.stdin is not None
+        self._child.stdin.write(json.dumps({"task": task, **wanted}) + "\n")
+        self._child.stdin.flush()
+        seconds: float = self._hear()["seconds"]
+        return seconds
+
+    def find_path(self, name: str) -> Path:
+        """Return the path of a file that both read and write, gone when the child ends."""
+        return Path(self._folder.name) / name
 
     def _hear(self) -> dict[str, Any]:
         assert self._child.stdout is not None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import contextlib
 import doctest
 import importlib
 import io
 import re
+import runpy
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -142,6 +144,18 @@ def pages_of(entries: list[dict[str, Any]]) -> Iterator[str]:
     for entry in entries:
         for value in entry.values():
             yield from [value] if isinstance(value, str) else pages_of(value)
+
+
+def test_the_page_on_nexmark_has_the_queries_of_the_benchmark() -> None:
+    """What is measured is what the page shows, in SQL and here."""
+    page = (DOCS / "nexmark.md").read_text("utf-8")
+    sql = runpy.run_path(str(ROOT / "benchmarks/nexmark_sql.py"))["SQL"]
+    assert [name for name, text in sql.items() if text.strip() not in page] == []
+    source = (ROOT / "benchmarks/nexmark_queries.py").read_text("utf-8")
+    functions = [each for each in ast.parse(source).body if isinstance(each, ast.FunctionDef)]
+    assert {each.name for each in functions} >= sql.keys()
+    last = {each.name: ast.get_source_segment(source, each.body[-1]) or "" for each in functions}
+    assert [name for name, text in last.items() if text not in page] == []
 
 
 def modules() -> Iterator[str]:
