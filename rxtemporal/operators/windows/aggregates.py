@@ -101,7 +101,7 @@ class RunningAggregate(Protocol):
         """Apply the changes (``own``: this aggregate's columns by row) and return the samples."""
 
 
-def _grow_sums(sums: Column, span: int, keys: int) -> Column:
+def grow_sums(sums: Column, span: int, keys: int) -> Column:
     """Return sums ``[1 + span, keys, …]`` with room for so many keys; new ones are 0."""
     have = sums.shape[1]
     if have >= keys:
@@ -192,7 +192,7 @@ class Count(Stateful):
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> Int64s:
         """Return the counts, Int64."""
-        self._n = _grow_sums(self._n, changes.span, samples.keys)
+        self._n = grow_sums(self._n, changes.span, samples.keys)
         return kernels.count(
             changes.what, changes.key, own[0], samples.at, samples.of, samples.windows,
             self._n, self._turn,
@@ -229,8 +229,8 @@ class IntegerSum(Stateful):
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the sums as Int64; raise if one overflows."""
-        self._total = _grow_sums(self._total, changes.span, samples.keys)
-        self._rough = _grow_sums(self._rough, changes.span, samples.keys)
+        self._total = grow_sums(self._total, changes.span, samples.keys)
+        self._rough = grow_sums(self._rough, changes.span, samples.keys)
         sums, overflow = kernels.sum_integers(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of, samples.windows,
             self._total, self._rough, self._turn,
@@ -283,7 +283,7 @@ class FloatSum(Stateful):
 
     def prepare(self, own: Own, span: int, keys: int) -> SumInput:
         """Return the values and the state, with room for so many keys."""
-        self._sums = _grow_sums(self._sums, span, keys)
+        self._sums = grow_sums(self._sums, span, keys)
         self._counts[:TURN] = 0
         return own[0], own[1], self._sums, self._rest, self._counts, self._mean
 
@@ -463,8 +463,8 @@ class Extreme(Stateful):
         self._living = grow(self._living, samples.keys, -1)
         self._removed = grow(self._removed, samples.keys, -1)
         self._sizes = grow(self._sizes, samples.keys)
-        self._ring = _grow_sums(self._ring, changes.span, samples.keys)
-        self._there = _grow_sums(self._there, changes.span, samples.keys)
+        self._ring = grow_sums(self._ring, changes.span, samples.keys)
+        self._there = grow_sums(self._there, changes.span, samples.keys)
         # rows that ``span`` windows hold, or that never end, need no nodes
         once = (changes.what & 6 != 0) & (changes.what & 1 == 0)
         self._make_room(len(changes) - int(np.count_nonzero(once)))

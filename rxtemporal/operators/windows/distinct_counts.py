@@ -12,18 +12,30 @@ import polars as pl
 from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
 from rxtemporal.engine.holdings import BY_KEY, OWNED, Moves, Selection
-from rxtemporal.engine.rows import Column, grow
+from rxtemporal.engine.rows import Column
 from rxtemporal.engine.state import Stateful
-from rxtemporal.operators.windows.aggregates import Changes, Own, Samples
+from rxtemporal.operators.windows.aggregates import Changes, Own, Samples, grow_sums
 from rxtemporal.operators.windows.field_values import (
     read_floats,
     read_integers,
     read_objects,
     read_valid,
 )
-from rxtemporal.operators.windows.kernels.distinct import SMALLEST, USED, count_distinct, fill
+from rxtemporal.operators.windows.kernels.distinct import (
+    COUNT,
+    KEY,
+    LATEST,
+    NEVER,
+    NOW,
+    SMALLEST,
+    USED,
+    count_all,
+    count_distinct,
+    fill,
+)
 
-_KEY, _VALUE, _COUNT = 0, 1, 2
+# more than the windows that hold a row by a single change
+SPANS = 1 << 10
 
 
 def make_distinct_count(dtype: pl.DataType) -> DistinctNumbers | DistinctObjects:
@@ -36,14 +48,19 @@ def make_distinct_count(dtype: pl.DataType) -> DistinctNumbers | DistinctObjects
 class DistinctNumbers(Stateful):
     """Number of distinct numbers, bools or times: NaN equals NaN, and -0.0 equals 0.0."""
 
-    once, objects = False, False
+    once, objects = True, False
     dtypes = (np.int64, np.bool_)
-    held = MappingProxyType({"_slots": OWNED, "_distinct": OWNED})
+    held = MappingProxyType({"_slots": OWNED, "_now": OWNED})
 
     def __init__(self, *, is_float: bool) -> None:
         self._is_float = is_float
         self._slots = _make_slots(SMALLEST)
-        self._distinct = np.zeros(0, np.int64)
+        # the number of the next window
+        self._now = 0
+        # not held: the numbers so far, and the table for which they hold
+        self._ring = np.zeros((1, 0), np.int64)
+        self._counted: Int64s | None = None
+        self._used = 0
 
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values as int64, those of floats by their bits, and which are not null."""
@@ -56,39 +73,48 @@ class DistinctNumbers(Stateful):
 
     def keep_selected(self, selection: Selection) -> None:
         """Drop the values of all keys that are not selected."""
-        kept = selection.kept["key"]
-        self._distinct = kept.pick(self._distinct)
         used = self._list_used()
-        used[:, _KEY] = kept.renumber(used[:, _KEY])
-        self._fill(used[used[:, _KEY] >= 0])
+        used[:, KEY] = selection.kept["key"].renumber(used[:, KEY])
+        self._fill(used[used[:, KEY] >= 0])
 
     def merge_from(self, other: Self, moves: Moves) -> None:
         """Take over the values of other keys."""
         used = other._list_used()
-        used[:, _KEY] = moves.move("key", used[:, _KEY])
-        moved = moves.moved["key"][: len(other._distinct)]
-        self._distinct = grow(self._distinct, moves.counts["key"])
-        there = moved >= 0
-        self._distinct[moved[there]] = other._distinct[: len(moved)][there]
-        self._fill(np.concatenate([self._list_used(), used[used[:, _KEY] >= 0]]))
+        used[:, KEY] = moves.move("key", used[:, KEY])
+        there = used[:, LATEST] > NEVER
+        used[there, LATEST] += self._now - other._now
+        self._fill(np.concatenate([self._list_used(), used[used[:, KEY] >= 0]]))
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> Int64s:
         """Return the numbers, Int64."""
-        self._distinct = grow(self._distinct, samples.keys)
+        if self._slots is not self._counted or len(self._ring) != 1 + changes.span:
+            self._count_anew(changes.span, samples.keys)
+        self._ring = grow_sums(self._ring, changes.span, samples.keys)
         out = np.empty(len(samples.at), np.int64)
-        progress = np.array([0, 0, np.count_nonzero(self._slots[:, _COUNT] >= 0)])
+        progress = np.array([0, 0, self._used, self._now])
         while not count_distinct(
-            changes.what, changes.key, own[0], own[1], samples.at, samples.of,
-            self._slots, self._distinct, progress, out,
+            changes.what, changes.key, own[0], own[1], samples.at, samples.of, samples.windows,
+            self._slots, self._ring, progress, out,
         ):  # fmt: skip
-            used = self._list_used()
+            used = self._list_used(int(progress[NOW]), changes.span)
             self._fill(used)
+            self._counted = self._slots  # the numbers are as before
             progress[USED] = len(used)
+        self._used, self._now = int(progress[USED]), int(progress[NOW])
         return out
 
-    def _list_used(self) -> Int64s:
-        """Return key, value and count of the values that rows have."""
-        return self._slots[self._slots[:, _COUNT] > 0]
+    def _count_anew(self, span: int, keys: int) -> None:
+        """Count the values of a table that was loaded or made anew."""
+        self._ring = np.zeros((1 + span, keys), np.int64)
+        self._used = count_all(self._slots, self._now, self._ring)
+        self._counted = self._slots
+
+    def _list_used(self, now: int | None = None, span: int = SPANS) -> Int64s:
+        """Return the slots of the values that rows have, or may have; ``span`` at most."""
+        count, latest = self._slots[:, COUNT], self._slots[:, LATEST]
+        stays = latest > (self._now if now is None else now) - span
+        used: Int64s = self._slots[(count > 0) | ((count == 0) & stays)]
+        return used
 
     def _fill(self, used: Int64s) -> None:
         """Make the table anew, with room for as many values again."""
@@ -96,11 +122,11 @@ class DistinctNumbers(Stateful):
         while size < 4 * len(used) + 4:
             size *= 2
         self._slots = _make_slots(size)
-        fill(self._slots, *(np.ascontiguousarray(column) for column in used.T))
+        fill(self._slots, np.ascontiguousarray(used))
 
 
 def _make_slots(size: int) -> Int64s:
-    slots: Int64s = np.full((size, 3), -1)
+    slots: Int64s = np.full((size, 4), -1)
     return slots
 
 
