@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core import columns as core
-from rxtemporal.core.batch import Int64s
+from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.columns import Columns, SeriesColumn, get_valid
 from rxtemporal.engine.expressions.evaluator import Evaluator
 from rxtemporal.engine.holdings import PART, Moves, Selection
@@ -79,6 +79,12 @@ class WindowResults(Protocol):
 
     def sweep(self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int) -> Swept:
         """Apply the changes to running aggregates; return a column for each of their fields."""
+
+    def pick(self, window: Int64s, rows: pl.DataFrame) -> Bools | None:
+        """Return the mask of the rows that may be in a result, of pairs of windows and rows.
+
+        None: of all of them.
+        """
 
     def keep_selected(self, selection: Selection) -> None:
         """Drop all keys that are not selected."""
@@ -211,6 +217,9 @@ class AggregateResults(Stateful):
             for output in self._outputs
         ]
 
+    def pick(self, window: Int64s, rows: pl.DataFrame) -> None:
+        """Return nothing: all rows count."""
+
     def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return one row for each window."""
         columns = []
@@ -255,6 +264,10 @@ class ListedResults(Stateful):
         """Return nothing."""
         return []
 
+    def pick(self, window: Int64s, rows: pl.DataFrame) -> Bools | None:
+        """Return nothing: all rows may be in a result."""
+        return None
+
 
 class TopKResults(ListedResults):
     """Rows of rank ``k`` or better; nulls come last.
@@ -279,6 +292,27 @@ class TopKResults(ListedResults):
         self._fields = fields
         self._rank = rank
         self._shares = shares
+
+    def pick(self, window: Int64s, rows: pl.DataFrame) -> Bools | None:
+        """Return the mask of the rows that are not worse than ``k`` others by the first order.
+
+        So only these are sorted.
+        """
+        by = rows.select(self._by[0]).to_series()
+        if by.dtype.is_float() and by.is_nan().any():
+            return None
+        best = pl.col("by").top_k(self._k) if self._falls[0] else pl.col("by").bottom_k(self._k)
+        limit = best.min() if self._falls[0] else best.max()
+        given = pl.DataFrame({"window": window, "by": by})
+        limits = given.group_by("window").agg(limit.alias("limit"), pl.col("by").count().alias("n"))
+        joined = given.join(limits, on="window", how="left", maintain_order="left")
+        good = (
+            pl.col("by") >= pl.col("limit") if self._falls[0] else pl.col("by") <= pl.col("limit")
+        )
+        picked: Bools = (
+            joined.select(good.fill_null(False) | (pl.col("n") < self._k)).to_series().to_numpy()
+        )
+        return picked
 
     def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return the rows of the best ranks, in order of window and rank."""

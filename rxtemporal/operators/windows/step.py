@@ -464,11 +464,13 @@ class WindowStep(Stateful):
     def _open_windows(
         self, swept: Swept, windows: Windows, window: Int64s, row: Int64s
     ) -> EventBatch:
-        columns = self._rows.columns
+        columns, payload = self._rows.columns, self._rows.payload(row).frame
+        picked = self._results.pick(window, payload)
+        if picked is not None:
+            window, row, payload = window[picked], row[picked], payload.filter(pl.Series(picked))
         held = Contents.from_pairs(
-            window, self._rows.payload(row).frame, columns[START][row], columns[END][row],
-            windows.start, windows.end,
-        )  # fmt: skip
+            window, payload, columns[START][row], columns[END][row], windows.start, windows.end
+        )
         made = self._results.compute(swept, held)
         of = np.arange(len(windows)) if made.of is None else made.of
         payload = self._add_keys(made.columns, windows.key[of])
