@@ -301,17 +301,14 @@ class TopKResults(ListedResults):
         by = rows.select(self._by[0]).to_series()
         if by.dtype.is_float() and by.is_nan().any():
             return None
-        best = pl.col("by").top_k(self._k) if self._falls[0] else pl.col("by").bottom_k(self._k)
-        limit = best.min() if self._falls[0] else best.max()
+        value, falls = pl.col("by"), self._falls[0]
+        limit = value.top_k(self._k).min() if falls else value.bottom_k(self._k).max()
         given = pl.DataFrame({"window": window, "by": by})
-        limits = given.group_by("window").agg(limit.alias("limit"), pl.col("by").count().alias("n"))
+        limits = given.group_by("window").agg(limit.alias("limit"), value.count().alias("n"))
         joined = given.join(limits, on="window", how="left", maintain_order="left")
-        good = (
-            pl.col("by") >= pl.col("limit") if self._falls[0] else pl.col("by") <= pl.col("limit")
-        )
-        picked: Bools = (
-            joined.select(good.fill_null(False) | (pl.col("n") < self._k)).to_series().to_numpy()
-        )
+        good = value >= pl.col("limit") if falls else value <= pl.col("limit")
+        chosen = joined.select(good.fill_null(False) | (pl.col("n") < self._k))
+        picked: Bools = chosen.to_series().to_numpy()
         return picked
 
     def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:

@@ -464,12 +464,12 @@ class WindowStep(Stateful):
     def _open_windows(
         self, swept: Swept, windows: Windows, window: Int64s, row: Int64s
     ) -> EventBatch:
-        columns, payload = self._rows.columns, self._rows.payload(row).frame
-        picked = self._results.pick(window, payload)
+        columns, rows = self._rows.columns, self._rows.payload(row).frame
+        picked = self._results.pick(window, rows)
         if picked is not None:
-            window, row, payload = window[picked], row[picked], payload.filter(pl.Series(picked))
+            window, row, rows = window[picked], row[picked], rows.filter(pl.Series(picked))
         held = Contents.from_pairs(
-            window, payload, columns[START][row], columns[END][row], windows.start, windows.end
+            window, rows, columns[START][row], columns[END][row], windows.start, windows.end
         )
         made = self._results.compute(swept, held)
         of = np.arange(len(windows)) if made.of is None else made.of
