@@ -265,6 +265,8 @@ class _Description:
     """True if rows that are late at the door count from the CTI on."""
     checks_ctis = False
     """True if it raises where the user's function breaks a CTI that has been passed on."""
+    reads_times = False
+    """True if it has a form of times because it reads them, and not because of its spans."""
     knows_ends = False
     """True if the end of each row is known when it leaves."""
     pairs_rows = False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import polars as pl
 
-from rxtemporal.core.time_forms import TimeForm
+from rxtemporal.core.time_forms import FORMS, TimeForm
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.operator import Keys, Operator, TwoInputs
 from rxtemporal.operators.partition_keys import PartitionRule
@@ -104,8 +104,10 @@ class Node:
     def describe_own_time(self) -> str:
         """Return what says the form of the times, for a message."""
         if self.operator is not None:
-            takes = "spans in ticks" if self.own_time == "ticks" else "spans with units"
-            return f"{self.operator.name}, composed at {self.operator.line}, takes {takes}"
+            takes = "takes spans in ticks" if self.own_time == "ticks" else "takes spans with units"
+            if self.operator.reads_times:
+                takes = "reads the times as " + FORMS[self.own_time or "datetime"]
+            return f"{self.operator.name}, composed at {self.operator.line}, {takes}"
         assert self.source is not None
         return self.source.describe_time()
 

@@ -65,6 +65,7 @@ class RowTimes(RowOperator):
     """Each row with the times of it that the next operator reads, as fields."""
 
     keeps_lifetimes = True
+    reads_times = True
     fields: tuple[str, ...]
     form: TimeForm = "datetime"
 

@@ -48,6 +48,11 @@ class Detect(Operator):
     ticks: bool = False
 
     @property
+    def reads_times(self) -> bool:  # type: ignore[override]
+        """True if it has no spans, which would say the form of the times."""
+        return self.within is None and self.max_gap is None
+
+    @property
     def automaton(self) -> Automaton:
         """The automaton of the pattern."""
         from rxtemporal.operators.detect.automaton import build
