@@ -151,13 +151,18 @@ def relate(
     [IntervalEvent(1, 9, {'machine': 1, 'level': 2, 'by': 'Ann'})]
     """
     keys, names = KeyPairs.read(on, "relate"), read_relations(how)
-    gap = None if within is None else span(within, "relate: within", least=2)
+    gap = None if within is None else span(within, "within", least=1)
     for name in ("before", "after"):
         if name in names and gap is None:
             raise ArgumentError(
                 f"relate: {name!r} needs within=, since each row is {name} every other one for "
                 f"ever. Hint: relate(other, {name!r}, within='5m') says how long the gap may be."
             )
+    if gap == 1:
+        raise ArgumentError(
+            "relate: no gap is shorter than within=1, a tick: rows without a gap meet. "
+            "Hint: relate(other, ['meets', 'met_by'])."
+        )
     form = None if within is None else find_span_form(within)
     operator = Relate(on=keys.names, how=names, within=gap, suffix=suffix, time=form)
     return keys.bind(operator, other)
