@@ -255,6 +255,11 @@ class Pairs(Stateful):
         self._pairs[7, unused + 1 : unused + 1 + len(new)] = new
         self._pairs[7, 0] = unused + len(new)
 
+    @property
+    def are_remembered(self) -> bool:
+        """True if a pair is remembered."""
+        return int(self._pairs[7, 0]) < self._pairs.shape[1] - 1
+
     def close_ended(self) -> EndedPairs | None:
         """Return the remembered pairs whose end is certain now.
 
@@ -264,7 +269,7 @@ class Pairs(Stateful):
         left_side, right_side = self.sides
         over = left_side.ends.pop_due(until)[1], right_side.ends.pop_due(until)[1]
         ended, self._ended = self._ended, [_NONE, _NONE]
-        if int(self._pairs[7, 0]) == self._pairs.shape[1] - 1:  # none is remembered
+        if not self.are_remembered:
             return None
         end, opened, first = map(self._both, (END, OPENED, FIRST))
         parts = [

@@ -207,6 +207,8 @@ class RelatedPairs(Pairs):
         """
         ended, self._ended = self._ended, [_NONE, _NONE]
         over = [side.ends.pop_due(self.cti)[1] for side in self.sides]
+        if not self.are_remembered:
+            return _NONE, _NONE
         start, end, opened, first = map(self._both, (START, LAST, OPENED, FIRST))
         parts = [
             settle_pairs(
