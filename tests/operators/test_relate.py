@@ -12,6 +12,7 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal import agg
+from rxtemporal.operators.relate.kernel import is_related
 from rxtemporal.operators.relate.relations import NAMES, flag_relations, invert
 from rxtemporal.testing import Stepper
 
@@ -48,6 +49,16 @@ def test_of_two_lifetimes_one_relation_is_true() -> None:
             if holds(*l, *r)
         }
     assert sum(map(len, found.values())) == len(set.union(*found.values())) == len(SPANS) ** 2
+
+
+def test_the_limit_of_a_gap_is_part_of_the_relation() -> None:
+    """On both sides the gap is from the end to the start, and shorter than ``within``."""
+    wanted = np.array(flag_relations(["before", "after", "meets"]))
+    assert is_related(0, 5, 9, 12, wanted, 5)
+    assert not is_related(0, 5, 9, 12, wanted, 4)
+    assert is_related(9, 12, 0, 5, wanted, 5)
+    assert not is_related(9, 12, 0, 5, wanted, 4)
+    assert is_related(0, 5, 5, 12, wanted, 1)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -162,6 +173,49 @@ def test_a_pair_that_cannot_be_related_any_more_is_forgotten() -> None:
     assert run.stepper.rows == 2  # it may end at 9
     run.take("left", 10)
     assert run.take("right", 10) == ([], 10)
+    assert run.stepper.rows == 0
+
+
+@pytest.mark.parametrize(("how", "side"), [("finished_by", "left"), ("finishes", "right")])
+def test_an_open_row_may_end_at_the_cti(how: str, side: str) -> None:
+    """The CTI promises that nothing before it changes: rows may still end together at it."""
+    run, other = Run(how), "right" if side == "left" else "left"
+    run.take(side, 9, (0, 10))
+    run.take(other, 9, (2, None), edge=1)
+    run.take(side, 10)
+    assert run.take(other, 10) == ([], 0)
+    assert run.take(other, 10, (2, 10), edge=1) == ([(0, 10)], 10)
+
+
+def test_an_open_row_that_has_outlived_the_other_cannot_end_with_it() -> None:
+    """After the CTI has passed the end of the one the other ends later."""
+    run = Run("finished_by")
+    run.take("left", 9, (0, 10))
+    run.take("right", 10, (2, None), edge=1)
+    assert run.take("left", 10) == ([], 0)
+    run.take("left", 11)
+    assert run.take("right", 11) == ([], 11)
+    assert run.stepper.rows == 0
+
+
+def test_of_two_open_rows_one_ends() -> None:
+    """The pair waits on, until it is certain that the other one ends too late."""
+    run = Run("contains")
+    run.take("left", 9, (0, None), edge=1)
+    run.take("right", 9, (2, None), edge=1)
+    assert run.take("left", 9, (0, 10), edge=1) == ([], 0)
+    assert run.take("right", 9) == ([], 0)
+    run.take("left", 10)
+    assert run.take("right", 10) == ([], 10)
+    assert run.stepper.rows == 0
+
+
+def test_nothing_outlasts_a_row_that_never_ends() -> None:
+    """An open row cannot overlap or be overlapped by its end, so nothing waits for it."""
+    run = Run("overlaps")
+    run.take("left", 9, (0, rxt.MAX_TIME))
+    run.take("right", 9, (2, None), edge=1)
+    assert run.take("left", 9) == ([], 9)
     assert run.stepper.rows == 0
 
 
