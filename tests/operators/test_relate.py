@@ -217,6 +217,10 @@ def test_nothing_outlasts_a_row_that_never_ends() -> None:
     run.take("right", 9, (2, None), edge=1)
     assert run.take("left", 9) == ([], 9)
     assert run.stepper.rows == 0
+    run = Run("during")
+    run.take("right", 9, (0, None), edge=1)
+    run.take("left", 9, (2, rxt.MAX_TIME))
+    assert run.stepper.rows == 1  # the open one, which may contain others
 
 
 def test_rows_that_never_end_end_together() -> None:
