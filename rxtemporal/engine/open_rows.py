@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import MappingProxyType
 
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.holdings import OWNED, Edges, Entries, StoredRows
@@ -60,23 +61,23 @@ class OpenEdges(Stateful):
         self.entries = edges[rows >= 0], rows[rows >= 0], counts
 
 
-class _DueRows(Queue):
+class DueRows(Queue):
     """Queue of row numbers, some of which are removed before they are due."""
 
-    def find_first_alive(self, alive: Column) -> int | None:
+    def find_first(self, are_alive: Callable[[Int64s], Bools]) -> int | None:
         """Return the time at which the first row alive is due; drop removed rows before it."""
-        self.drop_heads(lambda what: _count_gone(what, alive))
+        self.drop_heads(lambda what: _count_gone(what, are_alive))
         return self.next_due
 
 
-def _count_gone(what: Int64s, alive: Column) -> int:
+def _count_gone(what: Int64s, are_alive: Callable[[Int64s], Bools]) -> int:
     """Return the number of removed rows at the head of a run.
 
     Looks at no more than twice as many rows.
     """
     at, size = 0, 16
     while at < len(what):
-        ahead = alive[what[at : at + size]]
+        ahead = are_alive(what[at : at + size])
         if ahead.any():
             return at + int(ahead.argmax())
         at, size = at + size, 2 * size
@@ -98,7 +99,7 @@ class WaitingRows(Stateful):
         dtypes = [np.int64, np.int64, np.bool_, *[np.int64] * own]
         self._rows = RowStore(dtypes, schema)
         self._ids = OpenEdges()
-        self._queue = _DueRows()
+        self._queue = DueRows()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -154,7 +155,7 @@ class WaitingRows(Stateful):
 
     def find_first(self) -> int | None:
         """Return the time at which the next row is due; None if no row is kept."""
-        return self._queue.find_first_alive(self._rows.columns[_ALIVE])
+        return self._queue.find_first(self._rows.columns[_ALIVE].__getitem__)
 
     def batch(self, numbers: Int64s, like: EventBatch) -> EventBatch:
         """Return rows as start edges, with the CTI and the keys of ``like``."""

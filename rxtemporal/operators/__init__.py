@@ -33,6 +33,7 @@ from rxtemporal.operators.lifetimes.plan import (
 )
 from rxtemporal.operators.outer_join import full_outer_join, left_outer_join
 from rxtemporal.operators.previous.plan import previous
+from rxtemporal.operators.relate.plan import relate
 from rxtemporal.operators.scan.plan import scan
 from rxtemporal.operators.sessions.plan import session_lifetimes, session_window
 from rxtemporal.operators.snap.plan import snap_to_window_intervals
@@ -69,6 +70,7 @@ __all__ = [
     "never_ends",
     "point_at_end",
     "previous",
+    "relate",
     "sample",
     "scan",
     "select",

@@ -70,6 +70,7 @@ class Streamable(RunnableStream):
     left_anti_join = method(ops.left_anti_join)
     left_outer_join = method(ops.left_outer_join)
     full_outer_join = method(ops.full_outer_join)
+    relate = method(ops.relate)
     # Lifetimes: payloads and groups stay.
     shift_event_time = method(ops.shift_event_time)
     extend_lifetime = method(ops.extend_lifetime)

@@ -152,6 +152,7 @@ OPERATORS = [
     "never_ends",
     "point_at_end",
     "previous",
+    "relate",
     "sample",
     "scan",
     "select",

@@ -155,8 +155,8 @@ def test_what_removes_a_row_while_a_later_result_lives_is_a_cause() -> None:
 
 JOINS = [
     pytest.param(name, marks=[] if name in OPERATORS.values() else [pytest.mark.full])
-    for name in law_table_joins.TWO_STREAMS
-    if "join" in name and not name.endswith("by group")
+    for name in law_table_joins.TWO_STREAMS | law_table_joins.RELATED
+    if ("join" in name or "relate" in name) and not name.endswith("by group")
 ]
 
 

@@ -62,7 +62,7 @@ TABLES: dict[str, list[str]] = {
     "groups and branches": ["group_by", "ungroup", "apply", "multicast"],
     "two streams": [
         "union", "join", "cross_join", "left_anti_join", "left_outer_join", "full_outer_join",
-        "clip_event_duration",
+        "clip_event_duration", "relate",
     ],
     "lifetimes": [
         "shift_event_time", "extend_lifetime", "to_point_events", "point_at_end", "never_ends",

@@ -15,7 +15,8 @@ from oracle import MAX_TIME, Event, Row
 
 Model = Callable[..., list[Row]]
 # the output CTI for an input CTI (of two inputs the lower one) and the events that came before it
-Rule = Callable[[int, list[Event]], int]
+# those of each input apart, if it asks for them
+Rule = Callable[[int, Any], int]
 Tolerance = Callable[[list[Row]], Callable[[Row], float]]
 
 
@@ -41,6 +42,7 @@ class Case:
     `query` takes as many streams as there are `inputs`, `model` as many canonical histories.
     `draws` are options of `strategies.streams`; `endless` says whether rows may never end, and
     `last` the CTI with which every stream ends. `real`: ticks are microseconds of real times.
+    `by_side`: the CTI rule takes the events of each input apart.
     """
 
     query: physical.Query
@@ -52,6 +54,12 @@ class Case:
     endless: bool = True
     last: int = MAX_TIME
     real: bool = False
+    by_side: bool = False
+
+    def find_cti(self, t: int, sides: Sequence[Sequence[Event]]) -> int:
+        """The output CTI for an input CTI and the events that came before it, by input."""
+        events = sides if self.by_side else [event for events in sides for event in events]
+        return self.cti(t, events)
 
     def streams(self) -> st.SearchStrategy[tuple[list[Event], ...]]:
         """One legal stream for each input, to its end."""

@@ -83,5 +83,5 @@ class Expected:
 
 def final_cti(case: Case, sides: Sides) -> int:
     """Return the output CTI at the end of all streams."""
-    events = [item for items in sides for item in items if item[0] != "cti"]
-    return case.cti(case.last, events)
+    events = [[item for item in items if item[0] != "cti"] for items in sides]
+    return case.find_cti(case.last, events)

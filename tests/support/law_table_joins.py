@@ -7,6 +7,7 @@ from typing import Any
 import oracle
 import oracle_joins
 import oracle_lifetimes
+import oracle_relations
 import polars as pl
 import strategies
 from law_cases import Case
@@ -50,6 +51,19 @@ def joining(kind: str, *on: str, where: bool = False, group: str | None = None) 
         return getattr(left, kind)(right, **asked).ungroup()
 
     return Case(query, lambda a, b: model(a, b, **matched, **options), inputs=2, draws=DRAWS)
+
+
+def relating(*how: str, on: str | None = None, within: int | None = None) -> Case:
+    """Relations of two streams of the same fields."""
+    pairs = [] if on is None else [(on, on)]
+    return Case(
+        lambda a, b: a.relate(b, how, on, within, suffix="_right"),
+        lambda a, b: oracle_relations.relate(a, b, how, pairs, within, merging(pairs)),
+        lambda t, sides: oracle_relations.cti_relate(t, sides, how, pairs, within),
+        inputs=2,
+        draws=DRAWS,
+        by_side=True,
+    )
 
 
 def counted(rows: list[Row], *key: str) -> list[Row]:
@@ -187,6 +201,34 @@ TWO_STREAMS: dict[str, Case] = {
     ),
 }
 
+RELATED: dict[str, Case] = {
+    "relate": relating(*oracle_relations.RELATIONS, on="k", within=3),
+    "relate, during": relating("during", on="k"),
+    "relate, contains": relating("contains", on="k"),
+    "relate, before": relating("before", on="k", within=6),
+    "relate, after": relating("after", within=4),
+    "relate, meets": relating("meets", "met_by", on="x"),
+    "relate, overlaps": relating("overlaps", on="k"),
+    "relate, overlapped_by": relating("overlapped_by"),
+    "relate, rows that begin together": relating("starts", "equals", "started_by"),
+    "relate, rows that end together": relating("finishes", "finished_by", on="y"),
+    "relate, grouped": Case(
+        lambda a, b: a.group_by("k").relate(
+            b.group_by("k"), ["before", "equals", "contains"], "x", within=5, suffix="_right"
+        ).ungroup(),
+        lambda a, b: oracle_relations.relate(
+            a, b, ("before", "equals", "contains"), [("x", "x")], 5,
+            merging([("x", "x")], ("k",)), ("k",),
+        ),
+        lambda t, sides: oracle_relations.cti_relate(
+            t, sides, ("before", "equals", "contains"), [("x", "x")], 5, ("k",)
+        ),
+        inputs=2,
+        draws=DRAWS,
+        by_side=True,
+    ),
+}  # fmt: skip
+
 ONE_STREAM: dict[str, Case] = {
     "to_signal": Case(lambda s: s.to_signal(), oracle_lifetimes.to_signal),
     "to_signal, on": Case(
@@ -282,4 +324,4 @@ ONE_STREAM: dict[str, Case] = {
     ),
 }
 
-CASES = TWO_STREAMS | ONE_STREAM
+CASES = TWO_STREAMS | RELATED | ONE_STREAM

@@ -45,6 +45,7 @@ PLANS: dict[str, Compose] = {
     "left_outer_join": lambda s: s.left_outer_join(s, on="k", suffix="_2"),
     "never_ends": lambda s: s.never_ends(),
     "point_at_end": lambda s: s.point_at_end(),
+    "relate": lambda s: s.relate(s, "during", on="k", suffix="_2"),
     "sample": lambda s: s.sample(5),
     "scan": lambda s: s.scan(0, lambda state, start, row: (state, None), schema={"y": int}),
     "select": lambda s: s.select("x"),

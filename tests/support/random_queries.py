@@ -15,6 +15,7 @@ import compositions
 import oracle
 import oracle_joins
 import oracle_lifetimes
+import oracle_relations
 import oracle_windows
 import polars as pl
 import strategies
@@ -89,6 +90,15 @@ def make_join(kind: str) -> Piece:
     return Piece(
         lambda a, b: getattr(a, kind)(b, on="k", suffix="_right").select(*FIELDS),
         lambda a, b: pick_fields(model(a, b, on("k"), same(("k",)))),
+        inputs=2,
+    )
+
+
+def make_relation(how: tuple[str, ...], within: int) -> Piece:
+    """Return the rows that are related by key, with the fields of the left one."""
+    return Piece(
+        lambda a, b: a.relate(b, how, "k", within, suffix="_right").select(*FIELDS),
+        lambda a, b: pick_fields(oracle_relations.relate(a, b, how, on("k"), within, same(("k",)))),
         inputs=2,
     )
 
@@ -218,6 +228,7 @@ PIECES: dict[str, Piece] = {
     "join": make_join("join"),
     "left_outer_join": make_join("left_outer_join"),
     "full_outer_join": make_join("full_outer_join"),
+    "relate": make_relation(("before", "overlaps", "during"), 5),
     "left_anti_join": Piece(
         lambda a, b: a.left_anti_join(b, on="k"),
         lambda a, b: oracle_joins.left_anti_join(a, b, on("k")),

@@ -262,13 +262,13 @@ def close_pairs(
                 for part in range(3):
                     out[part, c] = pairs[part, place]
                 c += 1
-                _forget_pair(place, first, pairs)
+                forget_pair(place, first, pairs)
             place = following
     return out[0, :c], out[1, :c], out[2, :c]
 
 
 @jit
-def _forget_pair(place: int, first: tuple[Ints, Ints], pairs: Ints) -> None:
+def forget_pair(place: int, first: tuple[Ints, Ints], pairs: Ints) -> None:
     """Remove a pair from the lists of both of its rows."""
     for side in range(2):
         after = pairs[3 + 2 * side, place]

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from rxtemporal.engine.step import TwoInputStep
 
 Handed = tuple[str, Fields]
+# the name of the stream that a row of side 0 or 1 is matched with
+OTHER_SIDE = ("right", "left")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -175,13 +177,7 @@ class Join(Matcher):
 
     def trace_fields(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> Sequence[Handed]:
         """Return the fields of both sides."""
-        taken, _ = self.merge_fields(left, right, keys)
-        once = [*keys, *(mine for mine, other in self.on if mine == other)]
-        rights = {**taken, **{name: name for name in once}}
-        return [
-            *((name, (name, None)) for name in left),
-            *((new, (None, name)) for new, name in rights.items()),
-        ]
+        return list_joined_fields(self, left, right, keys)
 
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
         """Return a new step."""
@@ -198,6 +194,19 @@ class Join(Matcher):
     def explain_loss(self, lost: LostRow) -> Fate:
         """Return why a row of an input has given no row."""
         return explain_no_partner(self, lost)
+
+
+def list_joined_fields(
+    operator: Matcher, left: pl.Schema, right: pl.Schema, keys: Keys
+) -> list[Handed]:
+    """Return the fields of a result with both payloads, and the input fields they are."""
+    taken, _ = operator.merge_fields(left, right, keys)
+    once = [*keys, *(mine for mine, other in operator.on if mine == other)]
+    rights = {**taken, **{name: name for name in once}}
+    return [
+        *((name, (name, None)) for name in left),
+        *((new, (None, name)) for new, name in rights.items()),
+    ]
 
 
 def join(
@@ -288,25 +297,36 @@ def code_keys(operator: Matcher, inputs: Sequence[History]) -> tuple[Int64s, Int
 def explain_no_partner(operator: Join, lost: LostRow) -> Fate:
     """Return that no row matched: the key that no row has, or the nearest one with the key."""
     other = lost.inputs[1 - lost.side]
-    values, partners = _find_partners(operator, lost)
-    if len(partners) and (found := _explain_overlap(operator, lost, partners)) is not None:
-        return found
-    missing = f"no partner in {lost.place}: "
-    side = ("left", "right")[1 - lost.side]
-    if None in values.values():
-        return lost.tell("no partner", f"{missing}{write_values(values)}, and null matches nothing",
-                         values=values)  # fmt: skip
+    values, partners = find_partners(operator, lost)
     if not len(partners):
-        of = f" with {write_values(values)}" if values else ""
-        return lost.tell("no partner", f"{missing}no row of the {side} stream{of}", values=values)
+        return tell_missing_key(lost, values)
+    if (found := _explain_overlap(operator, lost, partners)) is not None:
+        return found
     nearest = lost.order_by_stretch(other, partners)[:MOST_OTHERS]
     first = int(nearest[0])
     return lost.tell(
         "no partner",
-        f"{missing}the nearest row of the {side} stream{_write_keys(values)} is "
-        f"{lost.write_row(other, first)}, {_write_gap(lost, other, first)}",
+        f"{write_nearest(lost, values, first)}, {_write_gap(lost, other, first)}",
         values=values,
         others=lost.frame(other, nearest),
+    )
+
+
+def tell_missing_key(lost: LostRow, values: dict[str, Any]) -> Fate:
+    """Return that no row of the other side has the row's key."""
+    missing = f"no partner in {lost.place}: "
+    if None in values.values():
+        return lost.tell("no partner", f"{missing}{write_values(values)}, and null matches nothing",
+                         values=values)  # fmt: skip
+    other = f"no row of the {OTHER_SIDE[lost.side]} stream{_write_keys(values)}"
+    return lost.tell("no partner", missing + other, values=values)
+
+
+def write_nearest(lost: LostRow, values: dict[str, Any], row: int) -> str:
+    """Return that this is the nearest row of the other side that has the row's key, as text."""
+    return (
+        f"no partner in {lost.place}: the nearest row of the {OTHER_SIDE[lost.side]} stream"
+        f"{_write_keys(values)} is {lost.write_row(lost.inputs[1 - lost.side], row)}"
     )
 
 
@@ -346,7 +366,7 @@ def _explain_overlap(operator: Join, lost: LostRow, partners: Int64s) -> Fate | 
     )
 
 
-def _find_partners(operator: Matcher, lost: LostRow) -> tuple[dict[str, Any], Int64s]:
+def find_partners(operator: Matcher, lost: LostRow) -> tuple[dict[str, Any], Int64s]:
     """Return the values of the row's key, under the other side's names, and the rows with it."""
     codes = code_keys(operator, lost.inputs)
     pairs = [*((key, key) for key in lost.source.keys), *operator.on]

@@ -255,6 +255,11 @@ class Pairs(Stateful):
         self._pairs[7, unused + 1 : unused + 1 + len(new)] = new
         self._pairs[7, 0] = unused + len(new)
 
+    @property
+    def are_remembered(self) -> bool:
+        """True if a pair is remembered."""
+        return int(self._pairs[7, 0]) < self._pairs.shape[1] - 1
+
     def close_ended(self) -> EndedPairs | None:
         """Return the remembered pairs whose end is certain now.
 
@@ -264,7 +269,7 @@ class Pairs(Stateful):
         left_side, right_side = self.sides
         over = left_side.ends.pop_due(until)[1], right_side.ends.pop_due(until)[1]
         ended, self._ended = self._ended, [_NONE, _NONE]
-        if int(self._pairs[7, 0]) == self._pairs.shape[1] - 1:  # none is remembered
+        if not self.are_remembered:
             return None
         end, opened, first = map(self._both, (END, OPENED, FIRST))
         parts = [
@@ -346,7 +351,7 @@ class Side(Stateful):
 
     def list_ends(self, cti: int) -> Int64s:
         """Return the ends of the rows that have not ended by the CTI."""
-        ends: Int64s = self.rows.columns[END]
+        ends = self.list_last_uses()
         return ends[ends > cti]
 
     def take(self, batch: EventBatch, key: Int64s, tag: Int64s | None) -> Int64s:
@@ -354,20 +359,25 @@ class Side(Stateful):
         self.cti = batch.cti
         ends = batch.find_ends()
         if ends is None:
-            self._begin(batch, key, tag)
+            self.begin(batch, key, tag)
             return _NONE
-        self._begin(batch.take(~ends), key[~ends], None if tag is None else tag[~ends])
+        self.begin(batch.take(~ends), key[~ends], None if tag is None else tag[~ends])
         # a row without a start edge was never kept
         rows, end = self.open.close(batch.edge[ends]), batch.end[ends]
         rows, end = rows[rows >= 0], end[rows >= 0]
+        self.close(rows, end)
+        return rows
+
+    def close(self, rows: Int64s, end: Int64s) -> None:
+        """Note the ends of rows that were open."""
         columns = self.rows.columns
         columns[END][rows], columns[OPENED][rows] = end, False
         # a row that has not begun has its end queued when it begins
         begun = columns[BEFORE][rows] != NOT_LISTED
         self.ends.push(end[begun], rows[begun])
-        return rows
 
-    def _begin(self, batch: EventBatch, key: Int64s, tag: Int64s | None) -> None:
+    def begin(self, batch: EventBatch, key: Int64s, tag: Int64s | None) -> None:
+        """Keep rows that begin."""
         if not len(batch):
             return
         height = self.rows.height
@@ -439,8 +449,13 @@ class Side(Stateful):
         columns = self.rows.columns
         lists = columns[KEY], columns[AFTER], columns[BEFORE], self.head
         self.rows.release_by(
-            lambda end, alive: release_ended(end, alive, cti, *lists), columns[END]
+            lambda end, alive: release_ended(end, alive, cti, *lists), self.list_last_uses()
         )
+
+    def list_last_uses(self) -> Int64s:
+        """Return for each row number the CTI from which on the row is of no use: its end."""
+        ends: Int64s = self.rows.columns[END]
+        return ends
 
     def restart(self) -> None:
         """Continue with rows that have been loaded, all of whose starts are queued."""

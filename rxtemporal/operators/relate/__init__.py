@@ -1,0 +1,1 @@
+"""Relations of intervals between the lifetimes of two streams."""
