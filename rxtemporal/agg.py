@@ -255,9 +255,11 @@ def approx_count_distinct(field: str | pl.Expr, *, where: pl.Expr | None = None)
     For windows of so many values that ``count_distinct`` would hold too much: each key holds a
     HyperLogLog sketch of at most 4 kB for each window that is open. The relative standard error is
     1.6 %: two of three results are nearer than that, and 19 of 20 nearer than twice that; small
-    numbers are exact. The same values always give the same result. Values are not taken back, so
-    it is for windows that no row leaves before their end: points in tumbling and hopping windows,
-    sessions, ``whole_window``. It needs the package ``datasketches`` (``rxtemporal[sketches]``).
+    numbers are exact. The same values always give the same result. Values are not taken back: where
+    a row leaves a window that goes on, it is an error when that happens. So it is for points in
+    tumbling windows, and in hopping windows of which the duration is a multiple of the period,
+    beside ``count``, ``count_distinct``, ``sum``, ``mean``, ``min`` and ``max``; and for sessions
+    and ``whole_window``. It needs the package ``datasketches`` (``rxtemporal[sketches]``).
 
     >>> import rxtemporal as rxt
     >>> rows = rxt.from_events([rxt.PointEvent(t, {"x": t // 4}) for t in range(14)])

@@ -144,7 +144,8 @@ def make_end_error() -> ArgumentError:
     """Return the error for an end that may not be known yet."""
     return ArgumentError(
         "rxt.end() is the end of a row, which may not be known yet when the row comes here. Hint: "
-        "it is known behind to_point_events(), point_at_end() and windows; rxt.start() always is."
+        "it is known behind to_point_events(), point_at_end() and tumbling, hopping, session and "
+        "count windows; rxt.start() always is."
     )
 
 

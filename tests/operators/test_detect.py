@@ -353,3 +353,49 @@ def test_skips_that_lead_nowhere_are_counted() -> None:
         "skips to the same start": 1,
         "skips to a variable that is not in the match": 3,
     }
+
+
+@pytest.mark.parametrize("ctis", [[40], [12, 40], [11, 12, 15, 16, 40]])
+def test_what_ends_a_way_first_counts(ctis: list[int]) -> None:
+    """However far a step of time goes: the way has timed out at 11, before its gap has passed."""
+    source = rxt.PushSource("s", schema={"x": int}, unit="ticks")
+    partial = source.stream.detect(
+        "A A B", A=pl.col("x") == 1, B=pl.col("x") == 2, within=10, max_gap=8, timeouts=True
+    )
+    with partial.run(found := rxt.Collect()):
+        for time in (1, 7):
+            source.push({"time": time, "x": 1})
+        for cti in ctis:
+            source.push(rxt.Cti(cti))
+        source.close()
+    assert found.to_polars(time="ticks").rows() == [(1, 8, 2, False)]
+
+
+def test_sums_at_the_ends_of_int64() -> None:
+    """One that fits is given, one that does not is an error, in measures and in conditions."""
+    for value in (-(2**63), 2**63 - 1):
+        alone = rxt.from_events([rxt.PointEvent(1, {"x": value})])
+        total = alone.detect("A", measures={"m": pt.sum("A.x")})
+        assert total.to_polars()["m"].to_list() == [value]
+    large = rxt.from_events([rxt.PointEvent(t, {"x": 2**62}) for t in range(4)])
+    for given in ({"measures": {"m": pt.sum("A.x")}}, {"A": pt.sum("A.x") > 0}):
+        with pytest.raises(rxt.SchemaError, match="overflows Int64"):
+            large.detect("A+", **given).to_polars()
+
+
+def test_sums_of_short_floats_are_long() -> None:
+    """They are Float64, as elsewhere."""
+    values = pl.Series("x", [0.1, 0.2, 16777216.5], dtype=pl.Float32)
+    rows = rxt.from_polars(pl.DataFrame({"t": [1, 2, 3]}).with_columns(values), start="t")
+    found = rows.detect("A+", measures={"s": pt.sum("A.x"), "m": pt.mean("A.x")}).to_polars()
+    wide = values.cast(pl.Float64)
+    assert found.select("s", "m").rows() == [(wide.sum(), wide.mean())]
+
+
+def test_a_field_that_is_called_start() -> None:
+    """It would be taken for the start of the row, so it has to be renamed where that is read."""
+    rows = rxt.from_events([rxt.PointEvent(5, {"start": 2, "x": 1})])
+    for given in ({"A": pl.col("start") > 1}, {"measures": {"v": pt.last("A.start")}}):
+        with pytest.raises(rxt.SchemaError, match="Hint: rename the field first"):
+            rows.detect("A", **given)
+    assert rows.detect("A", A=pl.col("x") > 0).to_polars().height == 1

@@ -162,3 +162,12 @@ def test_wrong_keys(make: Any, message: str) -> None:
     """Each is refused when the query is composed."""
     with pytest.raises(rxt.ArgumentError, match=message):
         make(stays())
+
+
+def test_ranks_by_a_constant_are_equal() -> None:
+    """All rows share the first one; with ties in order of start and payload."""
+    windows = stays().tumbling_window(100)
+    assert windows.top_k(1, pl.lit(1)).to_polars()["rank"].to_list() == [1] * len(STAYS)
+    assert windows.top_k(2, [pl.lit(1), "x"], ties="first").to_polars().height == 2
+    with pytest.raises(rxt.ArgumentError, match="a list with one for each of by=, which are 2"):
+        windows.top_k(2, ["x", "k"], descending=[False])

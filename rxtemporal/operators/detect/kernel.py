@@ -414,6 +414,12 @@ def expire(setup: Setup, work: Work, live: int, time: int) -> int:
         too_far = (
             setup.rules.max_gap >= 0 and time - thread[LAST] > setup.rules.max_gap and not waits
         )
+        # a step of time may pass both, and what ends the way is the one that comes first
+        gap_was_first = too_far and (
+            setup.rules.within < 0
+            or thread[LAST] + setup.rules.max_gap
+            < setup.rows.start[thread[FIRST]] + setup.rules.within
+        )
         if not over and not too_far:
             work.threads[left] = thread
             left += 1
@@ -421,7 +427,7 @@ def expire(setup: Setup, work: Work, live: int, time: int) -> int:
         if over and slot != ended and waits:
             set_match(setup, work, slot, thread[FIRST], node, 1)
             ended = slot
-        elif over and slot != ended and setup.rules.timeouts and not too_far:
+        elif over and slot != ended and setup.rules.timeouts and not gap_was_first:
             have = count_rows(setup, work, work.slots[slot, SLOT_NODE])
             is_longer = count_rows(setup, work, node) > have
             if is_longer and not work.slots[slot, SLOT_COMPLETE]:

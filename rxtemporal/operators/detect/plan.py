@@ -143,8 +143,15 @@ class Detect(Operator):
         """Return what expressions may read: the fields, the start, and functions of a match."""
         from rxtemporal.operators.detect.functions import START, list_functions
 
+        functions = list_functions(expressions)
+        reads = any(START in each.meta.root_names() for each in expressions)
+        if START in schema and (reads or any(each.field == START for each in functions)):
+            raise SchemaError(
+                f"{who}: 'start' is the start of a row, and there is a field of this name. "
+                "Hint: rename the field first with select()."
+            )
         found = {**schema, START: self.time_type}
-        for function in list_functions(expressions):
+        for function in functions:
             found[function.column] = function.infer_type(schema, self.time_type, who)
         return pl.Schema(found)
 

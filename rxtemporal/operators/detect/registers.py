@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.columns import Column, Nullable
+from rxtemporal.errors import SchemaError
 from rxtemporal.operators.detect.functions import Function, list_functions
 from rxtemporal.operators.detect.row_values import RowValues
 from rxtemporal.operators.detect.settings import DetectSettings
@@ -113,8 +114,17 @@ class Registers:
             return _choose(mine, base + 1, base)
         value, valid = self._read(register.field, ways.row)
         mine &= valid
-        if register.kind in ("count", "sum"):
-            return _choose(mine, base + (1 if register.kind == "count" else value), base)
+        if register.kind == "count":
+            return _choose(mine, base + 1, base)
+        if register.kind == "sum":
+            total = base + value
+            # a sum that has wrapped has the sign of neither part
+            if base.dtype == np.int64 and (mine & (((base ^ total) & (value ^ total)) < 0)).any():
+                raise SchemaError(
+                    f"detect: a sum of {register.field!r} in a condition overflows Int64. Hint: "
+                    "cast the field to Float64 first with with_columns()."
+                )
+            return _choose(mine, total, base)
         return _choose(mine & self._is_better(register, base, value), ways.row, base)
 
     def _is_better(self, register: Register, base: Int64s, value: Array) -> Bools:

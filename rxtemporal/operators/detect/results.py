@@ -17,7 +17,7 @@ from rxtemporal.operators.detect.settings import DetectSettings
 
 # columns of the frame in which a function is computed
 _WAY, _VALUE = "way", "value"
-_MOST = float(np.iinfo(np.int64).max)
+_MOST = int(np.iinfo(np.int64).max)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +131,9 @@ class Results:
 
     def _aggregate(self, function: Function, way: Int64s, row: Int64s, count: int) -> pl.Series:
         values = self._values.read_series(str(function.field), row)
-        if function.kind == "sum" and not values.dtype.is_float():
+        if function.kind in ("sum", "mean") and values.dtype.is_float():
+            values = values.cast(pl.Float64)
+        elif function.kind == "sum":
             values = values.cast(pl.Int64)
         frame = pl.DataFrame([pl.Series(_WAY, way), values.alias(_VALUE)])
         made = frame.group_by(_WAY).agg(getattr(pl.col(_VALUE), function.kind)())
@@ -152,8 +154,8 @@ class Results:
 
 def _check_sums(function: Function, frame: pl.DataFrame) -> None:
     """Raise if a sum of integers overflows."""
-    sums = frame.group_by(_WAY).agg(pl.col(_VALUE).cast(pl.Float64).sum())[_VALUE].abs()
-    if len(sums) and float(sums.max()) >= _MOST:  # type: ignore[arg-type]
+    sums = frame.group_by(_WAY).agg(pl.col(_VALUE).cast(pl.Int128).sum())[_VALUE]
+    if not sums.is_between(-_MOST - 1, _MOST).all():
         raise SchemaError(
             f"detect: {function.column} overflows Int64. Hint: cast the field to Float64 first "
             "with with_columns()."

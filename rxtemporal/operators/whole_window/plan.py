@@ -25,6 +25,7 @@ class WholeWindow(TimeWindows):
     """One result over all time."""
 
     window = "whole_window()"
+    knows_ends = True
 
     @property
     def passes_time(self) -> bool:

@@ -113,10 +113,10 @@ def _find_better(asked: Asked, result: TopK, members: Pairs) -> npt.NDArray[np.b
 def _rank(source: History, result: TopK) -> Int64s:
     """Return the place of each row in the order of the ranks; rows that share one are equal."""
     names = [f"__by_{number}__" for number in range(len(result.by))]
-    given = zip(result.expressions, names, strict=True)
+    given = [each.alias(name) for each, name in zip(result.expressions, names, strict=True)]
     by = [
         series + 0.0 if series.dtype.is_float() else series  # -0.0 ties with 0.0
-        for series in source.payload.select(each.alias(name) for each, name in given)
+        for series in source.payload.with_columns(given).select(names)
     ]
     falls, nulls_last = [*result.descending], [True] * len(names)
     if not result.shares:  # then by start and payload, nulls first

@@ -298,7 +298,7 @@ class TopKResults(ListedResults):
 
         So only these are sorted.
         """
-        by = rows.select(self._by[0]).to_series()
+        by = rows.with_columns(self._by[0])[self._names[0]]  # a constant is for all rows
         if by.dtype.is_float() and by.is_nan().any():
             return None
         value, falls = pl.col("by"), self._falls[0]
@@ -316,7 +316,7 @@ class TopKResults(ListedResults):
         assert contents is not None
         by = [
             series + 0.0 if series.dtype.is_float() else series  # -0.0 ties with 0.0
-            for series in contents.rows.select(self._by)
+            for series in contents.rows.with_columns(self._by).select(self._names)
         ]
         ranked = contents.rows.with_columns(by).sort(
             WINDOW, *self._names, descending=[False, *self._falls], nulls_last=True,

@@ -521,8 +521,8 @@ def read_orders(by: Any, descending: Any) -> tuple[tuple[str | pl.Expr, ...], tu
             )
         if isinstance(each, pl.Expr):
             check_row_by_row(each, "top_k")
-    falls = tuple(descending) if isinstance(descending, (list, tuple)) else (descending,)
-    falls *= len(orders) if len(falls) == 1 else 1
+    is_list = isinstance(descending, (list, tuple))
+    falls = tuple(descending) if is_list else len(orders) * (descending,)
     if not orders:
         raise ArgumentError("top_k ranks by at least one field. Hint: top_k(3, 'price').")
     if len(falls) != len(orders) or not all(isinstance(f, bool) for f in falls):
