@@ -108,6 +108,14 @@ def test_equal_ranks_are_told_apart() -> None:
     assert [find(best, row) for row in range(2)] == [{ROW: [0]}, {ROW: [1]}]
 
 
+def test_a_rank_that_ties_do_not_share_stands_on_those_before_it() -> None:
+    """Of two equal rows the second in rank stands on both: without the first it would be first."""
+    equal = make_rows((0, 1, 5), (0, 1, 5)).tumbling_window(10)
+    best = equal.top_k(2, "x", ties="first", rank="place")
+    assert best.to_polars(time="ticks")["place"].to_list() == [1, 2]
+    assert [find(best, row) for row in range(2)] == [{ROW: [0]}, {ROW: [0, 1]}]
+
+
 def test_sessions_before_a_limited_one() -> None:
     """The limit of a session depends on the one before it, if that was ended by its own."""
     rows = make_rows(*((t, t + 1, t) for t in (3, 7, 11, 15, 19, 21, 24)))

@@ -207,6 +207,11 @@ LIFETIMES: dict[str, Case] = {
             rows, lambda row: row.end - row.start + 2
         ),
     ),
+    **passing(
+        "never_ends",
+        lambda s: s.never_ends(),
+        lambda rows: [row._replace(end=oracle.MAX_TIME) for row in rows],
+    ),
     **passing("to_point_events", lambda s: s.to_point_events(), oracle_lifetimes.to_point_events),
     **passing("point_at_end", lambda s: s.point_at_end(), oracle_lifetimes.point_at_end),
     **passing(

@@ -101,8 +101,8 @@ def split_members(asked: Asked, result: ResultSpec, members: Pairs) -> tuple[Pai
 def _find_better(asked: Asked, result: TopK, members: Pairs) -> npt.NDArray[np.bool_]:
     """Return the mask of the members that a ranked row is, and of those that rank before it."""
     of, row = members
-    own = _find_ranked(asked, members)
     place = _rank(asked.source, result)
+    own = _find_ranked(asked, members, place)
     limit = np.full(len(asked.rows), np.iinfo(np.int64).min)
     limit[of[own]] = place[row[own]]
     better = place[row] < limit[of]
@@ -111,7 +111,7 @@ def _find_better(asked: Asked, result: TopK, members: Pairs) -> npt.NDArray[np.b
 
 
 def _rank(source: History, result: TopK) -> Int64s:
-    """Return the place of each row in the order of the ranks; rows that share one are equal."""
+    """Return the place of each row in the order of the ranks; ties have one only if they share."""
     names = [f"__by_{number}__" for number in range(len(result.by))]
     given = [each.alias(name) for each, name in zip(result.expressions, names, strict=True)]
     by = [
@@ -132,22 +132,23 @@ def _rank(source: History, result: TopK) -> Int64s:
     )
     place = np.zeros(len(order), np.int64)
     if len(order):
-        place[order["__row__"].to_numpy()] = np.cumsum(find_changes(order, names))
+        is_next = find_changes(order, names) if result.shares else np.ones(len(order), np.bool_)
+        place[order["__row__"].to_numpy()] = np.cumsum(is_next)
     return place
 
 
-def _find_ranked(asked: Asked, members: Pairs) -> Int64s:
+def _find_ranked(asked: Asked, members: Pairs, place: Int64s) -> Int64s:
     """Return the place among the members of the row that each result repeats.
 
-    Equal results of a window are its equal rows in order.
+    Results of a window that are equal but for their rank are its equal rows in order of rank.
     """
     of, row = members
     # the times of rows, which ranks may be by, are not in the results
     fields = [name for name in asked.source.payload.columns if name in asked.output.payload]
     places = np.flatnonzero(_is_equal(asked, fields, of, row))
-    places = places[np.lexsort((row[places], asked.source.start[row[places]], of[places]))]
+    places = places[np.lexsort((row[places], place[row[places]], of[places]))]
     first, count = np.unique(of[places], return_index=True, return_counts=True)[1:]
-    number = number_equal(asked.output)[asked.rows[of[places[first]]]]
+    number = number_equal(asked.output, fields)[asked.rows[of[places[first]]]]
     return places[first + np.minimum(number, count - 1)]
 
 
@@ -163,9 +164,13 @@ def _is_equal(
     return equal
 
 
-def number_equal(history: History) -> Int64s:
-    """Return for each row the number of rows before it that are equal in lifetime and payload."""
-    rows = history.payload.with_columns(
+def number_equal(history: History, fields: Sequence[str] | None = None) -> Int64s:
+    """Return for each row the number of rows before it that are equal in lifetime and fields.
+
+    The fields are all those of the payload unless some are named.
+    """
+    payload = history.payload if fields is None else history.payload.select(fields)
+    rows = payload.with_columns(
         pl.Series("__start__", history.start), pl.Series("__end__", history.end)
     )
     return rows.select(pl.int_range(pl.len()).over(rows.columns)).to_series().to_numpy()
