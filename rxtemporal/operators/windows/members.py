@@ -169,10 +169,9 @@ def number_equal(history: History, fields: Sequence[str] | None = None) -> Int64
 
     The fields are all those of the payload unless some are named.
     """
-    payload = history.payload if fields is None else history.payload.select(fields)
-    rows = payload.with_columns(
-        pl.Series("__start__", history.start), pl.Series("__end__", history.end)
-    )
+    names = history.payload.columns if fields is None else fields
+    lifetimes = pl.DataFrame({"__start__": history.start, "__end__": history.end})
+    rows = lifetimes.with_columns(history.payload[name] for name in names)
     return rows.select(pl.int_range(pl.len()).over(rows.columns)).to_series().to_numpy()
 
 
