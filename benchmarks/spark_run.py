@@ -28,7 +28,7 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.spark import run, session, stream
 from rxtemporal.spark.query import streaming
 from rxtemporal.spark.query.cti_column import AFTER, BEFORE
-from rxtemporal.spark.query.streaming import BucketWork, Received
+from rxtemporal.spark.query.streaming import BucketWork
 
 
 def w2(points: rxt.Streamable) -> rxt.Streamable:
@@ -82,12 +82,26 @@ BUCKETS = (8, 200)
 
 
 class Passing(BucketWork):
-    """Bucket that reads its rows and state, and computes nothing."""
+    """Bucket that reads its rows, and computes nothing."""
 
-    def __call__(self, saved: bytes | None, received: Received) -> tuple[bytes, dict[str, Any]]:
-        """Return the state as it was; rows are read, and no result is written."""
-        size = sum(len(data) for _, _, data in received)
-        return saved or b"0" * min(size, 1_000_000), {"data": [], BEFORE: [], AFTER: []}
+    def begin(self) -> Any:
+        """Return a run at its beginning."""
+        return PassingRun()
+
+
+class PassingRun:
+    """Run without a state."""
+
+    def take(self, rows: Any) -> dict[str, Any]:
+        """Return no result."""
+        return {"data": [], BEFORE: [], AFTER: []}
+
+    def save(self) -> bytes:
+        """Return nothing."""
+        return b""
+
+    def load(self, data: bytes) -> None:
+        """Do nothing."""
 
 
 def micro_batches(rows: pl.DataFrame, folder: Path, size: int) -> Path:

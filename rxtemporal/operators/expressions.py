@@ -38,13 +38,22 @@ def describe(expression: pl.Expr) -> str:
     polars' own text omits options and the middle of lists, so a checksum of the tree is added. A
     Python function in the expression is left out, since its position in its file may change.
     """
+    tree = _serialize(expression)
+    return str(expression) if tree is None else f"{expression} #{zlib.crc32(tree.encode()):08x}"
+
+
+def has_function(expression: pl.Expr) -> bool:
+    """Return True if an expression calls a Python function."""
+    return _serialize(expression) is None
+
+
+def _serialize(expression: pl.Expr) -> str | None:
+    """Return the tree of an expression as JSON; None if there is a Python function in it."""
     try:
         tree = expression.meta.serialize(format="json")
     except (pl.exceptions.PolarsError, ValueError):
-        return str(expression)
-    if '"Anonymous' in tree:
-        return str(expression)
-    return f"{expression} #{zlib.crc32(tree.encode()):08x}"
+        return None
+    return None if '"Anonymous' in tree else tree
 
 
 def check_row_by_row(expression: Any, operator: str) -> pl.Expr:

@@ -40,7 +40,8 @@ _UNWRITTEN = ("line", "time", "label", "given")
 # the metadata of a field that operators of an earlier version do not have
 ADDED_LATER = MappingProxyType({"added later": True})
 # objects of other packages are users' code, and their attributes are its parameters
-_NOT_USERS = {"rxtemporal", "polars", "numpy", *sys.stdlib_module_names} - {"__main__"}
+_PACKAGE = __name__.partition(".")[0]
+_NOT_USERS = {_PACKAGE, "polars", "numpy", *sys.stdlib_module_names} - {"__main__"}
 
 
 def describe_settings(described: Any) -> str:
@@ -90,6 +91,33 @@ def describe_value(value: Any, within: tuple[int, ...] = ()) -> str:
         return repr(value)
     name = str(getattr(value, "__qualname__", type(value).__qualname__))
     return f"{name}({_join((n, inner(found[n])) for n in sorted(found))})" if found else name
+
+
+def has_user_code(value: Any, within: tuple[int, ...] = ()) -> bool:
+    """Return True if a setting of an operator is a user's function or object, or contains one.
+
+    Only such code may give something else for the same rows. ``within`` are the ids of the objects
+    that contain the value.
+    """
+    if id(value) in within or isinstance(value, (type, enum.Enum)):
+        return False
+    inner = functools.partial(has_user_code, within=(*within, id(value)))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any(map(inner, value))
+    if isinstance(value, dict):
+        return any(map(inner, value.values()))
+    if isinstance(value, pl.Expr):
+        return expressions.has_function(value)
+    if _is_users(type(value)):
+        return True
+    if dataclasses.is_dataclass(value):
+        return any(inner(getattr(value, field.name)) for field in dataclasses.fields(value))
+    return callable(value) and _is_users_function(value)
+
+
+def _is_users_function(value: Any) -> bool:
+    """Return True unless a function is one of this package's."""
+    return not str(getattr(value, "__module__", None)).startswith(f"{_PACKAGE}.")
 
 
 def _join(settings: Iterator[tuple[str, str]]) -> str:

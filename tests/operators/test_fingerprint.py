@@ -33,6 +33,7 @@ from reactivex.subject import Subject
 import rxtemporal as rxt
 from rxtemporal import EventShape, agg
 from rxtemporal.errors import CheckpointError
+from rxtemporal.operators.operator import has_user_code
 from rxtemporal.query.runs import shape_output
 from rxtemporal.run.execution import Execution
 
@@ -293,3 +294,26 @@ def test_another_query_cannot_resume_from_a_folder(tmp_path: Path) -> None:
     one, other = streams()
     with pytest.raises(CheckpointError, match=r"of 'a' and 'b'. Now: .* of 'b' and 'a'"):
         other.left_anti_join(one, on="x").run(rxt.Collect(), resume=tmp_path).wait(60)
+
+
+MAPPED = col("x").map_elements(abs, return_dtype=pl.Int64)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (lambda s: s.where(col("x") > 1), False),
+        (lambda s: s.where(lambda row: row["x"] > 1), True),
+        (lambda s: s.where(functools.partial(lambda least, row: row["x"] > least, 1)), True),
+        (lambda s: s.tumbling_window(5).aggregate(n=agg.sum("x"), m=agg.count()), False),
+        (lambda s: s.tumbling_window(5).aggregate(n=agg.expr(col("x").max())), False),
+        (lambda s: s.tumbling_window(5).aggregate(n=agg.expr(MAPPED.max())), True),
+        (lambda s: s.tumbling_window(5).aggregate(n=Most("x")), True),
+        (lambda s: s.join(s, on="k", suffix="_r"), False),
+    ],
+)  # fmt: skip
+def test_a_users_code_is_found(query: Callable[[Any], rxt.Streamable], expected: bool) -> None:
+    """Functions, functions in expressions, and aggregates of the user's own."""
+    stream = rxt.from_events([], schema={"k": pl.String, "x": pl.Int64}, name="s")
+    operators = [node.operator for node in query(stream)._node.list_nodes()]
+    assert any(map(has_user_code, operators)) is expected

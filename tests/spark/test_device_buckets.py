@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from bucket_store import Bucket, ShakyBucket
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +28,8 @@ from rxtemporal.spark.query.inputs import DataFrameInput  # noqa: E402
 from rxtemporal.spark.query.job import compose_plan, separate_synchronized  # noqa: E402
 from rxtemporal.spark.query.packing import unpack  # noqa: E402
 from rxtemporal.spark.query.reader import InputReader  # noqa: E402
-from rxtemporal.spark.query.streaming import BucketWork, DoorWork, QueryFingerprint  # noqa: E402
+from rxtemporal.spark.query.stream_door import DoorWork  # noqa: E402
+from rxtemporal.spark.query.streaming import BucketWork, QueryFingerprint  # noqa: E402
 
 SCHEMA = pl.Schema({"k": pl.String(), "x": pl.Int64()})
 MIN = rxt.MIN_TIME
@@ -133,18 +135,16 @@ class Buckets:
             reader, self.advance_time, ("o0",), self.count, given.clock, given.synchronized
         )
         work = BucketWork(self.plan, (reader,), self.written, self.kept)
-        judged: bytes | None = None
-        states: list[bytes | None] = [None] * self.count
+        judge = ShakyBucket(door, random)
+        buckets = [ShakyBucket(work, random) for _ in range(self.count)]
         made: list[bytes] = []
         while rows:
             size = random.choice((1, 3, 10))
             frame = self.make_frame(rows[:size], 1_000 - len(rows))
             rows = rows[size:]
-            judged, packed = door(judged, [(0, MIN, dump_frame(frame))])
-            for bucket in range(self.count):
-                mine = [(0, packed["cti"][bucket], packed["data"][bucket])]
-                states[bucket], columns = work(states[bucket], mine)
-                made += columns["data"]
+            packed = judge.take([(0, MIN, dump_frame(frame))])
+            for number, bucket in enumerate(buckets):
+                made += bucket.take([(0, packed["cti"][number], packed["data"][number])])["data"]
         batch = pa.record_batch([pa.array(made, pa.binary())], ["data"])
         return sorted(tuple(row.values()) for b in unpack(iter([batch])) for row in b.to_pylist())
 
@@ -220,7 +220,10 @@ def test_a_changed_clock_does_not_continue_the_state_of_a_door() -> None:
         clock = ClockSettings(("k",), None, silent, None, 0)
         return DoorWork(reader, there.advance_time, ("o0",), 1, clock)
 
-    state, _ = make_door(8)(None, received)
-    make_door(8)(state, received)
+    bucket = Bucket(make_door(8))
+    bucket.take(received)
+    bucket.take(received)
+    bucket.kept.clear()
+    bucket.work = make_door(9)
     with pytest.raises(rxt.CheckpointError, match=r"clock= .* of 'rows' has changed .* Hint: "):
-        make_door(9)(state, received)
+        bucket.take(received)

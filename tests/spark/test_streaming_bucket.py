@@ -9,16 +9,17 @@ import pytest
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.ingress.door import Door
 
 pa = pytest.importorskip("pyarrow")
 
 from rxtemporal.engine.codec import VERSION, dump_frame  # noqa: E402
 from rxtemporal.run.stepper import Stepwise  # noqa: E402
+from rxtemporal.spark.query.bucket_state import read_rows  # noqa: E402
 from rxtemporal.spark.query.job import compose_plan  # noqa: E402
 from rxtemporal.spark.query.packing import unpack  # noqa: E402
 from rxtemporal.spark.query.reader import InputReader  # noqa: E402
-from rxtemporal.spark.query.streaming import QueryFingerprint, StreamRun, load_door, save_door  # noqa: E402  # noqa: E402
+from rxtemporal.spark.query.stream_door import DoorRun, DoorWork  # noqa: E402
+from rxtemporal.spark.query.streaming import QueryFingerprint, StreamRun  # noqa: E402
 
 SCHEMA = pl.Schema({"k": pl.String(), "x": pl.Int64()})
 WRITTEN = pa.schema([("s", pa.int64()), ("e", pa.int64()), ("f0", pa.string()), ("f1", pa.int64())])
@@ -50,6 +51,12 @@ def chunk(rows: list[tuple[int, int, str]], cti: int) -> tuple[int, int, bytes]:
     return 0, cti, dump_frame(frame)
 
 
+def take(one: StreamRun, received: list[tuple[int, int, bytes]]) -> bytes:
+    """What a run gives for a micro-batch."""
+    data: bytes = one.take(read_rows(received))["data"][0]
+    return data
+
+
 def rows_of(made: list[bytes]) -> list[tuple[Any, ...]]:
     """The results as rows, sorted."""
     packed = pa.record_batch([pa.array(made, pa.binary())], ["data"])
@@ -66,10 +73,10 @@ def test_goes_on_as_if_never_stopped() -> None:
     ]
     straight, made, stopped, again = run(), [], [], run()
     for batch in batches:
-        made.append(straight.take(batch))
+        made.append(take(straight, batch))
         before, again = again, run()
         again.load(before.save())
-        stopped.append(again.take(batch))
+        stopped.append(take(again, batch))
     assert rows_of(made) == rows_of(stopped)
     assert rows_of(made) == [
         (1, 2, "a", 1), (2, 3, "a", 2), (3, 4, "a", 3), (3, 5, "b", 1), (4, 9, "a", 2),
@@ -81,13 +88,13 @@ def test_goes_on_as_if_never_stopped() -> None:
 def test_what_comes_with_a_cti_is_before_it() -> None:
     """Within a micro-batch order means nothing; what an earlier one has promised holds."""
     one = run()
-    assert rows_of([one.take([chunk([], 5), chunk([(1, 3, "a")], rxt.MIN_TIME)])]) == [
+    assert rows_of([take(one, [chunk([], 5), chunk([(1, 3, "a")], rxt.MIN_TIME)])]) == [
         (1, 3, "a", 1)
     ]
     with pytest.raises(rxt.CtiViolationError, match=r"row 0 breaks CTI.*of rows"):
-        one.take([chunk([(4, 9, "a")], rxt.MIN_TIME)])
+        take(one, [chunk([(4, 9, "a")], rxt.MIN_TIME)])
     with pytest.raises(rxt.CtiViolationError, match="goes back"):
-        one.take([chunk([], 4)])
+        take(one, [chunk([], 4)])
 
 
 @pytest.mark.parametrize(
@@ -121,21 +128,29 @@ def settings(delay: int = 2) -> rxt.AdvanceTimeSettings:
     )
 
 
+def door(delay: int = 2) -> DoorRun:
+    """A door of an input with one field, whose rows come in order of start."""
+    reader = InputReader("a", 0, pl.Schema({"x": pl.Int64()}))
+    return DoorWork(reader, settings(delay), (), 1).begin()
+
+
 def test_a_door_goes_on() -> None:
     """A door that is saved and loaded between batches judges as one that was not, and counts."""
-    starts = [[5, 9, 4], [12, 3, 8], [20, 11, 30]]
-    straight, stopped = Door(settings(), "a"), Door(settings(), "a")
+    starts = [[5, 9, 4], [12, 1, 8], [20, 2, 30]]
+    straight, stopped = door(), door()
     for some in starts:
-        records = [{"start_time": t, "end_time": t + 5, "x": 1} for t in some]
-        batch = rxt.EventBatch.from_dicts(records)
-        stopped = load_door(Door(settings(), "a"), save_door(stopped))
-        found, wanted = stopped.accept_batch(batch)[0], straight.accept_batch(batch)[0]
-        assert found.to_dicts() == wanted.to_dicts()
-        assert found.cti == wanted.cti
-    assert stopped.late == straight.late
-    assert straight.late.total() > 1
+        frame = pl.DataFrame(
+            {"_bucket": [0] * 3, "_start": some, "_end": [t + 5 for t in some], "c0_0": [1] * 3},
+            schema_overrides={"_bucket": pl.Int32},
+        )
+        again, stopped = stopped, door()
+        stopped.load(again.save())
+        rows = read_rows([(0, rxt.MIN_TIME, dump_frame(frame))])
+        found = stopped.take(rows)
+        assert found == straight.take(rows)
+    assert found["dropped"][0] + found["adjusted"][0] > 1
     with pytest.raises(rxt.CheckpointError, match="advance_time= of 'a' has changed"):
-        load_door(Door(settings(3), "a"), save_door(stopped))
+        door(3).load(stopped.save())
 
 
 PAIR = pl.Schema({"k": pl.Int64})
@@ -164,14 +179,14 @@ def test_inputs_are_known_by_name(order: list[str]) -> None:
     """In which order the inputs are given is not part of a query: each goes on from its own CTI."""
     before, numbers = joined(["left", "right"])
     taken = [keys(numbers["left"], [(1, 300, 7)], 100), keys(numbers["right"], [], 50)]
-    assert before.take(taken) == b""
+    assert take(before, taken) == b""
     again, numbers = joined(order)
     again.load(before.save())
     ends = [keys(numbers[name], [], 400) for name in order]
-    made = again.take([keys(numbers["right"], [(60, 90, 7)], rxt.MIN_TIME), *ends])
+    made = take(again, [keys(numbers["right"], [(60, 90, 7)], rxt.MIN_TIME), *ends])
     assert rows_of([made]) == [(60, 90, 7)]
     with pytest.raises(rxt.CtiViolationError, match="of left"):
-        again.take([keys(numbers["left"], [(60, 90, 7)], rxt.MIN_TIME)])
+        take(again, [keys(numbers["left"], [(60, 90, 7)], rxt.MIN_TIME)])
 
 
 class Column:

@@ -1,7 +1,7 @@
 """A run over streaming frames without Spark: what its workers do, a micro-batch at a time.
 
-Rows go to buckets by a hash of their own, states are saved and loaded between micro-batches, and
-what the buckets make comes together in any order.
+Rows go to buckets by a hash of their own, buckets move between workers that may fail, and what the
+buckets make comes together in any order.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+from bucket_store import ShakyBucket
 
 from rxtemporal.core.batch import END, START
 from rxtemporal.operators.partition import find_partition
@@ -42,9 +43,9 @@ class Stage:
         fields = {f"f{i}": dtype for i, dtype in enumerate((plan.schema or {}).values())}
         written = _arrow(pl.DataFrame(schema={"s": pl.Int64, "e": pl.Int64, **fields})).schema
         kept = QueryFingerprint(Stepwise(plan).fingerprints, {}, self.buckets)
-        self.work = BucketWork(plan, (InputReader("rows", 0, self.schema),), written, kept)
+        work = BucketWork(plan, (InputReader("rows", 0, self.schema),), written, kept)
+        self._buckets = [ShakyBucket(work, random) for _ in range(self.buckets)]
         self.gathered = MicroBatchCti(written.append(pa.field("c", pa.int64())), self.buckets)
-        self.states: list[bytes | None] = [None] * self.buckets
         self.random = random
 
     def take(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -54,9 +55,7 @@ class Stage:
         made = []
         for bucket in {row["bucket"] for row in packed}:
             mine = [(r["input"], r["cti"], r["data"]) for r in packed if r["bucket"] == bucket]
-            self.random.shuffle(mine)
-            self.states[bucket], columns = self.work(self.states[bucket], mine)
-            made.append(pa.record_batch(columns))
+            made.append(pa.record_batch(self._buckets[bucket].take(mine)))
         self.random.shuffle(made)
         tables = [pl.DataFrame(schema={**TIMES, **self.out})]
         for batch in self.gathered(iter(made)):

@@ -633,14 +633,16 @@ def list_history(out: Sequence[Any]) -> list[tuple[int, ...]]:
 
 def give_spark_door(case: Case, pushes: Sequence[Push]) -> Given:
     """Let the task of Spark that has a stream's door judge micro-batches, without Spark."""
+    from bucket_store import Bucket
+
     from rxtemporal.engine.codec import dump_frame, load_frame
     from rxtemporal.spark.query.columns import BUCKET, ENDS, STARTS, field
     from rxtemporal.spark.query.reader import InputReader
-    from rxtemporal.spark.query.streaming import DoorWork
+    from rxtemporal.spark.query.stream_door import DoorWork
 
     reader = InputReader(NAME, 0, pl.Schema({"n": pl.Int64}))
-    door = DoorWork(reader, case.settings, ("o0",), 2)
-    saved, told, rows = None, Given(), list[tuple[int, ...]]()
+    door = Bucket(DoorWork(reader, case.settings, ("o0",), 2))
+    told, rows = Given(), list[tuple[int, ...]]()
     places = itertools.count()
     for each in pushes:
         frame = pl.DataFrame(
@@ -650,8 +652,8 @@ def give_spark_door(case: Case, pushes: Sequence[Push]) -> Given:
             orient="row",
         )  # fmt: skip
         # micro-batches have no order of their own
-        saved, packed = door(saved, [(0, MIN_TIME, dump_frame(frame.reverse()))])
-        rows += [row for data in packed["data"] for row in load_frame(data).rows()]
+        packed = door.take([(0, MIN_TIME, dump_frame(frame.reverse()))])
+        rows += [row for data in packed["data"] if data for row in load_frame(data).rows()]
         told = {name: packed[name][-1] for name in SPARK_COUNTS} | {"cti": packed["cti"][-1]}
     counts = {name: told.get(name, 0) for name in SPARK_COUNTS}
     cti = told.get("cti", MIN_TIME)

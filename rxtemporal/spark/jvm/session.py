@@ -90,6 +90,8 @@ _EVERYWHERE = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Spark's own default of 100 keeps ten and more copies of a state; a restart needs the last
+    "spark.sql.streaming.minBatchesToRetain": "10",
     **dict([STATE_STORE]),
 }
 # what a Java process has been started with; its own settings say it, and no session changes it

@@ -397,8 +397,12 @@ class Job:
 
     @property
     def readers(self) -> tuple[InputReader, ...]:
-        """Readers of the inputs that the plan uses."""
-        numbers = {name: number for number, name in enumerate(self.inputs)}
+        """Readers of the inputs that the plan uses, numbered by their names.
+
+        The numbers stand in states, which do not depend on the order of arguments.
+        """
+        names = sorted(node.source.name for node in self.sources if node.source is not None)
+        numbers = {name: number for number, name in enumerate(names)}
         return tuple(
             InputReader(
                 node.source.name,

@@ -4,7 +4,7 @@
 bucket int    the bucket
 input  int    the number of the input
 cti    long   the highest CTI that came with these rows; ``MIN_TIME``, which promises nothing
-data   binary the rows of this bucket, maybe none, as an Arrow stream
+data   binary the rows of this bucket as an Arrow stream; empty if there are none
 ====== ====== ====================================================================================
 
 Stateful operators take pandas, which turns integers with nulls into floats, has no timestamps for
@@ -37,8 +37,8 @@ _TYPES = {"bucket": pl.Int32, "input": pl.Int32, "cti": pl.Int64, "data": pl.Bin
 def pack_buckets(number: int, rows: pl.DataFrame, cti: int, buckets: int) -> pl.DataFrame:
     """Return the rows of one input, packed: one row for each bucket."""
     parts = rows.partition_by(BUCKET, as_dict=True, include_key=False)
-    nothing = rows.drop(BUCKET).clear()
-    data = [dump_frame(parts.get((bucket,), nothing)) for bucket in range(buckets)]
+    found = [parts.get((bucket,)) for bucket in range(buckets)]
+    data = [b"" if part is None else dump_frame(part) for part in found]
     return pl.DataFrame([range(buckets), [number] * buckets, [cti] * buckets, data], schema=_TYPES)
 
 

@@ -7,46 +7,40 @@ which have the state. Final results are unpacked.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
-from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from pyspark.sql.streaming import StatefulProcessor
 
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.engine.codec import dumps, load_frame, loads
+from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.errors import AdvanceTimeError, BindingError, CheckpointError, blame
-from rxtemporal.ingress.door import Door
-from rxtemporal.ingress.lateness import LateReason
-from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.operators.fingerprint import Fingerprints, refuse_changes
-from rxtemporal.operators.operator import Keys
+from rxtemporal.operators.operator import Keys, has_user_code
 from rxtemporal.operators.plan import Node
 from rxtemporal.run.stepper import Stepwise
 from rxtemporal.spark.jvm.session import STATE_STORE
-from rxtemporal.spark.query.bounded_bucket import PlanRun, admit_rows
-from rxtemporal.spark.query.columns import CTI, ENDS, STARTS, assign_buckets
+from rxtemporal.spark.query.bounded_bucket import PlanRun
+from rxtemporal.spark.query.bucket_state import Columns, PackedInput
+from rxtemporal.spark.query.columns import CTI, assign_buckets
 from rxtemporal.spark.query.cti_column import AFTER, BEFORE, MicroBatchCti
 from rxtemporal.spark.query.inputs import DataFrameInput
 from rxtemporal.spark.query.job import Job
-from rxtemporal.spark.query.packing import PACKED, BucketPacker, dump_batches, pack_buckets, unpack
+from rxtemporal.spark.query.packing import PACKED, BucketPacker, dump_batches, unpack
+from rxtemporal.spark.query.processor import process
 from rxtemporal.spark.query.reader import InputReader
+from rxtemporal.spark.query.stream_door import COUNTS, DoorWork
 from rxtemporal.spark.schema import arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from rxtemporal.ingress.clock_settings import ClockSettings
-    from rxtemporal.operators.synchronize.plan import Synchronize
-
 # the schema of a bucket's result: one row for each micro-batch, with or without results
 RESULT = f"data binary, {BEFORE} bigint, {AFTER} bigint"
 ANEW = "or begin with a new checkpointLocation, which computes everything anew"
-
-Received = Iterable[tuple[int, int, bytes]]
-"""The number of an input, a CTI, and rows as an Arrow stream."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,14 +79,19 @@ class BucketWork:
     written: pa.Schema
     fingerprint: QueryFingerprint
 
-    def __call__(self, saved: bytes | None, received: Received) -> tuple[bytes, dict[str, Any]]:
-        """Return the new state, and a micro-batch's results with the CTIs before and after it."""
-        run = StreamRun(self.plan, self.readers, self.written, self.fingerprint)
-        if saved is not None:
-            run.load(saved)
-        before = run.cti
-        data = run.take(received)
-        return run.save(), {"data": [data], BEFORE: [before], AFTER: [run.cti]}
+    @cached_property
+    def repeatable(self) -> bool:
+        """False if the query has functions of the user."""
+        return not any(has_user_code(node.operator) for node in self.plan.list_nodes())
+
+    @property
+    def joins(self) -> bool:
+        """False if each device has a time of its own, which moves in the order of the rows."""
+        return self.plan.clock is None
+
+    def begin(self) -> StreamRun:
+        """Return a run at its beginning."""
+        return StreamRun(self.plan, self.readers, self.written, self.fingerprint)
 
 
 class StreamRun:
@@ -120,30 +119,23 @@ class StreamRun:
         """The CTI after the results so far; ``MIN_TIME``, which promises nothing, at first."""
         return self._plan.cti
 
-    def take(self, received: Received) -> bytes:
-        """Process a micro-batch of this bucket's rows; return the results as an Arrow stream.
+    def take(self, rows: Sequence[PackedInput]) -> Columns:
+        """Process a micro-batch of this bucket's rows, given by input.
 
-        Without results it is empty bytes.
+        Return the results as an Arrow stream, empty bytes if there are none, and the CTIs before
+        and after them.
         """
-        chunks: dict[int, list[tuple[int, bytes]]] = {n: [] for n in self._ctis}
-        for number, cti, data in received:
-            chunks[number].append((cti, data))
-        results: list[pa.RecordBatch] = []
+        before, results = self.cti, list[Any]()
+        mine = {each.number: each for each in rows}
         for reader in self._readers:
-            mine = chunks[reader.number]
-            if mine:
-                results += self._push(reader, [load_frame(data) for _, data in mine], max(mine)[0])
-        return dump_batches(results, self._written) if results else b""
+            if reader.number in mine:
+                results += self._push(reader, mine[reader.number])
+        data = dump_batches(results, self._written) if results else b""
+        return {"data": [data], BEFORE: [before], AFTER: [self.cti]}
 
-    def _push(
-        self, reader: InputReader, rows: list[pl.DataFrame], cti: int
-    ) -> Iterator[pa.RecordBatch]:
-        before, frame, clocks = self._ctis[reader.number], pl.concat(rows), None
-        if reader.clock:
-            clocks = reader.read_clocks(frame.filter(pl.col(CTI).is_not_null()))
-            frame = frame.filter(pl.col(CTI).is_null())
-        batch = reader.batch(frame, before if cti == MIN_TIME else cti)
-        batch.clocks = clocks
+    def _push(self, reader: InputReader, rows: PackedInput) -> Iterator[pa.RecordBatch]:
+        before = self._ctis[reader.number]
+        batch = _read_batch(reader, rows.frame, before if rows.cti == MIN_TIME else rows.cti)
         try:
             batch.check(before)
         except Exception as error:
@@ -175,121 +167,16 @@ class StreamRun:
         self._plan.cti = saved["cti"]
 
 
-_STATE = "data binary"
-
-
-class BucketProcessor(StatefulProcessor):  # type: ignore[misc]
-    """Processor with one value of bytes for each bucket.
-
-    ``work``, pickled, is called with the bytes of the last micro-batch, or None, and with the new
-    rows (the number of an input, a CTI, packed rows); it returns new bytes and columns by name.
-    """
-
-    def __init__(self, work: bytes) -> None:
-        self._work = work
-
-    def init(self, handle: Any) -> None:
-        """Open the state."""
-        self._state = handle.getValueState("state", _STATE)
-
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-        """Yield one micro-batch's results for one bucket; the names are Spark's."""
-        import pickle
-
-        import pandas as pd
-
-        saved = bytes(self._state.get()[0]) if self._state.exists() else None
-        state, results = pickle.loads(self._work)(saved, _list_rows(rows))
-        self._state.update((state,))
-        yield pd.DataFrame(results)
-
-    def close(self) -> None:
-        """Do nothing; there is nothing to close."""
-
-
-def _list_rows(frames: Iterator[Any]) -> Iterable[tuple[int, int, bytes]]:
-    for frame in frames:
-        yield from zip(frame["input"].tolist(), frame["cti"].tolist(), frame["data"], strict=True)
-
-
-# the state of a door, the accepted rows, the CTI after them, and the counts so far
-Judged: TypeAlias = tuple[bytes, pl.DataFrame, int, tuple[int, ...]]
-# counts of accepted and late events in all micro-batches so far; lateness is in ticks
-COUNTS = ("events", "dropped", "adjusted", "largest_lateness")
-
-
-@dataclasses.dataclass(frozen=True)
-class DoorWork:
-    """Door over one input; rows of a micro-batch pass it in the order of some columns."""
-
-    reader: InputReader
-    settings: AdvanceTimeSettings
-    order: tuple[str, ...]
-    buckets: int
-    clock: ClockSettings | None = None
-    synchronized: Synchronize | None = None
-
-    def __call__(self, saved: bytes | None, received: Received) -> tuple[bytes, dict[str, Any]]:
-        """Return the new state, and the accepted rows, packed, with the CTI after them.
-
-        Each packed row has the counts of late events since the start of the checkpoint.
-        """
-        rows = pl.concat([load_frame(data) for _, _, data in received])
-        rows = rows.sort(*self.order, STARTS, ENDS)
-        if self.clock is not None:
-            state, accepted, cti, found = self._judge_by_device(self.clock, saved, rows)
-        else:
-            state, accepted, cti, found = self._judge(saved, rows)
-        packed = pack_buckets(self.reader.number, accepted.drop(*self.order), cti, self.buckets)
-        counts = zip(COUNTS, found, strict=True)
-        counted = packed.with_columns(pl.lit(n, pl.Int64).alias(name) for name, n in counts)
-        return state, counted.to_dict(as_series=False)
-
-    def _judge(self, saved: bytes | None, rows: pl.DataFrame) -> Judged:
-        door = Door(self.settings, self.reader.name)
-        if saved is not None:
-            door = load_door(door, saved)
-        accepted = admit_rows(door, self.reader, rows)
-        late = door.late[LateReason.DROPPED], door.late[LateReason.ADJUSTED]
-        counts = door.events, *late, door.largest_lateness
-        return save_door(door), accepted, max(door.cti, MIN_TIME), counts
-
-    def _judge_by_device(
-        self, clock: ClockSettings, saved: bytes | None, rows: pl.DataFrame
-    ) -> Judged:
-        from rxtemporal.spark.query.device_door import DeviceDoor
-
-        door = DeviceDoor(self.reader, self.settings, clock, self.synchronized)
-        settings = repr([self.settings, clock, self.synchronized])
-        if saved is not None:
-            before, state = loads("device door", saved, "the state in this checkpoint", ANEW)
-            what = "advance_time=, clock= or synchronize()"
-            _refuse_settings(what, self.reader.name, before, settings)
-            door.load(state)
-        accepted = door.admit(rows)
-        return dumps("device door", [settings, door.save()]), accepted, door.cti, door.counts
-
-
-def save_door(door: Door) -> bytes:
-    """Return the state of a door without open rows, with its counts of late events."""
-    return dumps("door", [repr(door.settings), door.save()])
-
-
-def load_door(door: Door, data: bytes) -> Door:
-    """Return a door that resumes from the result of ``save_door``, with the same settings."""
-    settings, saved = loads("door", data, "the state in this checkpoint", ANEW)
-    _refuse_settings("advance_time=", door.source, settings, repr(door.settings))
-    door.load(saved)
-    return door
-
-
-def _refuse_settings(what: str, name: str, before: str, now: str) -> None:
-    """Raise if the settings of a door have changed; ``what`` names them."""
-    if before != now:
-        raise CheckpointError(
-            f"{what} of {name!r} has changed since this checkpoint was begun: it was "
-            f"{before}, and here it is {now}. Hint: continue with the earlier settings, {ANEW}."
-        )
+def _read_batch(reader: InputReader, frame: pl.DataFrame, cti: int) -> EventBatch:
+    """Return the rows of an input, and the CTIs of devices that are among them."""
+    if not frame.width:
+        return EventBatch.empty(reader.schema, cti)
+    if not reader.clock:
+        return reader.batch(frame, cti)
+    is_cti = pl.col(CTI).is_not_null()
+    batch = reader.batch(frame.filter(~is_cti), cti)
+    batch.clocks = reader.read_clocks(frame.filter(is_cti))
+    return batch
 
 
 def run_streaming(job: Job) -> DataFrame:
@@ -300,21 +187,13 @@ def run_streaming(job: Job) -> DataFrame:
     rows: Any = reduce(lambda one, other: one.unionByName(other), parts)
     schema = arrow_schema(job.tick_schema)
     work = BucketWork(job.plan, job.readers, schema, fingerprint_job(job))
-    results = _process(rows, work, RESULT)
+    results = process(rows, work, job.buckets, RESULT)
     if job.cti is None:
         return results.mapInArrow(unpack, job.tick_schema)
     with_cti = job.tick_schema_with_cti
     if job.buckets > 1:
         results = results.repartition(1)
     return results.mapInArrow(MicroBatchCti(arrow_schema(with_cti), job.buckets), with_cti)
-
-
-def _process(rows: DataFrame, work: Any, schema: str) -> DataFrame:
-    """Return the results of some work on packed rows, with a state for each bucket."""
-    from pyspark import cloudpickle
-
-    processor = BucketProcessor(cloudpickle.dumps(work))
-    return rows.groupBy("bucket").transformWithStateInPandas(processor, schema, "Append", "None")
 
 
 def _pack_input(job: Job, reader: InputReader) -> DataFrame:
@@ -329,7 +208,7 @@ def _pack_input(job: Job, reader: InputReader) -> DataFrame:
     door = DoorWork(reader, given.advance_time, order, job.buckets, given.clock, given.synchronized)
     whole = rows.mapInArrow(BucketPacker(reader.number, job.buckets, whole=True), PACKED)
     counts = ", ".join(f"{name} bigint" for name in COUNTS)
-    accepted = _process(whole, door, f"{PACKED}, {counts}")
+    accepted = process(whole, door, 1, f"{PACKED}, {counts}")
     if given.late is not None:
         accepted = accepted.observe(given.late, *(sf.max(name).alias(name) for name in COUNTS))
     return accepted.drop(*COUNTS)

@@ -1,0 +1,390 @@
+"""State of a bucket between micro-batches: a base, a log of rows, and steps that stay in memory.
+
+To write the whole state in each micro-batch costs what the state costs, however few rows come. So:
+
+1. A micro-batch appends its packed rows to the **log**, and the **head** says how far it reaches.
+   StateHead, base and log are committed by Spark with the micro-batch, or not at all.
+2. The worker keeps the steps in memory, under the **token** of the micro-batch that they have taken
+   last. A micro-batch gets a new token each time that it is tried, so that steps which have taken
+   rows of an attempt that failed are never mistaken for those of the attempt that was committed.
+3. The next worker that has the bucket compares its token with that of the head. Equal: it
+   continues. Behind, and its token is the one that an entry of the log follows: it takes the
+   entries that it lacks, and drops their results. Otherwise it loads the base and takes the log.
+4. The **base**, the state in parts of some megabytes, is written anew when the log has
+   grown beyond it, not for all buckets at once. The entries since the base before it are kept for
+   a while, so that steps that are behind can still catch up.
+5. A state that is smaller than the rows is written whole. So is one whose query has a user's
+   functions, since these may give something else when they take rows again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import struct
+import uuid
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, groupby
+from typing import Any, NamedTuple, Protocol
+
+import polars as pl
+
+from rxtemporal.core.log import get_logger
+from rxtemporal.engine.codec import dump_frame, load_frame
+from rxtemporal.errors import CheckpointError
+
+log = get_logger(__name__)
+
+# bytes of steps that a worker keeps
+KEPT_BYTES = 1 << 30
+_TOKEN_BYTES = 16
+_ENTRY = struct.Struct("<iqQ")
+
+
+class PackedInput(NamedTuple):
+    """A micro-batch's rows of one input; ``frame`` has no columns if there are none."""
+
+    number: int
+    cti: int
+    frame: pl.DataFrame
+
+
+class StateLimits(NamedTuple):
+    """Sizes of what is written.
+
+    ``log_bytes``: a log of fewer bytes is never replaced by a base. ``removed``: entries that are
+    no longer needed and are removed in one micro-batch, each by a call. ``rows``: rows of the log
+    that are taken at once, if the work may take the rows of several micro-batches so.
+    """
+
+    part_bytes: int = 4 << 20
+    log_bytes: int = 4 << 20
+    removed: int = 8
+    rows: int = 1 << 18
+
+
+LIMITS = StateLimits()
+Columns = dict[str, Any]
+"""The results of a micro-batch, columns by name."""
+
+
+class StatefulRun(Protocol):
+    """Something that takes micro-batches, with a state."""
+
+    def take(self, rows: Sequence[PackedInput]) -> Columns:
+        """Return the results of a micro-batch, given by input."""
+
+    def save(self) -> bytes:
+        """Return the state."""
+
+    def load(self, data: bytes) -> None:
+        """Continue from a state that the same work saved."""
+
+
+class StatefulWork(Protocol):
+    """The work on a bucket, as it is sent to workers."""
+
+    @property
+    def repeatable(self) -> bool:
+        """False if the same rows may lead to another state."""
+
+    @property
+    def joins(self) -> bool:
+        """True if the rows of several micro-batches may be taken at once."""
+
+    def begin(self) -> StatefulRun:
+        """Return a run at its beginning."""
+
+
+class StateHead(NamedTuple):
+    """Progress of a bucket, and sizes of its state.
+
+    Micro-batches are numbered: ``number`` is the last one, ``base`` the last that is in the base,
+    and ``earlier`` the last before the entries that let a run catch up. ``first`` is the first
+    entry that is there. ``base_bytes`` and ``log_bytes``, the log since the base, are compressed;
+    ``whole`` is the size of the state in the base.
+    """
+
+    name: str
+    token: bytes = b""
+    number: int = 0
+    base: int = 0
+    earlier: int = 0
+    first: int = 1
+    parts: int = 0
+    base_bytes: int = 0
+    log_bytes: int = 0
+    whole: int = 0
+
+
+class Store(Protocol):
+    """Storage of one bucket that is committed with each micro-batch."""
+
+    def read_head(self) -> StateHead | None:
+        """Return the head; None before the first micro-batch."""
+
+    def write_head(self, head: StateHead) -> None:
+        """Replace the head."""
+
+    def read(self, kind: str, number: int) -> bytes:
+        """Return a part of the base (``"base"``) or an entry of the log (``"log"``)."""
+
+    def write(self, kind: str, number: int, data: bytes) -> None:
+        """Write one of them."""
+
+    def remove(self, kind: str, number: int) -> None:
+        """Remove one of them."""
+
+
+@dataclasses.dataclass
+class Kept:
+    """Steps in memory: the run, and which micro-batch it has taken last."""
+
+    run: StatefulRun
+    repeatable: bool
+    joins: bool
+    token: bytes = b""
+    number: int = 0
+    size: int = 0
+
+
+class KeptRuns:
+    """The runs that a worker keeps, by state and work; the least recently used leave first."""
+
+    def __init__(self, limit: int = KEPT_BYTES) -> None:
+        self.limit = limit
+        self._runs: OrderedDict[tuple[str, bytes], Kept] = OrderedDict()
+
+    def pop(self, name: str, work: bytes) -> Kept | None:
+        """Return a run and forget it: an attempt that fails has changed it."""
+        return self._runs.pop((name, work), None)
+
+    def keep(self, name: str, work: bytes, kept: Kept) -> None:
+        """Keep a run, and forget others if all are larger than the limit."""
+        self._runs[name, work] = kept
+        while len(self._runs) > 1 and sum(each.size for each in self._runs.values()) > self.limit:
+            self._runs.popitem(last=False)
+        if kept.size > self.limit:
+            self._runs.clear()
+            log.warning(
+                "spark.state_not_kept", bytes=kept.size, limit=self.limit,
+                hint="the bucket is loaded in each micro-batch: use more buckets",
+            )  # fmt: skip
+
+    def clear(self) -> None:
+        """Forget all runs."""
+        self._runs.clear()
+
+
+KEPT = KeptRuns()
+
+
+class BucketState:
+    """One bucket's state, for one micro-batch.
+
+    ``work`` is the pickled work, which is read only if no run is kept.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        work: bytes,
+        loads: Callable[[bytes], StatefulWork],
+        kept: KeptRuns = KEPT,
+        limits: StateLimits = LIMITS,
+    ) -> None:
+        self._store, self._kept, self._limits = store, kept, limits
+        self._digest = hashlib.sha256(work).digest()
+        self._loads, self._work = loads, work
+
+    def take(self, received: Iterable[tuple[int, int, bytes]]) -> Columns:
+        """Return the results of a micro-batch, and write what it has changed.
+
+        ``received`` are the number of an input, a CTI, and rows as an Arrow stream or no bytes.
+        """
+        rows = read_rows(received)
+        head = self._store.read_head()
+        kept = self._resume(head)
+        results = kept.run.take(rows)
+        head = self._write(head, kept, rows)
+        kept.token, kept.number = head.token, head.number
+        kept.size = head.whole + _SPREAD * head.log_bytes
+        self._kept.keep(head.name, self._digest, kept)
+        return results
+
+    # Reading --------------------------------------------------------------------------------------
+
+    def _resume(self, head: StateHead | None) -> Kept:
+        """Return a run that has taken all micro-batches so far."""
+        if head is None:
+            return self._make()
+        kept = self._kept.pop(head.name, self._digest)
+        if kept is None or not self._catch_up(kept, head):
+            kept = self._rebuild(head)
+        return kept
+
+    def _make(self) -> Kept:
+        work = self._loads(self._work)
+        return Kept(work.begin(), work.repeatable, work.joins)
+
+    def _catch_up(self, kept: Kept, head: StateHead) -> bool:
+        """Let a run take the entries that it lacks; return False if it is not on their way."""
+        if kept.token == head.token:
+            return True
+        if not head.earlier <= kept.number < head.number:
+            return False
+        entries = self._read_log(kept.number, head.number)
+        follows, first = next(entries)
+        if follows != kept.token:
+            return False
+        self._take_again(kept, chain([first], (rows for _, rows in entries)))
+        return True
+
+    def _rebuild(self, head: StateHead) -> Kept:
+        kept = self._make()
+        parts = b"".join(self._store.read("base", part) for part in range(head.parts))
+        kept.run.load(_decompress(parts, head.whole))
+        entries = self._read_log(head.base, head.number)
+        self._take_again(kept, (rows for _, rows in entries))
+        return kept
+
+    def _read_log(self, after: int, last: int) -> Iterator[tuple[bytes, list[PackedInput]]]:
+        """Yield entries, each with the token of the micro-batch before it."""
+        for number in range(after + 1, last + 1):
+            data = self._store.read("log", number)
+            yield data[:_TOKEN_BYTES], _load_rows(data[_TOKEN_BYTES:])
+
+    def _take_again(self, kept: Kept, entries: Iterator[list[PackedInput]]) -> None:
+        for rows in _join_entries(entries, self._limits.rows) if kept.joins else entries:
+            kept.run.take(rows)
+
+    # Writing --------------------------------------------------------------------------------------
+
+    def _write(self, head: StateHead | None, kept: Kept, rows: list[PackedInput]) -> StateHead:
+        if head is None:
+            head = StateHead(uuid.uuid4().hex)
+        entry = head.token + _dump_rows(rows)
+        new = head._replace(token=uuid.uuid4().bytes, number=head.number + 1)
+        whole = not kept.repeatable or head.base_bytes <= len(entry)
+        if whole and head.number - head.first < self._limits.removed:
+            for number in range(head.first, head.number + 1):
+                self._store.remove("log", number)
+            new = new._replace(first=new.number + 1)
+            return self._write_base(new, kept, new.number)
+        self._store.write("log", new.number, entry)
+        new = new._replace(log_bytes=head.log_bytes + len(entry))
+        if whole or new.log_bytes > self._limit_log(head):
+            return self._write_base(new, kept, head.base)
+        return self._commit(new)
+
+    def _write_base(self, head: StateHead, kept: Kept, earlier: int) -> StateHead:
+        """Write the state as it is now; a run after ``earlier`` can catch up by the log."""
+        state = kept.run.save()
+        data = _compress(state)
+        parts = range(0, len(data), self._limits.part_bytes)
+        for part, at in enumerate(parts):
+            self._store.write("base", part, data[at : at + self._limits.part_bytes])
+        for part in range(len(parts), head.parts):
+            self._store.remove("base", part)
+        return self._commit(
+            head._replace(
+                base=head.number, earlier=earlier, parts=len(parts),
+                base_bytes=len(data), log_bytes=0, whole=len(state),
+            )
+        )  # fmt: skip
+
+    def _commit(self, head: StateHead) -> StateHead:
+        needed = min(head.earlier + 1, head.first + self._limits.removed)
+        for number in range(head.first, needed):
+            self._store.remove("log", number)
+        head = head._replace(first=max(head.first, needed))
+        self._store.write_head(head)
+        return head
+
+    def _limit_log(self, head: StateHead) -> float:
+        """Return the size from which on a log is replaced by a base.
+
+        Each bucket has a share of its own, so that not all of them write a base at once.
+        """
+        share = 0.5 + zlib.crc32(head.name.encode()) / 2**33
+        return share * max(self._limits.log_bytes, head.base_bytes)
+
+
+# rows in memory, for each byte of the log
+_SPREAD = 4
+
+
+# Rows as bytes ------------------------------------------------------------------------------------
+
+
+def read_rows(received: Iterable[tuple[int, int, bytes]]) -> list[PackedInput]:
+    """Return the rows of each input, given in packed pieces."""
+    return _join_rows(PackedInput(number, cti, _load(data)) for number, cti, data in received)
+
+
+def _load(data: bytes) -> pl.DataFrame:
+    return load_frame(data) if data else pl.DataFrame()
+
+
+def _join_rows(rows: Iterable[PackedInput]) -> list[PackedInput]:
+    """Return the rows of each input together, with the highest CTI among them."""
+    inputs = groupby(sorted(rows, key=lambda each: each.number), key=lambda each: each.number)
+    joined = []
+    for number, some in inputs:
+        mine = [*some]
+        frames = [each.frame for each in mine if each.frame.width]
+        frame = pl.concat(frames) if frames else pl.DataFrame()
+        joined.append(PackedInput(number, max(each.cti for each in mine), frame))
+    return joined
+
+
+def _join_entries(entries: Iterable[list[PackedInput]], most: int) -> Iterator[list[PackedInput]]:
+    waiting, height = list[PackedInput](), 0
+    for rows in entries:
+        waiting += rows
+        height += sum(each.frame.height for each in rows)
+        if height >= most:
+            yield _join_rows(waiting)
+            waiting, height = [], 0
+    if waiting:
+        yield _join_rows(waiting)
+
+
+def _dump_rows(rows: Iterable[PackedInput]) -> bytes:
+    parts = list[bytes]()
+    for number, cti, frame in rows:
+        data = dump_frame(frame, compress=True) if frame.width else b""
+        parts += [_ENTRY.pack(number, cti, len(data)), data]
+    return b"".join(parts)
+
+
+def _load_rows(data: bytes) -> list[PackedInput]:
+    rows, at = list[PackedInput](), 0
+    while at < len(data):
+        number, cti, size = _ENTRY.unpack_from(data, at)
+        at += _ENTRY.size
+        rows.append(PackedInput(number, cti, _load(data[at : at + size])))
+        at += size
+    return rows
+
+
+def _compress(data: bytes) -> bytes:
+    import pyarrow as pa
+
+    compressed: bytes = pa.compress(data, codec="lz4", asbytes=True)
+    return compressed
+
+
+def _decompress(data: bytes, size: int) -> bytes:
+    import pyarrow as pa
+
+    with contextlib.suppress(OSError, ValueError):
+        whole: bytes = pa.decompress(data, size, codec="lz4", asbytes=True)
+        return whole
+    raise CheckpointError(
+        "the state in this checkpoint is damaged: it cannot be decompressed. "
+        "Hint: restore the checkpoint from a copy, or begin with a new checkpointLocation."
+    )

@@ -1,0 +1,112 @@
+"""Spark's processor of packed rows: a ``StatefulWork`` on each bucket, whose state Spark stores."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from rxtemporal.spark.query.bucket_keys import make_bucket_key
+from rxtemporal.spark.query.bucket_state import BucketState, StatefulWork, StateHead
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_OWN_WORKERS = "RXTEMPORAL_STATE"
+_KINDS = {str: StringType(), bytes: BinaryType(), int: LongType()}
+# schemas as objects: Spark would be asked to read each text
+_HEAD = StructType(
+    [StructField(name, _KINDS[kind]) for name, kind in get_type_hints(StateHead).items()]
+)
+_NUMBER = StructType([StructField("number", LongType())])
+_DATA = StructType([StructField("data", BinaryType())])
+
+
+class SparkStore:
+    """State variables of one group; the current group is Spark's own affair."""
+
+    def __init__(self, handle: Any) -> None:
+        # earlier releases have the whole state in a variable of this name, so Spark refuses theirs
+        self._head = handle.getValueState("state", _HEAD)
+        self._kinds = {name: handle.getMapState(name, _NUMBER, _DATA) for name in ("base", "log")}
+
+    def read_head(self) -> StateHead | None:
+        """Return the head; None before the first micro-batch."""
+        saved = self._head.get()
+        return None if saved is None else StateHead._make(saved)
+
+    def write_head(self, head: StateHead) -> None:
+        """Replace the head."""
+        self._head.update(tuple(head))
+
+    def read(self, kind: str, number: int) -> bytes:
+        """Return a part of the base or an entry of the log."""
+        return bytes(self._kinds[kind].getValue((number,))[0])
+
+    def write(self, kind: str, number: int, data: bytes) -> None:
+        """Write one of them."""
+        self._kinds[kind].updateValue((number,), (data,))
+
+    def remove(self, kind: str, number: int) -> None:
+        """Remove one of them."""
+        self._kinds[kind].removeKey((number,))
+
+
+class BucketProcessor(StatefulProcessor):  # type: ignore[misc]
+    """Processor with the state of a ``StatefulWork``, pickled, for each bucket."""
+
+    def __init__(self, work: bytes) -> None:
+        self._work = work
+
+    def init(self, handle: Any) -> None:
+        """Open the state."""
+        self._store = SparkStore(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        """Yield one micro-batch's results for one bucket; the names are Spark's."""
+        import pandas as pd
+
+        received = (
+            row
+            for frame in rows
+            for row in zip(
+                frame["input"].tolist(), frame["cti"].tolist(), frame["data"], strict=True
+            )
+        )
+        yield pd.DataFrame(BucketState(self._store, self._work, pickle.loads).take(received))
+
+    def close(self) -> None:
+        """Do nothing; there is nothing to close."""
+
+
+def process(rows: DataFrame, work: StatefulWork, buckets: int, schema: str) -> DataFrame:
+    """Return the results of some work on packed rows, with a state for each bucket."""
+    from pyspark import cloudpickle
+    from pyspark.sql import functions as sf
+
+    keys = sf.array(*(sf.lit(make_bucket_key(bucket)) for bucket in range(buckets)))
+    keyed = rows.withColumn("bucket", sf.element_at(keys, sf.col("bucket") + 1))
+    processor = BucketProcessor(cloudpickle.dumps(work))
+    with _own_workers(rows):
+        return keyed.groupBy("bucket").transformWithStateInPandas(
+            processor, schema, "Append", "None"
+        )
+
+
+@contextlib.contextmanager
+def _own_workers(frame: DataFrame) -> Iterator[None]:
+    """Let functions that are made meanwhile have Python processes of their own.
+
+    Spark gives a task any idle process with the same environment variables; so those that keep
+    states are not used for other work, and fewer of them keep the same one.
+    """
+    variables = frame.sparkSession.sparkContext.environment
+    variables[_OWN_WORKERS] = "1"
+    try:
+        yield
+    finally:
+        variables.pop(_OWN_WORKERS, None)
