@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rxtemporal.spark.dataframes.streaming import from_dataframe
     from rxtemporal.spark.jvm.session import session
     from rxtemporal.spark.query.inputs import stream
-    from rxtemporal.spark.query.run import explain, run
+    from rxtemporal.spark.query.run import explain, repartition, run
     from rxtemporal.spark.sink.sink import SparkSink
     from rxtemporal.spark.targets.parquet import ParquetTable
     from rxtemporal.spark.targets.postgres import DatabaseTable
@@ -27,6 +27,7 @@ __all__ = [
     "SparkSink",
     "explain",
     "from_dataframe",
+    "repartition",
     "run",
     "session",
     "stream",
@@ -39,6 +40,7 @@ _MODULES = {
     "SparkSink": "sink.sink",
     "explain": "query.run",
     "from_dataframe": "dataframes.streaming",
+    "repartition": "query.run",
     "run": "query.run",
     "session": "jvm.session",
     "stream": "query.inputs",

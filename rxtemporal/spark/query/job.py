@@ -332,6 +332,10 @@ def _function(named: Any, values: list[_Value]) -> _Value:
     raise _UnsupportedError
 
 
+# a bucket takes about a millisecond of each micro-batch
+_LEAST_OF_STREAM = 32
+
+
 @dataclasses.dataclass(frozen=True)
 class Job:
     """A query over DataFrames and its split; ``pushed_down`` are the operators of Spark itself."""
@@ -372,8 +376,7 @@ class Job:
         plan, inputs, pushed_down = push_down(plan, inputs)
         split = find_partition(plan)
         if buckets is None:
-            session = next(iter(inputs.values())).frame.sparkSession
-            buckets = int(session.conf.get("spark.sql.shuffle.partitions"))
+            buckets = _choose_buckets(next(iter(inputs.values())).frame)
         if isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 1:
             raise ArgumentError(f"buckets is a positive int, got {buckets!r}")
         buckets = 1 if split.reason is not None else buckets
@@ -454,6 +457,12 @@ class Job:
             for name in (reader.name for reader in self.readers)
         ]
         return f"{text}\n{self.buckets} buckets, split: {'; '.join(columns)}"
+
+
+def _choose_buckets(frame: DataFrame) -> int:
+    """Return the number of partitions; of a stream a multiple, so that there may be more later."""
+    partitions = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+    return -(-_LEAST_OF_STREAM // partitions) * partitions if frame.isStreaming else partitions
 
 
 def _as_time(name: str, ticks: bool) -> Column:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.log import get_logger
+from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.spark.query.bounded_bucket import BoundedDoor, BucketRun
 from rxtemporal.spark.query.columns import (
     BUCKET,
@@ -21,7 +23,7 @@ from rxtemporal.spark.query.streaming import run_streaming
 from rxtemporal.spark.schema import arrow_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def run_bounded(job: Job) -> DataFrame:
@@ -89,19 +91,21 @@ def run(
     its rows are in no order.
 
     Spark itself computes simple filters and selections right after an input; ``explain`` names
-    them. A hash of the fields that the plan can be split by assigns rows to ``buckets`` (by default
-    as many as ``spark.sql.shuffle.partitions``), and each bucket runs the whole query over its
-    rows. A plan that cannot be split runs in one bucket; a warning is logged, and ``explain`` says
-    why.
+    them. A hash of the fields that the plan can be split by assigns rows to ``buckets``, and each
+    bucket runs the whole query over its rows. By default there are as many as
+    ``spark.sql.shuffle.partitions``, of streams a multiple of them, at least 32. A plan that cannot
+    be split runs in one bucket; a warning is logged, and ``explain`` says why.
 
     Spark sorts a bucket by start; its task holds only the query's state. An operator whose
     functions alter lifetimes (``alter_event_…``) holds its whole bucket in memory.
 
     Streaming DataFrames give a streaming one, in append mode, whose rows are final. CTIs go to
-    every bucket, and a bucket's state is one value in Spark's state store. A checkpoint belongs to
-    one query, number of buckets and number of shuffle partitions; others are refused with a
-    ``CheckpointError``, as the cause of Spark's own error. A row that breaks the CTI of an earlier
-    micro-batch ends the query.
+    every bucket. Workers keep the state in memory, at most 1 GiB each, and Spark stores the rows of
+    each micro-batch and from time to time the whole state; after a function of the user's, which
+    may give something else for the same rows, the whole state each time. A checkpoint belongs to
+    one query and number of buckets; others are refused with a ``CheckpointError``, as the cause of
+    Spark's own error. It also keeps its number of partitions, which ``repartition`` changes. A row
+    that breaks the CTI of an earlier micro-batch ends the query.
 
     ``cti`` names one more column of the result, for its CTIs: where it is not null the row is not
     an event, its other columns are null, and no row of a later micro-batch starts before it.
@@ -115,6 +119,36 @@ def run(
     if job.split.reason is not None:
         log.warning("spark.one_bucket", reason=job.split.reason)
     return job.name_columns(run_streaming(job) if job.is_streaming else run_bounded(job))
+
+
+def repartition(
+    checkpoint: str | os.PathLike[str], partitions: int, session: SparkSession | None = None
+) -> None:
+    """Change the number of partitions in the checkpoint of a streaming query that is not running.
+
+    Spark computes a query over as many partitions as it began with, and each bucket is in one of
+    them: more partitions than buckets are of no use. All state is read and written once. The next
+    run continues with it; ``spark.sql.shuffle.partitions`` plays no part in that. Spark's own file
+    sinks, such as ``format("parquet")``, miss a micro-batch afterwards and fail; ``foreachBatch``
+    and tables do not.
+
+    ``session`` is the running session unless it is given. ``ArgumentError`` for a number that is
+    not positive; ``CheckpointError`` if Spark refuses, which is also the case if the last
+    micro-batch has not been completed, or if there are as many partitions already.
+    """
+    if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
+        raise ArgumentError(f"partitions is a positive int, got {partitions!r}")
+    from rxtemporal.spark.jvm.session import open_session
+
+    running = open_session(session)
+    try:
+        running._streamingCheckpointManager.repartition(os.fspath(checkpoint), partitions)
+    except Exception as error:
+        said = str(error).splitlines()[0]
+        raise CheckpointError(
+            f"the checkpoint {os.fspath(checkpoint)!r} cannot be repartitioned: {said} "
+            "Hint: run the query until it has completed its last micro-batch, and stop it."
+        ) from error
 
 
 def explain(query: Query, /, *, buckets: int | None = None, **dataframes: Any) -> str:
