@@ -20,7 +20,7 @@ from reactivex.scheduler import TimeoutScheduler
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.spans import describe_span
-from rxtemporal.core.ticks import ticks
+from rxtemporal.core.ticks import TICKS_PER_SECOND, ticks
 from rxtemporal.errors import ArgumentError
 
 NANOSECONDS_PER_TICK = 1_000
@@ -119,6 +119,10 @@ class Clock:
         if scheduler is None:
             return _MACHINE.read() // NANOSECONDS_PER_TICK
         return ticks(_with_zone(scheduler.now))
+
+    def read_moment(self) -> int:
+        """Return the ticks since a fixed moment; as ``elapsed``, it is not set."""
+        return round(self.elapsed() * TICKS_PER_SECOND)
 
     def schedule(self, seconds: float, action: Callable[[], object]) -> abc.DisposableBase:
         """Run an action after ``seconds``, unless the result is disposed before."""

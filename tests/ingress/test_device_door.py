@@ -34,6 +34,7 @@ CTIS = st.one_of(
     st.builds(model.Sent, TIMES, st.none() | DEVICES),
     st.builds(model.Advance, TIMES, st.none() | DEVICES),
 )
+SILENCES = st.builds(model.Silent, st.none() | DEVICES)
 SETTINGS = st.builds(
     lambda delays, **given: model.ModelSettings(delay=delays[0], cti_delay=delays[1], **given),
     # of CTIs that are sent the delay of rows holds, or none
@@ -58,8 +59,9 @@ def make_door(
         generation, policy=policy, ahead=10 if settings.own_ahead else None
     )
     clock = ClockSettings(
-        ("device",), settings.behind, settings.silent, None, by_wall=settings.by_wall
-    )
+        ("device",), settings.behind, settings.silent, None, by_wall=settings.by_wall,
+        silent_by_wall=settings.silent_by_wall,
+    )  # fmt: skip
     payloads = PayloadReader(SCHEMA)
     delays = bool(settings.cti_delay)
     return kind(clock, SCHEMA, given, "s", payloads, min_rows, delays_ctis=delays)
@@ -115,6 +117,10 @@ class Watched:
         if isinstance(item, model.Advance):
             self.door.advance(item.time, item.device)
             self.note(self.door.due())
+            return
+        if isinstance(item, model.Silent):
+            self.door.note_silence(None if item.device is None else [item.device])
+            self.note(self.door.pack())
             return
         event = to_event(item, number)
         ahead = isinstance(item, model.Row) and item.ahead
@@ -206,6 +212,11 @@ def test_the_verdicts_are_those_of_the_model(
             saved, watched.door = watched.door.save(), make_door(settings)
             watched.door.load(saved)
     watched.note(watched.door.pack())
+    check_verdicts(settings, items, watched)
+
+
+def check_verdicts(settings: model.ModelSettings, items: list[Any], watched: Watched) -> None:
+    """Fail unless what a door has said is what the model says."""
     expected = model.judge(settings, items)
     late, kept = {}, {}
     for number, (item, verdict) in enumerate(zip(items, expected.verdicts, strict=True)):
@@ -232,6 +243,50 @@ def test_the_verdicts_are_those_of_the_model(
             late_row = model.Row(device, told - 1, told, ahead=True)
             said = model.judge(settings, [*items, late_row]).verdicts[-1]
             assert said is not None, (device, told)
+
+
+@given(
+    settings=SETTINGS,
+    drawn=st.lists(ROWS | ROWS | ROWS | CTIS | SILENCES, max_size=30),
+    way=st.sampled_from(["one", "rows", "run"]),
+    saves=st.booleans(),
+    moments=st.none() | st.lists(st.sampled_from([0, 1, 7, 50]), min_size=30, max_size=30),
+)
+@limits(max_examples=max(150, limits().max_examples))
+def test_silence_by_the_wall_clock_is_as_the_owner_says(
+    settings: model.ModelSettings, drawn: list[Any], way: str, saves: bool, moments: Any
+) -> None:
+    """Also of one with a clock: the moments at which rows come decide nothing here."""
+    settings = settings._replace(silent_by_wall=True, silent=settings.silent or 8)
+    seen: set[Any] = set()
+    items: list[Any] = []
+    for item in drawn:  # only devices that have come are said to be silent
+        if isinstance(item, model.Silent):
+            if item.device is None or item.device in seen:
+                items.append(item)
+            continue
+        items.append(item)
+        seen.add(item.device)
+    watched, now = Watched(settings), 0
+    for number, (fits, group) in enumerate(
+        groupby(enumerate(items), lambda each: can_take(way, each[1]))
+    ):
+        if moments is not None:
+            now += moments[number]
+            watched.door.read_moment = lambda now=now: now
+        part = [*group]
+        if fits and way == "rows":
+            watched.take_rows(part)
+        elif fits and any(is_row(item) for _, item in part):
+            watched.take_run(part)
+        else:
+            for each in part:
+                watched.take_one(each[1], each[0])
+        if saves:
+            saved, watched.door = watched.door.save(), make_door(settings)
+            watched.door.load(saved)
+    watched.note(watched.door.pack())
+    check_verdicts(settings, items, watched)
 
 
 @given(

@@ -154,8 +154,9 @@ def admit(
 
 # the columns of the state of a device: its CTI, what that would be by its own events alone, the
 # count of these, the start that last made a CTI due, the highest time that made one, the time of
-# the fleet when it last sent something, the highest time that counts for others, and the reason for
-# which the others have lifted it
+# the fleet when it last sent something or, with the wall clock, HEARD and the moment (NEVER: it is
+# silent), the highest time that counts for others, and the reason for which the others have lifted
+# it
 WIDTH = 8
 OWN, COUNT, LAST, HIGH, SEEN, COUNTED, WHY = range(1, WIDTH)
 # the state of the fleet: the CTI that holds for all, the highest time of a device that counts, the
@@ -192,12 +193,35 @@ def _note_highest(device: int, time: int, trusts_all: bool, fleet: Ints) -> None
 
 
 @jit
+def find_sight(heard: int, fleet: int, time: int) -> int:
+    """Return the value of SEEN of a device that sends something for a time.
+
+    ``heard`` is HEARD and the moment, or NEVER where the time of the ``fleet`` counts; while that
+    has none, the device's own does.
+    """
+    if heard > NEVER:
+        return heard
+    return fleet if fleet > NEVER else time
+
+
+@jit
 def lift_device(own: Ints, fleet: Ints, behind: int, silent: int) -> None:
     """Lift a device to the CTI that the others allow at least, in its state ``own``."""
     cti, why = _find_lifted_cti(max(own[0], fleet[FLOOR]), fleet[FLEET], own[SEEN], behind, silent)
     own[0] = cti
     if why:
         own[WHY] = why
+
+
+@jit
+def lift_silent(device: Ints, states: Ints, fleet: Ints, behind: int, silent: int) -> None:
+    """Lift devices to the CTI of silent ones, once, in ``states``. O(n)."""
+    for i in range(len(device)):
+        own = states[device[i]]
+        seen = own[SEEN]
+        own[SEEN] = NEVER
+        lift_device(own, fleet, behind, silent)
+        own[SEEN] = seen
 
 
 @jit
@@ -217,6 +241,7 @@ def admit_by_device(
     silent: int,
     trusts_all: bool,
     counts_ahead: bool,
+    heard: int,
     states: Ints,
     fleet: Ints,
     moves: Ints,
@@ -229,10 +254,11 @@ def admit_by_device(
     ``device`` ``int64[n]``: the number of each item's device, -1 for a CTI that holds for all;
     ``start``, ``end``, ``kind``, ``row``, ``moved`` and the rules as for ``admit``; ``behind`` and
     ``silent`` as for ``find_lifted_cti``. ``counts_ahead``: an item that is ahead of the wall clock
-    advances its device, and no other one; otherwise none. ``states`` ``int64[devices, WIDTH]`` and
-    ``fleet`` ``int64[5]`` are updated in place, and so are ``moves`` ``int64[2, n]``, unless that
-    is empty: the CTI of each item's device, and the time of the fleet, after the item. O(n), one
-    pass.
+    advances its device, and no other one; otherwise none. ``heard``: HEARD and the moment at which
+    the items came; NEVER where silence follows from the fleet. ``states`` ``int64[devices, WIDTH]``
+    and ``fleet`` ``int64[5]`` are updated in place, and so are ``moves`` ``int64[2, n]``, unless
+    that is empty: the CTI of each item's device, and the time of the fleet, after the item. O(n),
+    one pass.
     """
     n = len(start)
     starts, ends = start.copy(), end.copy()
@@ -275,7 +301,7 @@ def admit_by_device(
         own[HIGH] = state[5]
         by_import += state[4]
         furthest = max(furthest, state[6])
-        own[SEEN] = fleet[FLEET] if fleet[FLEET] > NEVER else start[i]
+        own[SEEN] = find_sight(heard, fleet[FLEET], start[i])
     if n and moves.shape[1]:
         _note_move(device[n - 1], states, fleet, moves[:, n - 1])
     return starts, ends, reason, before, by_import, furthest
