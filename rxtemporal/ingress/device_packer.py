@@ -159,6 +159,8 @@ class DevicePacker(Packer):
         self._looked = NEVER
         self._counts_wall = clock.silent_by_wall and clock.quiet is not None
         self.read_moment: Callable[[], int] | None = None
+        # True if nothing has come from any device for so long that all were silent
+        self.is_down = False
         # when the rows that have passed came: the first, and the last
         self._passed_since = self._passed_at = NEVER
         self._counts_ahead = self.settings.ahead is None
@@ -764,7 +766,12 @@ class DevicePacker(Packer):
         """Return HEARD and the moment; NEVER where silence follows from the fleet."""
         if not self._counts_wall:
             return NEVER
-        return HEARD if self.read_moment is None else HEARD + self.read_moment()
+        if self.read_moment is None:
+            return HEARD
+        moment = self.read_moment()
+        if self.is_down:  # it was the line, so each device has the whole span again
+            self.hear_all(moment)
+        return HEARD + moment
 
     def _note_passing(self) -> None:
         """Note when rows pass; those of long before do not wait for these."""
@@ -780,7 +787,7 @@ class DevicePacker(Packer):
         seen = states[:, self._kernel.SEEN]
         unheard: Bools = seen == NEVER
         if self.read_moment is not None:
-            unheard |= self._hear() - seen >= length
+            unheard |= HEARD + self.read_moment() - seen >= length
         return unheard
 
     @_in_turn
@@ -819,6 +826,7 @@ class DevicePacker(Packer):
         self._note_lifted(numbers, -2 - numbers)
 
     def _lift_all(self) -> None:
+        self.is_down = True
         count = len(self._coder)
         before, seen = self._states[:count, 0].copy(), self._states[:count, self._kernel.SEEN]
         devices = np.flatnonzero(seen < NOT_HEARD)
@@ -842,6 +850,7 @@ class DevicePacker(Packer):
     @_in_turn
     def hear_all(self, moment: int) -> None:
         """Count all devices but silent ones as heard at a moment."""
+        self.is_down = False
         self._settle()
         seen = self._states[: len(self._coder), self._kernel.SEEN]
         counts = (seen > NEVER) & (seen < NOT_HEARD)
@@ -864,6 +873,7 @@ class DevicePacker(Packer):
         devices = [
             self._coder, self._states[:count].copy(), self._told[:count].copy(),
             self._fleet.copy(), np.flatnonzero(self._is_moved), self._looked, self._stack_moves(),
+            self.is_down,
         ]  # fmt: skip
         return [*super().save(), devices]
 
@@ -871,7 +881,8 @@ class DevicePacker(Packer):
         """Resume from the result of ``save`` of a packer of the same stream."""
         *packer, devices = state
         super().load(packer)
-        self._coder, states, told, fleet, moved, self._looked, moves = devices
+        self._coder, states, told, fleet, moved, self._looked, moves, *down = devices
+        self.is_down = any(down)
         self._group = KeyGroup(self._coder, self._turn)
         self._waiting_devices = [self._find_device(row.payload) for row in self._waiting]
         self._moves = [moves]

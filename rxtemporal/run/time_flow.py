@@ -249,7 +249,6 @@ class DeviceWatch:
 
     def __init__(self, reader: Reader, length: int, clock: Clock) -> None:
         self._reader, self._length, self._clock = reader, length, clock
-        self._is_down = False
         self._timer = RepeatingTimer(clock, self._look)
 
     def start(self) -> RepeatingTimer:
@@ -270,20 +269,11 @@ class DeviceWatch:
         door: Any = self._reader.door
         # a timer may fire a tick early
         silent, first, last = door.find_silent(now - self._length + 1)
-        if not len(silent) and last < 0:
-            return self._length
-        if last < 0:
-            if not self._is_down:
-                self._is_down = True
-                self._reader.note_silence(None)
-            return 0
-        if self._is_down:
-            self._is_down = False
-            door.hear_all(now)
-            return self._length
-        if len(silent):
+        if last < 0 and not door.is_down and len(silent):
+            self._reader.note_silence(None)
+        elif last >= 0 and len(silent):
             self._reader.note_silence(door.list_devices(silent))
-        return first + self._length - now
+        return self._length if last < 0 else first + self._length - now
 
 
 # seconds from one look to the next for results of devices that wait
