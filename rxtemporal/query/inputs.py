@@ -150,7 +150,8 @@ def from_events(
     ``clock``, ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are about the times of
     single devices, as in ``PushSource``; they need ``advance_time``. A row in which a field of the
     clock is null is an ``EventError``. In a list the time of the fleet is the second-highest of its
-    devices, so that one wrong clock moves no other device.
+    devices, so that one wrong clock moves no other device. A device is silent once the fleet has
+    moved on by ``silent_after`` since its last row: no wall clock is asked.
 
     >>> import rxtemporal as rxt
     >>> events = [rxt.PointEvent(1795457564, {"temp": 20.5})]

@@ -276,8 +276,9 @@ class Reader(InputStream):
     def load(self, state: Mapping[str, Any]) -> None:
         """Resume from the result of ``save`` of a reader of the same source, before ``open``."""
         self.door.load(state["packer"])
-        if (saved := state.get("moment")) is not None and self.silent_after is not None:
-            self._resume_moments(*saved, self.silent_after)
+        if state.get("moment") is not None and self.silent_after is not None:
+            time, moment = state["moment"]
+            self._resume_moments(time, moment, self.silent_after)
         self.late.load(state["late"])
         self.meter.rows_out, self.meter.cti = state["meter"]
         self.ahead = state["ahead"]

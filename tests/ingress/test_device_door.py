@@ -336,6 +336,30 @@ def run_all(door: Any, part: list[tuple[str, int, int, int]]) -> list[Any]:
     return [*zip(made.payload["device"].to_list(), *columns, strict=True)]
 
 
+def test_moments_go_on_by_another_clock() -> None:
+    """Those of rows that pass without being judged, too; never heard and silent ones have none."""
+    settings = model.ModelSettings(silent=500, silent_by_wall=True, by_wall=True)
+    door, now = make_door(settings), 7_000
+    door.read_moment = lambda: now
+    for device, moment in (("a", 7_000), ("b", 7_040), ("c", 7_080)):
+        now = moment
+        door.take_batch(make_rows(device, [moment]))
+    door.note_silence(["c"])
+    door.find_device("new")
+    assert [*map(list, door.find_silent(6_999)[:1])] == [[]]
+    silent, first, last = door.find_silent(7_039)
+    assert (silent.tolist(), first, last) == ([0], 7_040, 7_040)
+    other = make_door(settings)
+    other.load(door.save())
+    other.read_moment = lambda: 100
+    other.shift_moments(90 - now)
+    silent, first, last = other.find_silent(49)
+    assert (silent.tolist(), first, last) == ([0], 50, 50)
+    other.hear_all(95)
+    assert other.find_silent(94)[1:] == (95, 95)
+    assert other.get_clock_stats().silent == 1
+
+
 def make_rows(devices: str, starts: list[int]) -> EventBatch:
     """Return points of these devices as a batch."""
     payload = pl.DataFrame({"device": list(devices), "n": starts}, SCHEMA)

@@ -21,6 +21,7 @@ from rxtemporal import LateReason, agg
 # silent after four such times: after its span, whenever a timer looks
 STEP, BEGIN, SILENT = 40, 10_000, 140
 LENGTH = 100
+FILE = {"start_time": pl.Datetime("us", "UTC"), "device": pl.String, "n": pl.Int64}
 HAND_OFFS = (None, None, rxt.HandOff(), rxt.HandOff(8, rxt.WhenFull.SPILL))
 
 
@@ -262,14 +263,12 @@ def test_a_run_that_is_killed_at_any_point_counts_each_accepted_row_once(
             killed.act(act)
         killed.source.close()
         killed.process.wait()
-        found = pl.read_ndjson(killed.folder / "n.jsonl", schema=killed.fields)
+        found = pl.read_ndjson(killed.folder / "n.jsonl", schema=FILE)
         assert Counter(list_results(found)) == count_accepted(killed.accepted)
 
 
 class Killed:
     """A run with a file of results, which goes on with a copy of its files."""
-
-    fields = {"start_time": pl.Datetime("us", "UTC"), "device": pl.String, "n": pl.Int64}
 
     def __init__(self, random: Random, folder: Path) -> None:
         self.random, self.accepted = random, list[Row]()

@@ -270,6 +270,31 @@ class TestSilence:
             assert count_silent(process) == 1
             source.close()
 
+    @pytest.mark.parametrize(("away", "silent"), [(30, 1), (HOUR, 0)])
+    def test_a_run_that_is_resumed_knows_when_a_device_was_heard(
+        self, tmp_path: Path, away: int, silent: int
+    ) -> None:
+        """The time between the runs counts; if it is the whole span, each device has that again."""
+        clock = TestScheduler()
+        source = make_live()
+        process = source.stream.run(rxt.Collect(), resume=tmp_path, scheduler=clock)
+        source.push(row("a", 0))
+        clock.advance_by(MINUTE)
+        source.push(row("b", MINUTE))
+        process.stop()
+        clock.advance_by(away)
+        source = make_live()
+        process = source.stream.run(rxt.Collect(), resume=tmp_path, scheduler=clock)
+        source.push(row("b", MINUTE))
+        clock.advance_by(MINUTE)
+        assert count_silent(process) == silent
+        clock.advance_by(30)
+        source.push(row("b", MINUTE))
+        clock.advance_by(30)
+        assert count_silent(process) == 1
+        source.close()
+        process.wait()
+
     def test_a_time_for_a_device_is_a_sign_of_it(self) -> None:
         """``advance`` for one device, or a CTI."""
         source, clock = make_live(), TestScheduler()
