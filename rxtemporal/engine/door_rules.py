@@ -111,3 +111,17 @@ def find_lifted_cti(cti: int, fleet: int, seen: int, behind: int, silent: int) -
     if is_silent and max(fleet - silent, MIN_TIME) > cti:
         cti, reason = max(fleet - silent, MIN_TIME), SILENT
     return cti, reason
+
+
+def find_sight(heard: int, fleet: int, time: int) -> int:
+    """Return by what it is known later when a device last sent something: ``seen`` above.
+
+    ``heard`` is HEARD and the moment, or NEVER where the time of the ``fleet`` counts; while that
+    has none, the ``time`` that the device has sent does.
+
+    >>> find_sight(HEARD + 5, 90, 80) == HEARD + 5, find_sight(NEVER, 90, 80)
+    (True, 90)
+    """
+    if heard > NEVER:
+        return heard
+    return fleet if fleet > NEVER else time

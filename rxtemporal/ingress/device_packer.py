@@ -29,6 +29,7 @@ from rxtemporal.engine.door_rules import (
     NEVER,
     NO_LIMIT,
     NOT_HEARD,
+    find_sight,
     is_due,
     make_cti,
     make_sent_cti,
@@ -383,7 +384,7 @@ class DevicePacker(Packer):
         self._top = self._latest = max(self._latest, time, self.high)
         own[:5] = self.cti, self.own, self._count, self._last, self.high
         fleet = self.fleet_time
-        own[self._kernel.SEEN] = self._kernel.find_sight(self._hear(), fleet, time)
+        own[self._kernel.SEEN] = find_sight(self._hear(), fleet, time)
         if self.cti > self._told[device] and not self._is_moved[device]:
             self._is_moved[device] = True
             self._moved.append(np.array([device]))

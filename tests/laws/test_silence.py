@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -116,6 +117,19 @@ class Model:
         self.cti[device] = max(self.cti[device], self.fleet - SILENT)
 
 
+def make_source(random: Random, **options: Any) -> rxt.PushSource:
+    """Return a source of rows of devices."""
+    drawn = {
+        "batch_rows": random.choice((1, 1, 5)),
+        "hand_off": random.choice(HAND_OFFS),
+        "spread": random.choice((None, "0s", "1h")),
+    }
+    return rxt.PushSource(
+        "rows", schema={"device": str}, unit="s", clock="device", silent_after=f"{SILENT}s",
+        **drawn | {"delay": "0s"} | options,
+    )  # fmt: skip
+
+
 class Life:
     """A run of the source, and those before it."""
 
@@ -132,11 +146,7 @@ class Life:
     def begin(self) -> None:
         """Start a run."""
         self.sink, random = rxt.Collect(), self.random
-        self.source = rxt.PushSource(
-            "rows", schema={"device": str}, unit="s", delay=f"{self.delay}s", clock="device",
-            silent_after=f"{SILENT}s", batch_rows=random.choice((1, 1, 5)),
-            hand_off=random.choice(HAND_OFFS), spread=random.choice((None, "0s", "1h")),
-        )  # fmt: skip
+        self.source = make_source(random, delay=f"{self.delay}s")
         stream = count(self.source.stream)
         self.process = stream.run(self.sink, scheduler=self.clock, warn_after=None, **self.options)
 
@@ -191,6 +201,13 @@ def list_late(stream: rxt.Streamable) -> list[tuple[Any, ...]]:
     frame = stream.late_events().to_polars(time="datetime")
     time, by = pl.col("start").dt.epoch("s"), pl.col("by").dt.total_microseconds()
     return sorted(frame.select("device", time, "reason", by).rows())
+
+
+def count_fleet(stream: rxt.Streamable, within: int, idle: int | None) -> rxt.Streamable:
+    """Return the number of rows of all devices in windows, once none of three is waited for."""
+    idle_after = None if idle is None else f"{idle}s"
+    together = stream.synchronize(f"{within}s", idle_after, devices=3)
+    return together.tumbling_window(f"{LENGTH}s").aggregate(n=agg.count())
 
 
 # one device comes back after it was silent, and after the line was down
@@ -279,10 +296,7 @@ class Killed:
     def begin(self, folder: Path) -> None:
         """Start a run in a folder."""
         self.folder = folder
-        self.source = rxt.PushSource(
-            "rows", schema={"device": str}, unit="s", clock="device", silent_after=f"{SILENT}s",
-            hand_off=self.random.choice(HAND_OFFS),
-        )  # fmt: skip
+        self.source = make_source(self.random)
         sink = rxt.AppendFile(folder / "n.jsonl")
         stream = count(self.source.stream)
         self.process = stream.run(
@@ -305,3 +319,72 @@ class Killed:
         verdict = self.source.push([{"device": row.device, "time": row.time} for row in act])
         late = {each.index for each in verdict.late}
         self.accepted += [row for number, row in enumerate(act) if number not in late]
+
+
+@settings(max_examples=2 * settings().max_examples)
+@given(made=acts(), number=st.integers(0, 2**20))
+def test_the_time_of_the_fleet_is_the_same_in_a_replay(made: list[Act], number: int) -> None:
+    """It does not wait for silent devices; the late rows of ``synchronize`` are the same, too."""
+    random = Random(number)
+    within, idle = random.choice((200, 2_000)), random.choice((None, 300))
+    with tempfile.TemporaryDirectory() as folder:
+        clock, path = TestScheduler(), Path(folder, "run")
+        clock.advance_to(BEGIN)
+        source = make_source(random)
+        stream, sink = count_fleet(source.stream, within, idle), rxt.Collect()
+        kind = random.choice(("record", "log"))
+        options: dict[str, Any] = {kind: path, "warn_after": None}
+        process = stream.run(sink, scheduler=clock, **options)
+        for act in made:
+            if isinstance(act, int):
+                clock.advance_by(act * STEP)
+            else:
+                source.push([{"device": row.device, "time": row.time} for row in act])
+        source.close()
+        process.wait()
+        again = rxt.Collect()
+        replay = count_fleet(rxt.replay(path)["rows"], within, idle).run(again)
+        replay.wait()
+        assert again.to_dicts(time="ticks") == sink.to_dicts(time="ticks")
+        assert count_late(replay) == count_late(process)
+
+
+def count_late(process: rxt.Process) -> list[Any]:
+    """Return the late rows of the operators and of the stream."""
+    found = process.diagnostics()
+    return [found.streams[0].late, [each.late for each in found.operators]]
+
+
+def test_many_threads_push_while_the_clock_moves() -> None:
+    """The records are in the order in which rows and silences have come."""
+    with tempfile.TemporaryDirectory() as folder:
+        clock, path, sink = TestScheduler(), Path(folder, "run"), rxt.Collect()
+        clock.advance_to(BEGIN)
+        source, late = make_source(Random(0), hand_off=None), list[Any]()
+        process = count(source.stream).run(sink, scheduler=clock, record=path, warn_after=None)
+
+        def push(device: str) -> None:
+            random = Random(device)
+            for _ in range(150):
+                now = int(clock.clock)
+                lag = random.choice((0, 50, 500))
+                late.extend(source.push({"device": device, "time": now - lag}).late)
+                if random.random() < 0.1:
+                    turn.wait()
+
+        # they meet now and then, so that the clock moves far between the rows of some
+        turn = threading.Event()
+        threads = [threading.Thread(target=push, args=(device,)) for device in "abcd"]
+        for each in threads:
+            each.start()
+        while any(each.is_alive() for each in threads):
+            clock.advance_by(STEP)
+            turn.set()
+            turn.clear()
+        source.close()
+        process.wait()
+        replayed = rxt.replay(path)["rows"]
+        assert replayed.late_events().to_polars().height == len(late)
+        assert Counter(list_results(count(replayed).to_polars())) == Counter(
+            list_results(sink.to_polars(time="datetime"))
+        )

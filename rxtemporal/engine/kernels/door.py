@@ -32,6 +32,7 @@ from rxtemporal.engine.door_rules import (
     admit_end,
     admit_start,
     find_lifted_cti,
+    find_sight,
     is_due,
     make_cti,
     make_sent_cti,
@@ -42,6 +43,7 @@ from rxtemporal.engine.kernels.compiled import jit
 _admit_start, _admit_end = jit(admit_start), jit(admit_end)
 _is_due, _make_cti, _make_sent_cti = jit(is_due), jit(make_cti), jit(make_sent_cti)
 _find_lifted_cti = jit(find_lifted_cti)
+_find_sight = jit(find_sight)
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.int8]
@@ -193,18 +195,6 @@ def _note_highest(device: int, time: int, trusts_all: bool, fleet: Ints) -> None
 
 
 @jit
-def find_sight(heard: int, fleet: int, time: int) -> int:
-    """Return the value of SEEN of a device that sends something for a time.
-
-    ``heard`` is HEARD and the moment, or NEVER where the time of the ``fleet`` counts; while that
-    has none, the device's own does.
-    """
-    if heard > NEVER:
-        return heard
-    return fleet if fleet > NEVER else time
-
-
-@jit
 def lift_device(own: Ints, fleet: Ints, behind: int, silent: int) -> None:
     """Lift a device to the CTI that the others allow at least, in its state ``own``."""
     cti, why = _find_lifted_cti(max(own[0], fleet[FLOOR]), fleet[FLEET], own[SEEN], behind, silent)
@@ -301,7 +291,7 @@ def admit_by_device(
         own[HIGH] = state[5]
         by_import += state[4]
         furthest = max(furthest, state[6])
-        own[SEEN] = find_sight(heard, fleet[FLEET], start[i])
+        own[SEEN] = _find_sight(heard, fleet[FLEET], start[i])
     if n and moves.shape[1]:
         _note_move(device[n - 1], states, fleet, moves[:, n - 1])
     return starts, ends, reason, before, by_import, furthest
