@@ -295,6 +295,34 @@ class TestSilence:
         source.close()
         process.wait()
 
+    @pytest.mark.parametrize("devices", [2, ["quiet", "steady"]])
+    def test_the_fleet_does_not_wait_for_a_device_that_is_silent(self, devices: Any) -> None:
+        """It waits for one that is behind and heard; and again for all after an outage."""
+        source, sink, clock = make_live(), rxt.Collect(), TestScheduler()
+        clock.advance_to(HOUR)
+        together = source.stream.synchronize("1d", devices=devices).tumbling_window("1m")
+        stream = together.aggregate(n=agg.count())
+
+        def list_ends() -> list[int]:
+            return [each["end_time"] // 10**6 for each in sink.to_dicts(time="ticks")]
+
+        with stream.run(sink, scheduler=clock) as process:
+            source.push([row("quiet", 0), row("steady", HOUR - 600)])
+            clock.advance_by(MINUTE)
+            source.push(row("steady", HOUR))
+            assert list_ends() == []
+            clock.advance_by(MINUTE)
+            assert list_ends() == [MINUTE, HOUR - 540]
+            clock.advance_by(MINUTE)  # all are silent: each was moved once
+            source.push(row("steady", HOUR + 180))
+            source.push(row("quiet", HOUR - 60))
+            source.push(row("steady", HOUR + 200))
+            assert list_ends() == [MINUTE, HOUR - 540]
+            source.push(row("quiet", HOUR + 60))
+            assert list_ends()[2:] == [HOUR, HOUR + 60]
+            assert not any(each.late for each in process.diagnostics().streams)
+            source.close()
+
     def test_a_time_for_a_device_is_a_sign_of_it(self) -> None:
         """``advance`` for one device, or a CTI."""
         source, clock = make_live(), TestScheduler()
