@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -295,6 +297,38 @@ class TestSilence:
         source.close()
         process.wait()
 
+    @pytest.mark.parametrize("hand_off", [None, rxt.HandOff()])
+    @pytest.mark.parametrize("kind", ["log", "resume"])
+    def test_a_run_that_is_killed_with_the_first_result_has_the_record(
+        self, tmp_path: Path, kind: str, hand_off: rxt.HandOff | None
+    ) -> None:
+        """A silence is on disk before anything leaves that follows from it."""
+        source, clock = make_live(hand_off=hand_off), TestScheduler()
+        clock.advance_to(HOUR)
+        options: Any = {kind: tmp_path / "run", "warn_after": None}
+        found = threading.Event()
+
+        def copy(batch: rxt.EventBatch) -> None:
+            if len(batch) and not found.is_set():
+                shutil.copytree(tmp_path / "run", tmp_path / "copy")
+                found.set()
+
+        with count(source.stream, "10m").run(copy, scheduler=clock, **options) as process:
+            source.push([row("quiet", 0), row("steady", HOUR)])
+            clock.advance_by(MINUTE)
+            source.push(row("steady", HOUR))
+            clock.advance_by(MINUTE)
+            assert found.wait(60)
+            process.stop()
+        source, sink, clock = make_live(hand_off=hand_off), rxt.Collect(), TestScheduler()
+        options[kind] = tmp_path / "copy"
+        with count(source.stream, "10m").run(sink, scheduler=clock, **options) as process:
+            assert count_silent(process) == 1
+            late = source.push(row("quiet", 600)).late
+            assert [each.reason for each in late] == [LateReason.SILENT]
+            source.close()
+        assert list_devices(sink) == ["quiet", "steady"]
+
     @pytest.mark.parametrize("devices", [2, ["quiet", "steady"]])
     def test_the_fleet_does_not_wait_for_a_device_that_is_silent(self, devices: Any) -> None:
         """It waits for one that is behind and heard; and again for all after an outage."""
@@ -375,6 +409,35 @@ class TestSilence:
                 subject.on_next(rxt.PointEvent(now, {"device": "b", "x": 0}))
             assert list_devices(sink).count("a") == 1
             subject.on_completed()
+
+    def test_an_async_iterable_has_devices_that_are_silent(self) -> None:
+        """Their results leave while the next event is waited for."""
+        clock, sink = TestScheduler(), rxt.Collect()
+        clock.advance_to(HOUR)
+        go_on, waits, seen = threading.Event(), threading.Event(), list[Any]()
+
+        def note(payload: Any) -> bool:
+            seen.append(payload)
+            if len(seen) == 2:
+                waits.set()
+            return True
+
+        async def produce() -> AsyncIterator[rxt.PointEvent]:
+            for each in to_events([row("a", 0), row("b", HOUR)]):
+                yield each
+            await asyncio.to_thread(go_on.wait)
+
+        stream = rxt.from_async(
+            produce(), schema=FIELDS, advance_time="0s", clock="device", silent_after="2m", unit="s"
+        )
+        with count(stream.where(note), "1m").run(sink, scheduler=clock):
+            waits.wait()
+            clock.advance_by(2 * MINUTE - 1)
+            assert list_devices(sink) == []
+            clock.advance_by(1)
+            assert list_devices(sink) == ["a"]
+            go_on.set()
+        assert list_devices(sink) == ["a", "b"]
 
     def test_times_that_no_wall_clock_has_do_no_harm(self) -> None:
         """A span of a few ticks is over at once; it is not looked for all the time."""
