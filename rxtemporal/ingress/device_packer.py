@@ -273,6 +273,13 @@ class DevicePacker(Packer):
         found: Int64s = self._kernel.find_ctis(devices, self._states, self._fleet, *self._limits)
         return found
 
+    def finish(self) -> int:
+        """Advance to the end of time as ``Door`` does; no device becomes silent after it."""
+        if self.read_moment is not None:
+            moment = self.read_moment()
+            self.read_moment = lambda: moment
+        return super().finish()
+
     @property
     def fleet_time(self) -> int:
         """The time of the fleet; below all times while it has none."""

@@ -1,4 +1,4 @@
-"""The wall clock, used only by heartbeats, idle time-outs, clock guards and reports.
+"""The wall clock, used only by heartbeats, time-outs of silence, clock guards and reports.
 
 The machine's clock may be set while a service runs, and for a moment it may be wrong by years. A
 heartbeat or a guard that believes it moves time for good. So it is held against a clock that nobody

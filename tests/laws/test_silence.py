@@ -6,11 +6,13 @@ import shutil
 import tempfile
 import threading
 from collections import Counter
+from datetime import date
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 import polars as pl
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reactivex.testing import TestScheduler
@@ -388,3 +390,35 @@ def test_many_threads_push_while_the_clock_moves() -> None:
         assert Counter(list_results(count(replayed).to_polars())) == Counter(
             list_results(sink.to_polars(time="datetime"))
         )
+
+
+@pytest.mark.parametrize("kind", ["record", "log"])
+def test_a_device_of_several_fields_is_silent(kind: str, tmp_path: Path) -> None:
+    """Its record names all of them."""
+    clock, sink = TestScheduler(), rxt.Collect()
+    clock.advance_to(BEGIN)
+    source = rxt.PushSource(
+        "rows", schema={"site": int, "day": date, "x": bytes}, unit="s", delay="0s",
+        clock=["site", "day"], silent_after=f"{SILENT}s",
+    )  # fmt: skip
+    options: dict[str, Any] = {kind: tmp_path / "run", "warn_after": None}
+    monday, tuesday = date(2024, 1, 1), date(2024, 1, 2)
+
+    def query(stream: rxt.Streamable) -> rxt.Streamable:
+        windows = stream.group_by("site", "day").tumbling_window(f"{LENGTH}s")
+        return windows.aggregate(n=agg.count())
+
+    with query(source.stream).run(sink, scheduler=clock, **options):
+        for site, day, time in ((1, monday, 0), (1, tuesday, 0), (2, monday, BEGIN)):
+            source.push({"site": site, "day": day, "time": time, "x": b"one"})
+        for now in range(BEGIN, BEGIN + 5 * STEP, STEP):
+            clock.advance_to(now)
+            source.push({"site": 2, "day": monday, "time": now, "x": b""})
+            source.push({"site": 1, "day": tuesday, "time": 0, "x": b""})
+        late = source.push({"site": 1, "day": monday, "time": 0, "x": b"late"}).late
+        assert [each.reason for each in late] == [LateReason.SILENT]
+        source.close()
+    replayed = rxt.replay(tmp_path / "run")["rows"]
+    assert replayed.late_events().to_polars()["reason"].to_list() == ["silent"]
+    found = query(replayed).to_polars(time="datetime")
+    assert found.sort(pl.all()).equals(sink.to_polars(time="datetime").sort(pl.all()))

@@ -269,8 +269,9 @@ class TestSilence:
             for _ in range(16):
                 clock.advance_by(10)
                 source.push([row("a", back[-1]), row("b", back[-1])])
-            assert count_silent(process) == 1
             source.close()
+        clock.advance_by(HOUR)
+        assert count_silent(process) == 1
 
     @pytest.mark.parametrize(("away", "silent"), [(30, 1), (HOUR, 0)])
     def test_a_run_that_is_resumed_knows_when_a_device_was_heard(
