@@ -49,6 +49,8 @@ class ClockSettings:
             for name in _SPANS
             if (length := getattr(self, name)) is not None
         ]
+        if self.silent_by_wall and self.quiet is not None:
+            spans.append("silence by the wall clock")
         return ", ".join([f"a clock for each {' and '.join(self.fields)}", *spans])
 
 

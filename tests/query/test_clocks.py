@@ -386,6 +386,16 @@ class TestSilence:
             assert source.push([row("a", HOUR), row("newer", 0)]).accepted == 2
             source.close()
 
+    def test_the_plan_says_by_which_clock(self) -> None:
+        """Only where there is a span."""
+        options: Any = {"advance_time": 0, "clock": "device", "silent_after": 5, "schema": FIELDS}
+        assert (
+            "silent_after 5 ticks, silence by the wall clock"
+            in make_source(silent_after=5).stream.explain()
+        )
+        assert "wall clock" not in make_source().stream.explain()
+        assert "wall clock" not in rxt.from_events([], unit="ticks", **options).explain()
+
     def test_in_a_list_the_fleet_says_who_is_silent(self) -> None:
         """Also of a device that begins: no lower than the time of the fleet less the span."""
         rows = [row("a", 0), row("b", 0), row("c", 2 * HOUR), row("b", 2 * HOUR)]
