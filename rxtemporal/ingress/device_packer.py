@@ -22,6 +22,7 @@ from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.door_rules import (
     CTI,
+    DROP_AHEAD,
     DROPPED,
     END_EDGE,
     HEARD,
@@ -476,9 +477,8 @@ class DevicePacker(Packer):
         self._numbered = batch.columns.share()
         self._numbered.coded = Coded(self._clock.fields, self._coder, devices)
         kind = mark_ahead(kind, len(batch), ahead, drops_ahead=self._drops_ahead)
-        verdicts = self._judge_items(
-            devices, batch.start, batch.end, kind, row, moved, self._hear()
-        )
+        heard = self._hear_some(devices, kind)
+        verdicts = self._judge_items(devices, batch.start, batch.end, kind, row, moved, heard)
         if self._pass_until < MAX_TIME:
             self._pass_until = self.fleet_time + self._pass_for
         return verdicts
@@ -665,9 +665,8 @@ class DevicePacker(Packer):
         self._settle()
         devices = np.full(len(run.items), -1)
         devices[rows] = self.number_devices(payload)
-        verdicts = self._judge_items(
-            devices, run.start, run.end, run.kind, NO_ROWS, NO_ROWS, self._hear()
-        )
+        heard = self._hear_some(devices, run.kind)
+        verdicts = self._judge_items(devices, run.start, run.end, run.kind, NO_ROWS, NO_ROWS, heard)
         kept = verdicts.kept & run.row_mask if len(verdicts.late) else run.row_mask
         if not kept.all():
             payload = payload.take(np.flatnonzero(kept[rows]))
@@ -780,6 +779,15 @@ class DevicePacker(Packer):
         if self.is_down:  # it was the line, so each device has the whole span again
             self.hear_all(moment)
         return HEARD + moment
+
+    def _hear_some(self, devices: Int64s, kind: Bytes) -> int:
+        """Return what ``_hear`` does; a CTI for all and a row that is dropped are no signs."""
+        if not self._counts_wall:
+            return NEVER
+        are_signs = devices >= 0
+        if len(kind):
+            are_signs &= kind < DROP_AHEAD
+        return self._hear() if are_signs.any() else HEARD
 
     def _note_passing(self) -> None:
         """Note when rows pass; those of long before do not wait for these."""

@@ -358,6 +358,22 @@ class TestSilence:
             assert not any(each.late for each in process.diagnostics().streams)
             source.close()
 
+    @pytest.mark.parametrize("way", ["one", "list", "frame"])
+    def test_what_is_no_sign_of_a_device_does_not_end_an_outage(self, way: str) -> None:
+        """A row that is dropped for being ahead, however it comes, and a CTI for all."""
+        source, clock = make_live(ahead="10s", when_ahead=rxt.WhenAhead.LATE), TestScheduler()
+        with source.stream.run(rxt.Collect(), scheduler=clock) as process:
+            source.push([row("a", 0), row("b", 0)])
+            clock.advance_by(HOUR)
+            ahead = row("b", DAY)
+            source.push({"one": ahead, "list": [ahead], "frame": pl.DataFrame([ahead])}[way])
+            source.push(rxt.Cti(datetime.fromtimestamp(0, UTC)))
+            clock.advance_by(30)
+            assert count_silent(process) == 2
+            source.push(row("b", 0))
+            assert count_silent(process) == 0
+            source.close()
+
     def test_a_time_for_a_device_is_a_sign_of_it(self) -> None:
         """``advance`` for one device, or a CTI."""
         source, clock = make_live(), TestScheduler()
