@@ -505,7 +505,8 @@ def from_kafka(
     ``unit`` is that of the numbers among the times of rows, as in ``PushSource``.
     The time of the stream is the highest start less ``delay`` (0 by default), or follows
     ``advance_time``. ``clock``, ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are
-    as in ``PushSource``.
+    as in ``PushSource``; but a device is silent once the most advanced one has moved on by
+    ``silent_after``, since messages that are read again after a restart have to give the same.
 
     One process reads all partitions, or those of ``partitions``: numbers, or topic → numbers. It
     joins no consumer group. In a run with ``resume=`` the offsets are part of the checkpoint, and

@@ -32,7 +32,8 @@ class ClockMoves:
 
     After ``rows`` rows of the batch (``int64[m]``, never falling) the CTI of device ``devices`` is
     ``ctis``, and the time of the fleet less the delay is ``fleet``. A device is a number, as in
-    ``Clocks.codes``; -1 stands for all.
+    ``Clocks.codes``; -1 stands for all, and -2 - n for device n that has become silent by the wall
+    clock.
     """
 
     rows: Int64s

@@ -21,6 +21,9 @@ NOWHERE = MAX_TIME
 NEVER = MIN_TIME - 1
 # stands for a span without limit
 NO_LIMIT = -1
+# added to the moment of the wall clock at which a device was last heard, where that counts: above
+# all times of a fleet; and stands for a device of which nothing has been heard yet
+HEARD, NOT_HEARD = 1 << 61, 1 << 62
 
 
 def admit_start(start: int, end: int, cti: int, adjust: bool) -> int:
@@ -89,11 +92,14 @@ def find_lifted_cti(cti: int, fleet: int, seen: int, behind: int, silent: int) -
 
     ``fleet`` is the time of the fleet, NEVER while it has none, and ``seen`` the one that it had
     when the device last sent something, NEVER before. A device is never further back than
-    ``behind`` the fleet, nor further than ``silent`` once it has sent nothing for so long.
+    ``behind`` the fleet, nor further than ``silent`` once it has sent nothing for so long. Where
+    the wall clock says who is silent, ``seen`` is NEVER for these, and HEARD or more for others.
 
     >>> find_lifted_cti(50, 200, 190, 100, NO_LIMIT) == (100, BEHIND)
     True
     >>> find_lifted_cti(50, 200, 150, NO_LIMIT, 60), find_lifted_cti(50, 200, 130, NO_LIMIT, 60)
+    ((50, 0), (140, 7))
+    >>> find_lifted_cti(50, 200, HEARD, NO_LIMIT, 60), find_lifted_cti(50, 200, NEVER, NO_LIMIT, 60)
     ((50, 0), (140, 7))
     """
     reason = 0
@@ -105,3 +111,17 @@ def find_lifted_cti(cti: int, fleet: int, seen: int, behind: int, silent: int) -
     if is_silent and max(fleet - silent, MIN_TIME) > cti:
         cti, reason = max(fleet - silent, MIN_TIME), SILENT
     return cti, reason
+
+
+def find_sight(heard: int, fleet: int, time: int) -> int:
+    """Return by what it is known later when a device last sent something: ``seen`` above.
+
+    ``heard`` is HEARD and the moment, or NEVER where the time of the ``fleet`` counts; while that
+    has none, the ``time`` that the device has sent does.
+
+    >>> find_sight(HEARD + 5, 90, 80) == HEARD + 5, find_sight(NEVER, 90, 80)
+    (True, 90)
+    """
+    if heard > NEVER:
+        return heard
+    return fleet if fleet > NEVER else time

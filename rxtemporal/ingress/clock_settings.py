@@ -24,6 +24,8 @@ class ClockSettings:
     ``fields`` name the device of a row; each different value of them has a CTI of its own. The
     spans are ticks. ``by_wall``: rows are compared with the wall clock as they come, so that all
     others are trusted; otherwise the time of the fleet is the second-highest of its devices.
+    ``silent_by_wall``: a run finds silent devices by the wall clock, and records each; otherwise
+    silence follows from the time of the fleet.
     """
 
     fields: tuple[str, ...]
@@ -33,6 +35,7 @@ class ClockSettings:
     # says how late results may be, and decides nothing
     spread: int = dataclasses.field(default=0, compare=False)
     by_wall: bool = False
+    silent_by_wall: bool = False
 
     @property
     def quiet(self) -> int | None:
@@ -46,6 +49,8 @@ class ClockSettings:
             for name in _SPANS
             if (length := getattr(self, name)) is not None
         ]
+        if self.silent_by_wall and self.quiet is not None:
+            spans.append("silence by the wall clock")
         return ", ".join([f"a clock for each {' and '.join(self.fields)}", *spans])
 
 
@@ -59,6 +64,7 @@ def read_clock(
     forget_after: Span | None = None,
     spread: Span | None = None,
     by_wall: bool = False,
+    silent_by_wall: bool = False,
 ) -> ClockSettings | None:
     """Return the settings of a stream's clocks; None without ``clock``. Raise if one is wrong."""
     spans = {"behind": behind, "silent_after": silent_after, "forget_after": forget_after}
@@ -95,7 +101,9 @@ def read_clock(
             f"forget_after is at least silent_after, got {forget_after!r} and {silent_after!r}"
         )
     wide = delay if spread is None else span(spread, "spread", least=0)
-    return ClockSettings(fields, **read, spread=wide, by_wall=by_wall)
+    return ClockSettings(
+        fields, **read, spread=wide, by_wall=by_wall, silent_by_wall=silent_by_wall
+    )
 
 
 class _HasClock(Protocol):
@@ -104,6 +112,8 @@ class _HasClock(Protocol):
     settings: AdvanceTimeSettings | None
     schema: pl.Schema | None
     bounded: bool
+    pushes: bool
+    resumes: bool
     clock: ClockSettings | None
 
 
@@ -135,6 +145,8 @@ def add_clock(
         forget_after=forget_after,
         spread=spread,
         by_wall=not source.bounded,
+        # one that is read again after a restart has no log of the moves
+        silent_by_wall=source.pushes and not source.resumes and not source.bounded,
     )
     return source
 

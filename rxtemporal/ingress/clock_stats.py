@@ -25,7 +25,8 @@ class ClockStats:
     """State of the clocks of a stream in which each device has its own time.
 
     ``fleet`` is the time of the fleet, in ticks. Of the ``devices`` some are ``silent``: they have
-    sent nothing for as long as ``silent_after=`` or ``forget_after=`` says. Of the ``live`` ones
+    sent nothing for as long as ``silent_after=`` or ``forget_after=`` says, by the wall clock where
+    rows are pushed. Of the ``live`` ones
     ``behind`` are further behind the fleet than the delay. ``furthest`` has those of the live ones
     that are furthest behind, ten at most. ``distances`` has for 0.5, 0.9, 0.99 and 1 how far this
     part of the live devices is behind at most, in ticks: with ``behind=`` of so much the rest would

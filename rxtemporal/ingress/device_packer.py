@@ -22,11 +22,15 @@ from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.door_rules import (
     CTI,
+    DROP_AHEAD,
     DROPPED,
     END_EDGE,
+    HEARD,
     KEEP_AHEAD,
     NEVER,
     NO_LIMIT,
+    NOT_HEARD,
+    find_sight,
     is_due,
     make_cti,
     make_sent_cti,
@@ -97,6 +101,10 @@ class DevicePacker(Packer):
     ``find_lifted_cti``: when its next event comes, before that is judged. So the verdicts follow
     from the events alone, in the order in which they came. The query is told earlier: of ``behind``
     with the CTI of all, and of silence after at most a sixteenth of the span more.
+
+    Where the wall clock says who is silent, the owner does, with ``note_silence``. The verdicts
+    follow from the events and from that. ``read_moment`` returns the ticks since a fixed moment, by
+    which the owner finds who has not been heard; a replay has none.
     """
 
     by_device = True
@@ -151,6 +159,12 @@ class DevicePacker(Packer):
         )
         # the time of the fleet at which silent devices have last been looked for
         self._looked = NEVER
+        self._counts_wall = clock.silent_by_wall and clock.quiet is not None
+        self.read_moment: Callable[[], int] | None = None
+        # True if nothing has come from any device for so long that all were silent
+        self.is_down = False
+        # when the rows that have passed came: the first, and the last
+        self._passed_since = self._passed_at = NEVER
         self._counts_ahead = self.settings.ahead is None
         limits = [each for each in self._limits if each != NO_LIMIT]
         # True if no CTI of a device is above the highest start less the delay
@@ -176,6 +190,8 @@ class DevicePacker(Packer):
         room = max(count, 2 * have, 64)
         states = np.full((room, self._kernel.WIDTH), NEVER)
         states[:, self._kernel.COUNT] = states[:, self._kernel.WHY] = 0
+        if self._counts_wall:
+            states[:, self._kernel.SEEN] = NOT_HEARD
         states[:have] = self._states
         self._states, self._told = states, grow(self._told, room, NEVER - 1)
         self._is_moved = grow(self._is_moved, room)
@@ -258,6 +274,13 @@ class DevicePacker(Packer):
         found: Int64s = self._kernel.find_ctis(devices, self._states, self._fleet, *self._limits)
         return found
 
+    def finish(self) -> int:
+        """Advance to the end of time as ``Door`` does; no device becomes silent after it."""
+        if self.read_moment is not None:
+            moment = self.read_moment()
+            self.read_moment = lambda: moment
+        return super().finish()
+
     @property
     def fleet_time(self) -> int:
         """The time of the fleet; below all times while it has none."""
@@ -278,7 +301,9 @@ class DevicePacker(Packer):
         high = np.maximum(states[:, self._kernel.HIGH], MIN_TIME)
         behind = np.maximum(fleet - high, 0)
         is_silent = np.zeros(count, np.bool_)
-        if silent >= 0:
+        if self._counts_wall:
+            is_silent = self._find_unheard(states, silent)
+        elif silent >= 0:
             is_silent = (fleet - states[:, self._kernel.SEEN] >= silent) & (fleet > NEVER)
         live = np.flatnonzero(~is_silent)
         order = live[np.argsort(-behind[live], kind="stable")][:MOST_FURTHEST]
@@ -367,7 +392,7 @@ class DevicePacker(Packer):
         self._top = self._latest = max(self._latest, time, self.high)
         own[:5] = self.cti, self.own, self._count, self._last, self.high
         fleet = self.fleet_time
-        own[self._kernel.SEEN] = fleet if fleet > NEVER else time
+        own[self._kernel.SEEN] = find_sight(self._hear(), fleet, time)
         if self.cti > self._told[device] and not self._is_moved[device]:
             self._is_moved[device] = True
             self._moved.append(np.array([device]))
@@ -452,20 +477,28 @@ class DevicePacker(Packer):
         self._numbered = batch.columns.share()
         self._numbered.coded = Coded(self._clock.fields, self._coder, devices)
         kind = mark_ahead(kind, len(batch), ahead, drops_ahead=self._drops_ahead)
-        verdicts = self._judge_items(devices, batch.start, batch.end, kind, row, moved)
+        heard = self._hear_some(devices, kind)
+        verdicts = self._judge_items(devices, batch.start, batch.end, kind, row, moved, heard)
         if self._pass_until < MAX_TIME:
             self._pass_until = self.fleet_time + self._pass_for
         return verdicts
 
     def _judge_items(
-        self, devices: Int64s, start: Int64s, end: Int64s, kind: Bytes, row: Int64s, moved: Int64s
+        self,
+        devices: Int64s,
+        start: Int64s,
+        end: Int64s,
+        kind: Bytes,
+        row: Int64s,
+        moved: Int64s,
+        heard: int,
     ) -> Verdicts:
         self._fleet[self._kernel.FLOOR] = self.cti
         self._top = self._latest = max(self._latest, int(start.max(initial=NEVER)))
         moves = self._make_moves(len(start))
         starts, ends, reason, before, by_import, behind = self._kernel.admit_by_device(
             devices, start, end, kind, row, moved, *self.rules, *self._limits,
-            self._clock.by_wall, self._counts_ahead, self._states, self._fleet, moves,
+            self._clock.by_wall, self._counts_ahead, heard, self._states, self._fleet, moves,
         )  # fmt: skip
         times, backwards = start, False
         if len(kind):
@@ -500,6 +533,8 @@ class DevicePacker(Packer):
             return False
         if (tells and low < self._latest) if in_order else (tells or low < reached):
             return False
+        if self._counts_wall:
+            self._note_passing()
         names, numbered = self._clock.fields, batch.columns.share()
         columns = [numbered[name] for name in names]
         if any(map(has_nulls, columns)):
@@ -539,7 +574,9 @@ class DevicePacker(Packer):
         self._grow()
         start = RowClocks.concat_starts(passed)
         self._kernel.raise_ctis(devices, start, self.rules.delay, self._told, 0)
-        judged = self._judge_items(devices, start, start, NO_KINDS, NO_ROWS, NO_ROWS)
+        judged = self._judge_items(
+            devices, start, start, NO_KINDS, NO_ROWS, NO_ROWS, self._passed_at
+        )
         self._largest_lateness = max(self._largest_lateness, judged.state[6])
 
     def _pass_in_order(self, passed: list[RowClocks]) -> None:
@@ -628,7 +665,8 @@ class DevicePacker(Packer):
         self._settle()
         devices = np.full(len(run.items), -1)
         devices[rows] = self.number_devices(payload)
-        verdicts = self._judge_items(devices, run.start, run.end, run.kind, NO_ROWS, NO_ROWS)
+        heard = self._hear_some(devices, run.kind)
+        verdicts = self._judge_items(devices, run.start, run.end, run.kind, NO_ROWS, NO_ROWS, heard)
         kept = verdicts.kept & run.row_mask if len(verdicts.late) else run.row_mask
         if not kept.all():
             payload = payload.take(np.flatnonzero(kept[rows]))
@@ -729,6 +767,118 @@ class DevicePacker(Packer):
         moves = self._stack_moves()
         self._moves = [moves[:, moves[0] <= row]]
 
+    # Silence by the wall clock --------------------------------------------------------------------
+
+    def _hear(self) -> int:
+        """Return HEARD and the moment; NEVER where silence follows from the fleet."""
+        if not self._counts_wall:
+            return NEVER
+        if self.read_moment is None:
+            return HEARD
+        moment = self.read_moment()
+        if self.is_down:  # it was the line, so each device has the whole span again
+            self.hear_all(moment)
+        return HEARD + moment
+
+    def _hear_some(self, devices: Int64s, kind: Bytes) -> int:
+        """Return what ``_hear`` does; a CTI for all and a row that is dropped are no signs."""
+        if not self._counts_wall:
+            return NEVER
+        are_signs = devices >= 0
+        if len(kind):
+            are_signs &= kind < DROP_AHEAD
+        return self._hear() if are_signs.any() else HEARD
+
+    def _note_passing(self) -> None:
+        """Note when rows pass; those of long before do not wait for these."""
+        now = self._hear()
+        if self._passed and now - self._passed_since > self._pass_for:
+            self._settle()
+        if not self._passed:
+            self._passed_since = now
+        self._passed_at = now
+
+    def _find_unheard(self, states: Int64s, length: int) -> Bools:
+        """Return the mask of devices that are silent, or have not been heard for so long."""
+        seen = states[:, self._kernel.SEEN]
+        unheard: Bools = seen == NEVER
+        if self.read_moment is not None:
+            unheard |= HEARD + self.read_moment() - seen >= length
+        return unheard
+
+    @_in_turn
+    def find_silent(self, until: int) -> tuple[Int64s, int, int]:
+        """Return the devices last heard until a moment, and the first and last other moment.
+
+        Devices that are silent already, or of which nothing has been heard, do not count. Of no
+        other device both moments are -1. O(devices).
+        """
+        self._settle()
+        seen = self._states[: len(self._coder), self._kernel.SEEN]
+        counts = (seen > NEVER) & (seen < NOT_HEARD)
+        found = counts & (seen <= HEARD + until)
+        others = seen[counts & ~found]
+        if not len(others):
+            return np.flatnonzero(found), -1, -1
+        return np.flatnonzero(found), int(others.min()) - HEARD, int(others.max()) - HEARD
+
+    def list_devices(self, numbers: Int64s) -> tuple[Any, ...]:
+        """Return the devices of these numbers, as ``Clocks.list_devices`` does."""
+        return Clocks(self._coder.decode(numbers), MIN_TIME).list_devices()
+
+    @_in_turn
+    def note_silence(self, devices: Sequence[Any] | None) -> None:
+        """Let devices follow the fleet from now on; each does until it sends something.
+
+        None: all are silent. Then each is lifted once, and none follows any longer.
+        """
+        self._settle()
+        self._fleet[self._kernel.FLOOR] = self.cti
+        if devices is None:
+            self._lift_all()
+            return
+        numbers = np.array([self.find_device(each) for each in devices], np.int64)
+        self._states[numbers, self._kernel.SEEN] = NEVER
+        self._note_lifted(numbers, -2 - numbers)
+
+    def _lift_all(self) -> None:
+        self.is_down = True
+        count = len(self._coder)
+        before, seen = self._states[:count, 0].copy(), self._states[:count, self._kernel.SEEN]
+        devices = np.flatnonzero(seen < NOT_HEARD)
+        follows = seen == NEVER
+        self._kernel.lift_silent(devices, self._states, self._fleet, *self._limits)
+        seen[follows] = HEARD
+        changed = np.flatnonzero(follows | (self._states[:count, 0] > before))
+        self._note_lifted(changed, changed)
+
+    def _note_lifted(self, devices: Int64s, marks: Int64s) -> None:
+        """Note devices whose silence has begun or ended; ``marks`` stand for them in moves."""
+        ctis = self._find_ctis(devices)
+        found = devices[(ctis > self._told[devices]) & ~self._is_moved[devices]]
+        self._is_moved[found] = True
+        self._add_moved(found)
+        self._set_limit()
+        if self._tells_moves:
+            rows, fleet = np.full((2, len(devices)), [[self.rows], [self.fleet_time]])
+            self._moves.append(np.vstack([rows, marks, ctis, fleet]))
+
+    @_in_turn
+    def hear_all(self, moment: int) -> None:
+        """Count all devices but silent ones as heard at a moment."""
+        self.is_down = False
+        self._settle()
+        seen = self._states[: len(self._coder), self._kernel.SEEN]
+        counts = (seen > NEVER) & (seen < NOT_HEARD)
+        seen[counts] = np.maximum(seen[counts], HEARD + moment)
+
+    @_in_turn
+    def shift_moments(self, length: int) -> None:
+        """Count the moments at which devices were heard as so much later, after a resumption."""
+        seen = self._states[: len(self._coder), self._kernel.SEEN]
+        counts = (seen > NEVER) & (seen < NOT_HEARD)
+        seen[counts] = np.maximum(seen[counts] + length, HEARD)
+
     # State ----------------------------------------------------------------------------------------
 
     @_in_turn
@@ -739,6 +889,7 @@ class DevicePacker(Packer):
         devices = [
             self._coder, self._states[:count].copy(), self._told[:count].copy(),
             self._fleet.copy(), np.flatnonzero(self._is_moved), self._looked, self._stack_moves(),
+            self.is_down,
         ]  # fmt: skip
         return [*super().save(), devices]
 
@@ -746,7 +897,8 @@ class DevicePacker(Packer):
         """Resume from the result of ``save`` of a packer of the same stream."""
         *packer, devices = state
         super().load(packer)
-        self._coder, states, told, fleet, moved, self._looked, moves = devices
+        self._coder, states, told, fleet, moved, self._looked, moves, *down = devices
+        self.is_down = any(down)
         self._group = KeyGroup(self._coder, self._turn)
         self._waiting_devices = [self._find_device(row.payload) for row in self._waiting]
         self._moves = [moves]

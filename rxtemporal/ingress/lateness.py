@@ -44,7 +44,7 @@ class LateReason(Enum):
 
     Where each device has its own time, an event that is in time by its own device's is dropped with
     the reason ``BEHIND`` if it is further behind the other devices than ``behind=`` allows, and
-    ``SILENT`` if its device had been silent for longer than ``silent_after=`` or ``forget_after=``.
+    ``SILENT`` if its device had been silent for ``silent_after=`` or ``forget_after=``.
     """
 
     DROPPED = "dropped"

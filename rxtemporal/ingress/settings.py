@@ -256,7 +256,10 @@ class Heartbeat:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Liveliness:
-    """Measures for a silent source: a heartbeat, a time-out after which it is idle, or both."""
+    """Measures for a silent source: a heartbeat, a time-out after which it is idle, or both.
+
+    Without either, only the silence of its devices is watched.
+    """
 
     heartbeat: Heartbeat | None
     idle_after: int | None

@@ -106,6 +106,16 @@ class OutsideCti:
     device: Any = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Silence:
+    """Devices of which the run had heard nothing for so long that they follow the fleet.
+
+    None: so it was of all. Then each was moved once, and follows no longer.
+    """
+
+    devices: tuple[Any, ...] | None
+
+
 class Sent(NamedTuple):
     """An event with its sender: the input's name, and the event's number there.
 
@@ -135,7 +145,7 @@ class SentRows(NamedTuple):
 
 _start = attrgetter("start")
 _EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti})
-Item: TypeAlias = Event | EventBatch | OutsideCti | Sent | SentRows
+Item: TypeAlias = Event | EventBatch | OutsideCti | Sent | SentRows | Silence
 # so many events of a bounded source are taken at once
 RUN_ROWS = 8_192
 

@@ -150,7 +150,8 @@ def from_events(
     ``clock``, ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are about the times of
     single devices, as in ``PushSource``; they need ``advance_time``. A row in which a field of the
     clock is null is an ``EventError``. In a list the time of the fleet is the second-highest of its
-    devices, so that one wrong clock moves no other device.
+    devices, so that one wrong clock moves no other device. A device is silent once the fleet has
+    moved on by ``silent_after`` since its last row: no wall clock is asked.
 
     >>> import rxtemporal as rxt
     >>> events = [rxt.PointEvent(1795457564, {"temp": 20.5})]
@@ -204,9 +205,13 @@ def from_async(
     query starts, or on a new one if none is, and no faster than the query reads: at most about
     1,000 items wait. ``heartbeat`` and ``idle_after`` are as in ``from_observable``.
 
+    ``clock``, ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are as in
+    ``PushSource``.
+
     Threads: the query reads in a thread of its own, so inside an event loop get its results with
-    ``to_async`` or ``run``. With ``heartbeat`` or ``idle_after`` a further thread follows this
-    source and delivers the results; a slow consumer of ``to_async`` does not hold it back.
+    ``to_async`` or ``run``. With ``heartbeat``, ``idle_after``, ``silent_after`` or
+    ``forget_after`` a further thread follows this source and delivers the results; a slow consumer
+    of ``to_async`` does not hold it back.
     """
     if not isinstance(events, AsyncIterable) or isinstance(events, Streamable):
         hint = "call an async generator function to get one"
@@ -218,6 +223,8 @@ def from_async(
     given = None if schema is None else payload_schema(schema)
     settings = read_advance_time(advance_time)
     lively = Liveliness.check(heartbeat, idle_after, settings)
+    if lively is None and (silent_after is not None or forget_after is not None):
+        lively = Liveliness(None, None)  # the silence of a device, too, needs that thread
     source = EventSource(AsyncEvents(events), given, settings, name, lively, check_unit(unit))
     return _stream(source, clock, behind, silent_after, forget_after, spread)
 
@@ -259,7 +266,7 @@ def from_observable(
     policy, since that event may be late.
 
     ``clock``, ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are as in
-    ``from_events``, and need ``schema``.
+    ``PushSource``, and need ``schema``.
 
     Threads: results are delivered on the thread that pushes; only one thread may push at a time;
     results due to a heartbeat or to idleness, on a timer thread. With ``hand_off``, a ``HandOff``,
@@ -356,8 +363,8 @@ def from_source(
     or 1,024 if the source is bounded. ``hand_off``, ``heartbeat`` and ``idle_after`` are as in
     ``from_observable``, for a source that pushes. ``unit`` is that of the numbers among the times
     of events, as in ``from_events``; a batch has its times in ticks. ``clock``, ``behind``,
-    ``silent_after``, ``forget_after`` and ``spread`` are as in ``from_events``; they need a source
-    that has a ``schema``.
+    ``silent_after``, ``forget_after`` and ``spread`` are as in ``PushSource`` for a source that
+    pushes, otherwise as in ``from_events``; they need a source that has a ``schema``.
 
     Each run opens the source once. A run with ``resume=`` saves the position of its cursor with its
     state, and the next run opens the source there.

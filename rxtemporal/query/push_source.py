@@ -112,9 +112,11 @@ class PushSource:
       advances the CTI sends a batch through the query, unless fewer than ``batch_rows`` rows wait.
     * Clocks: ``clock`` names the field, or the fields, that name a device. Each device then has a
       CTI of its own, made by its own rows, and a row is late only behind that; one without a device
-      is rejected. The others move a device only to ``behind`` the most advanced one, and once it
-      has sent nothing for ``silent_after``, or ``forget_after``, to that distance. Results of
-      devices that are within ``spread`` of each other, by default the delay, leave together.
+      is rejected. The others move a device only to ``behind`` the most advanced one, and once
+      nothing has been heard of it for ``silent_after``, or ``forget_after``, to that distance. This
+      silence is measured by the wall clock, and each is a record of the log, which a recovery
+      repeats. While nothing comes from any device, none follows the others. Results of devices that
+      are within ``spread`` of each other, by default the delay, leave together.
     * Inputs: a device that comes and goes has an ``input`` with counters of its own, in which its
       end edges find their rows and its sequence numbers their repeats. ``seq`` is the field that
       has the numbers; a row where it is missing or null has none, and is not a duplicate.

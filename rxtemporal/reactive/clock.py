@@ -1,4 +1,4 @@
-"""The wall clock, used only by heartbeats, idle time-outs, clock guards and reports.
+"""The wall clock, used only by heartbeats, time-outs of silence, clock guards and reports.
 
 The machine's clock may be set while a service runs, and for a moment it may be wrong by years. A
 heartbeat or a guard that believes it moves time for good. So it is held against a clock that nobody
@@ -20,7 +20,7 @@ from reactivex.scheduler import TimeoutScheduler
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.spans import describe_span
-from rxtemporal.core.ticks import ticks
+from rxtemporal.core.ticks import TICKS_PER_SECOND, ticks
 from rxtemporal.errors import ArgumentError
 
 NANOSECONDS_PER_TICK = 1_000
@@ -119,6 +119,10 @@ class Clock:
         if scheduler is None:
             return _MACHINE.read() // NANOSECONDS_PER_TICK
         return ticks(_with_zone(scheduler.now))
+
+    def read_moment(self) -> int:
+        """Return the ticks since a fixed moment; as ``elapsed``, it is not set."""
+        return round(self.elapsed() * TICKS_PER_SECOND)
 
     def schedule(self, seconds: float, action: Callable[[], object]) -> abc.DisposableBase:
         """Run an action after ``seconds``, unless the result is disposed before."""

@@ -450,6 +450,7 @@ class Execution:
         for reader in self.readers:
             if reader.ended:
                 continue
+            self._subscriptions += self.flow.watch_devices(reader)
             if not reader.pulls:
                 self._subscriptions.append(reader.connect())
             self._subscriptions += self.flow.watch(reader)

@@ -15,7 +15,7 @@ from rxtemporal.errors import annotate
 from rxtemporal.ingress.batch_verdicts import EventRun, classify_rows
 from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
 from rxtemporal.ingress.packer import RUN_LEAST, Packer
-from rxtemporal.ingress.source import Front, OutsideCti, Sent, SentRows, StreamSource
+from rxtemporal.ingress.source import Front, OutsideCti, Sent, SentRows, Silence, StreamSource
 from rxtemporal.reactive.clock import Clock
 from rxtemporal.run.hand_off import BoundedQueue
 from rxtemporal.run.hand_off.bounded_queue import BatchObserver
@@ -105,6 +105,9 @@ class InputStream:
         self.clock, source = clock, self.source
         if source.replays:
             return
+        if source.clock is not None and source.clock.silent_by_wall:
+            door: Any = self.door
+            door.read_moment = clock.read_moment
         ahead = None if source.settings is None else source.settings.ahead_ticks
         if ahead is None and source.clock is not None and source.clock.by_wall:
             ahead = TRUSTED  # what is further ahead advances no other device
@@ -175,6 +178,9 @@ class InputStream:
                 batch: EventBatch | None = self._judge_batch(item)
             elif kind is OutsideCti:
                 batch = self._advance(item)
+            elif kind is Silence:
+                self.note_silence(item.devices)
+                return
             else:
                 batch = self._judge_event(item)
             if self.front is not None and kind in (Sent, SentRows):
@@ -332,6 +338,20 @@ class InputStream:
             self.fail(error)
             return False
         return self._give_due()
+
+    def note_silence(self, devices: Sequence[Any] | None) -> None:
+        """Let devices that are silent follow the fleet from now on; None: all are silent."""
+        door: Any = self.door
+        try:
+            for tape in (self.tape, self._log):
+                if tape is not None:
+                    tape.silence(devices)
+            door.note_silence(devices)
+            batch = door.pack() if door.has_news else None
+        except BaseException as error:
+            self.fail(error)
+            return
+        self.give(batch)
 
     def _give_due(self) -> bool:
         try:

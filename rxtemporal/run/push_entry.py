@@ -52,7 +52,7 @@ from rxtemporal.ingress.pushed_inputs import (
     Seen,
 )
 from rxtemporal.ingress.row_columns import NO_SEQ
-from rxtemporal.ingress.source import OutsideCti, Sent, SentRows
+from rxtemporal.ingress.source import OutsideCti, Sent, SentRows, Silence
 from rxtemporal.ingress.stream_time import StreamTime
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.ingress.verdict import ReadRows, Rejected, Verdict, make_accepted
@@ -575,7 +575,7 @@ class PushEntry(Reader):
 
     def replay_pushed(self, item: Any) -> None:
         """Accept an item of a log again; its error ends the stream."""
-        if isinstance(item, OutsideCti):
+        if isinstance(item, OutsideCti | Silence):
             self.accept(item)
             return
         try:

@@ -269,11 +269,16 @@ class Reader(InputStream):
             "meter": [self.meter.rows_out, self.meter.cti],
             "ahead": self.ahead,
             "front": None if self.front is None else self.front.save(),
+            # by which the moments are known at which devices were heard
+            "moment": [self.clock.now(), self.clock.read_moment()] if self.silent_after else None,
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Resume from the result of ``save`` of a reader of the same source, before ``open``."""
         self.door.load(state["packer"])
+        if state.get("moment") is not None and self.silent_after is not None:
+            time, moment = state["moment"]
+            self._resume_moments(time, moment, self.silent_after)
         self.late.load(state["late"])
         self.meter.rows_out, self.meter.cti = state["meter"]
         self.ahead = state["ahead"]
@@ -283,6 +288,25 @@ class Reader(InputStream):
         self.replayed = state["brought"]
         if self.front is not None and state.get("front") is not None:
             self.front.load(state["front"])
+
+    @property
+    def silent_after(self) -> int | None:
+        """The span of the wall clock after which a device is silent, if that counts here."""
+        clock = self.source.clock
+        if clock is None or not clock.silent_by_wall or self.source.replays:
+            return None
+        return clock.quiet
+
+    def _resume_moments(self, time: int, moment: int, silent_after: int) -> None:
+        """Count the time since a state was saved as one in which no device was heard.
+
+        If it is so long that all would be silent, each has the whole span again.
+        """
+        door: Any = self.door
+        now, away = self.clock.read_moment(), max(self.clock.now() - time, 0)
+        door.shift_moments(now - away - moment)
+        if away >= silent_after:
+            door.hear_all(now)
 
     def complete_again(self) -> None:
         """Complete a stream that had ended when it was saved."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND
@@ -202,6 +202,14 @@ class TimeFlow:
         self._watches[reader] = watches
         return [watch.start() for watch in watches]
 
+    def watch_devices(self, reader: Reader) -> list[RepeatingTimer]:
+        """Watch for devices that are silent by the wall clock; return the timer to dispose.
+
+        Call it before the source is connected: a long silence is that of the process.
+        """
+        length = reader.silent_after
+        return [] if length is None else [DeviceWatch(reader, length, self._clock).start()]
+
     def watch_lanes(self, outputs: Sequence[DeviceOutput]) -> list[RepeatingTimer]:
         """Watch outputs of which each device has its own time; return the timer to dispose.
 
@@ -225,6 +233,47 @@ class TimeFlow:
         """Advance a stream to the wall clock's time less a delay."""
         if reader.advance_to(max(self._clock.now() - delay, MIN_TIME)):
             self.follow(reader)
+
+
+# a device is found to be silent after at most a further such part of the span, or so many ticks
+_PARTS, _LEAST = 16, TICKS_PER_SECOND // 20
+
+
+class DeviceWatch:
+    """Watch for devices of one source that have been silent for a span of the wall clock.
+
+    While nothing comes from any device, it may be the line that is down. So when that has lasted
+    for the span, each device is moved, but follows no longer; and each has the span again once
+    something comes. A device is found at the end of its span, or a sixteenth of that later.
+    """
+
+    def __init__(self, reader: Reader, length: int, clock: Clock) -> None:
+        self._reader, self._length, self._clock = reader, length, clock
+        self._timer = RepeatingTimer(clock, self._look)
+
+    def start(self) -> RepeatingTimer:
+        """Look now, and from then on; return the timer to dispose."""
+        if (seconds := self._look()) is not None:
+            self._timer.start(seconds)
+        return self._timer
+
+    def _look(self) -> float | None:
+        with self._reader.lock:
+            if self._reader.ended:
+                return None
+            left = self._find_next(self._clock.read_moment())
+        return max(left, self._length // _PARTS, _LEAST) / TICKS_PER_SECOND
+
+    def _find_next(self, now: int) -> int:
+        """Note the devices that have become silent; return the ticks until others may be."""
+        door: Any = self._reader.door
+        # a timer may fire a tick early
+        silent, first, last = door.find_silent(now - self._length + 1)
+        if last < 0 and not door.is_down and len(silent):
+            self._reader.note_silence(None)
+        elif last >= 0 and len(silent):
+            self._reader.note_silence(door.list_devices(silent))
+        return self._length if last < 0 else first + self._length - now
 
 
 # seconds from one look to the next for results of devices that wait

@@ -34,6 +34,7 @@ CTIS = st.one_of(
     st.builds(model.Sent, TIMES, st.none() | DEVICES),
     st.builds(model.Advance, TIMES, st.none() | DEVICES),
 )
+SILENCES = st.builds(model.Silent, st.none() | DEVICES)
 SETTINGS = st.builds(
     lambda delays, **given: model.ModelSettings(delay=delays[0], cti_delay=delays[1], **given),
     # of CTIs that are sent the delay of rows holds, or none
@@ -58,8 +59,9 @@ def make_door(
         generation, policy=policy, ahead=10 if settings.own_ahead else None
     )
     clock = ClockSettings(
-        ("device",), settings.behind, settings.silent, None, by_wall=settings.by_wall
-    )
+        ("device",), settings.behind, settings.silent, None, by_wall=settings.by_wall,
+        silent_by_wall=settings.silent_by_wall,
+    )  # fmt: skip
     payloads = PayloadReader(SCHEMA)
     delays = bool(settings.cti_delay)
     return kind(clock, SCHEMA, given, "s", payloads, min_rows, delays_ctis=delays)
@@ -115,6 +117,10 @@ class Watched:
         if isinstance(item, model.Advance):
             self.door.advance(item.time, item.device)
             self.note(self.door.due())
+            return
+        if isinstance(item, model.Silent):
+            self.door.note_silence(None if item.device is None else [item.device])
+            self.note(self.door.pack())
             return
         event = to_event(item, number)
         ahead = isinstance(item, model.Row) and item.ahead
@@ -206,6 +212,11 @@ def test_the_verdicts_are_those_of_the_model(
             saved, watched.door = watched.door.save(), make_door(settings)
             watched.door.load(saved)
     watched.note(watched.door.pack())
+    check_verdicts(settings, items, watched)
+
+
+def check_verdicts(settings: model.ModelSettings, items: list[Any], watched: Watched) -> None:
+    """Fail unless what a door has said is what the model says."""
     expected = model.judge(settings, items)
     late, kept = {}, {}
     for number, (item, verdict) in enumerate(zip(items, expected.verdicts, strict=True)):
@@ -232,6 +243,50 @@ def test_the_verdicts_are_those_of_the_model(
             late_row = model.Row(device, told - 1, told, ahead=True)
             said = model.judge(settings, [*items, late_row]).verdicts[-1]
             assert said is not None, (device, told)
+
+
+@given(
+    settings=SETTINGS,
+    drawn=st.lists(ROWS | ROWS | ROWS | CTIS | SILENCES, max_size=30),
+    way=st.sampled_from(["one", "rows", "run"]),
+    saves=st.booleans(),
+    moments=st.none() | st.lists(st.sampled_from([0, 1, 7, 50]), min_size=30, max_size=30),
+)
+@limits(max_examples=max(150, limits().max_examples))
+def test_silence_by_the_wall_clock_is_as_the_owner_says(
+    settings: model.ModelSettings, drawn: list[Any], way: str, saves: bool, moments: Any
+) -> None:
+    """Also of one with a clock: the moments at which rows come decide nothing here."""
+    settings = settings._replace(silent_by_wall=True, silent=settings.silent or 8)
+    seen: set[Any] = set()
+    items: list[Any] = []
+    for item in drawn:  # only devices that have come are said to be silent
+        if isinstance(item, model.Silent):
+            if item.device is None or item.device in seen:
+                items.append(item)
+            continue
+        items.append(item)
+        seen.add(item.device)
+    watched, now = Watched(settings), 0
+    for number, (fits, group) in enumerate(
+        groupby(enumerate(items), lambda each: can_take(way, each[1]))
+    ):
+        if moments is not None:
+            now += moments[number]
+            watched.door.read_moment = lambda now=now: now
+        part = [*group]
+        if fits and way == "rows":
+            watched.take_rows(part)
+        elif fits and any(is_row(item) for _, item in part):
+            watched.take_run(part)
+        else:
+            for each in part:
+                watched.take_one(each[1], each[0])
+        if saves:
+            saved, watched.door = watched.door.save(), make_door(settings)
+            watched.door.load(saved)
+    watched.note(watched.door.pack())
+    check_verdicts(settings, items, watched)
 
 
 @given(
@@ -279,6 +334,30 @@ def run_all(door: Any, part: list[tuple[str, int, int, int]]) -> list[Any]:
     made = door.take_batch(EventBatch(*arrays, payload, rxt.MIN_TIME))
     columns = made.start.tolist(), made.end.tolist(), made.edge.tolist()
     return [*zip(made.payload["device"].to_list(), *columns, strict=True)]
+
+
+def test_moments_go_on_by_another_clock() -> None:
+    """Those of rows that pass without being judged, too; never heard and silent ones have none."""
+    settings = model.ModelSettings(silent=500, silent_by_wall=True, by_wall=True)
+    door, now = make_door(settings), 7_000
+    door.read_moment = lambda: now
+    for device, moment in (("a", 7_000), ("b", 7_040), ("c", 7_080)):
+        now = moment
+        door.take_batch(make_rows(device, [moment]))
+    door.note_silence(["c"])
+    door.find_device("new")
+    assert [*map(list, door.find_silent(6_999)[:1])] == [[]]
+    silent, first, last = door.find_silent(7_039)
+    assert (silent.tolist(), first, last) == ([0], 7_040, 7_040)
+    other = make_door(settings)
+    other.load(door.save())
+    other.read_moment = lambda: 100
+    other.shift_moments(90 - now)
+    silent, first, last = other.find_silent(49)
+    assert (silent.tolist(), first, last) == ([0], 50, 50)
+    other.hear_all(95)
+    assert other.find_silent(94)[1:] == (95, 95)
+    assert other.get_clock_stats().silent == 1
 
 
 def make_rows(devices: str, starts: list[int]) -> EventBatch:

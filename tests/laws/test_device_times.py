@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from reactivex.testing import TestScheduler
 
 import rxtemporal as rxt
 from rxtemporal import agg
@@ -193,10 +194,15 @@ def push_rows(
     """Push the rows, one by one and several at once."""
     sink = rxt.Collect()
     source = make_source(given, random, silent)
-    with query(source.stream).run(sink):
+    with query(source.stream).run(sink, scheduler=choose_clock(silent)):
         push_some(source, rows, random)
         source.close()
     return read_sink(sink)
+
+
+def choose_clock(silent: Silent) -> TestScheduler | None:
+    """Return a clock that stands still, where a clock may say that a device is silent."""
+    return None if silent is None else TestScheduler()
 
 
 def make_source(
@@ -237,7 +243,9 @@ def resume_twice(
         cuts = sorted(random.choices(range(len(rows) + 1), k=2))
         for number, (begin, end) in enumerate(pairwise([0, *cuts, len(rows)])):
             sink, source = rxt.Collect(), make_source(given, random, silent)
-            process = query(source.stream).run(sink, resume=Path(folder, "state"))
+            process = query(source.stream).run(
+                sink, resume=Path(folder, "state"), scheduler=choose_clock(silent)
+            )
             push_some(source, rows[begin:end], random)
             if number == len(cuts):
                 source.close()
@@ -252,7 +260,8 @@ def replay(
     """Record a run, and replay the recording."""
     with tempfile.TemporaryDirectory() as folder:
         source, path = make_source(given, random, silent), Path(folder, "recording")
-        with query(source.stream).run(rxt.Collect(), record=path):
+        clock = choose_clock(silent)
+        with query(source.stream).run(rxt.Collect(), record=path, scheduler=clock):
             push_some(source, rows, random)
             source.close()
         return list_rows(query(rxt.replay(path)["rows"]))
@@ -362,10 +371,13 @@ class Limits(NamedTuple):
 
 
 class FleetModel:
-    """The time of a fleet, event by event, as the documents define it."""
+    """The time of a fleet, event by event, as the documents define it.
 
-    def __init__(self, limits: Limits, *, trusts_all: bool) -> None:
-        self.limits, self.trusts_all = limits, trusts_all
+    ``by_wall``: a clock that stands still says who is silent.
+    """
+
+    def __init__(self, limits: Limits, *, trusts_all: bool, by_wall: bool) -> None:
+        self.limits, self.trusts_all, self.by_wall = limits, trusts_all, by_wall
         self.own: dict[str, int] = {}
         self.highest: dict[str, int] = {}
         # the fleet's time when a device was last seen
@@ -378,7 +390,7 @@ class FleetModel:
         """Return True if the row is in time for its device, and the CTI of the fleet before it."""
         of, device, before = self.limits, row.device, self.cti
         cti = self.own.get(device, rxt.MIN_TIME)
-        if self.fleet is not None and of.silent_after is not None:
+        if self.fleet is not None and of.silent_after is not None and not self.by_wall:
             seen = self.seen.get(device)
             if seen is None or self.fleet - seen >= of.silent_after:
                 cti = max(cti, self.fleet - of.silent_after)
@@ -416,6 +428,7 @@ class FleetModel:
         since = reached - own if self.alone[device] else fleet - seen
         is_silent = (
             of.silent_after is not None
+            and not self.by_wall
             and since >= of.silent_after
             and own < reached - of.silent_after
         )
@@ -427,9 +440,11 @@ class FleetModel:
         return reached - of.silent_after
 
 
-def find_in_time(rows: list[Arrival], limits: Limits, *, trusts_all: bool) -> list[tuple[Any, ...]]:
+def find_in_time(
+    rows: list[Arrival], limits: Limits, *, trusts_all: bool, by_wall: bool
+) -> list[tuple[Any, ...]]:
     """Return the rows that are in time for the fleet, adjusted if they may be."""
-    model = FleetModel(limits, trusts_all=trusts_all)
+    model = FleetModel(limits, trusts_all=trusts_all, by_wall=by_wall)
     found: list[tuple[Any, ...]] = []
     for row in rows:
         in_time, cti = model.take(row)
@@ -457,7 +472,8 @@ def test_rows_are_judged_by_the_time_of_the_fleet_one_by_one(
     way = WAYS[number % len(WAYS)]
     # lists and frames are not compared with the wall clock
     trusts_all = way not in {read_list, read_frame}
-    expected = find_in_time(rows, limits, trusts_all=trusts_all)
+    by_wall = way in {push_rows, resume_twice, replay}
+    expected = find_in_time(rows, limits, trusts_all=trusts_all, by_wall=by_wall)
 
     def query(stream: rxt.Streamable) -> rxt.Streamable:
         policy = ADJUST if limits.adjusts else rxt.AdvanceTimePolicy.DROP

@@ -20,8 +20,11 @@ MIN = rxt.MIN_TIME
 SCHEMA = {"k": int}
 
 
-def draw_moves(random: Random) -> list[tuple[int, int, int]]:
-    """Return moves of devices: the number, its CTI, and the CTI of the fleet."""
+def draw_moves(random: Random, *, by_wall: bool = False) -> list[tuple[int, int, int]]:
+    """Return moves of devices: the number, its CTI, and the CTI of the fleet.
+
+    ``by_wall``: devices are said to be silent, too.
+    """
     ctis: dict[int, int] = {}
     fleet, moves = MIN, []
     for _ in range(random.randint(0, 30)):
@@ -31,11 +34,20 @@ def draw_moves(random: Random) -> list[tuple[int, int, int]]:
         if random.random() < 0.7:
             fleet = max(fleet, *ctis.values(), 0) if ctis else fleet
         moves.append((device, ctis.get(device, MIN), fleet))
+        if by_wall and ctis and random.random() < 0.3:
+            silent = random.choice([*ctis])
+            moves.append((-2 - silent, ctis[silent], fleet))
     return moves
 
 
 def find_slowly(
-    moves: list[tuple[int, int, int]], within: int, idle: int, silent: int, expected: int
+    moves: list[tuple[int, int, int]],
+    within: int,
+    idle: int,
+    silent: int,
+    expected: int,
+    *,
+    by_wall: bool,
 ) -> list[int]:
     """Return the CTI that the devices allow after each move, from all of them each time."""
     own: dict[int, int] = {}
@@ -45,6 +57,10 @@ def find_slowly(
         if device >= 0:
             own[device] = max(own.get(device, MIN), cti)
             seen[device] = now if now > MIN else own[device]
+            if by_wall:
+                seen[device] = rxt.MAX_TIME
+        elif device < -1:
+            seen[-2 - device] = MIN
         best = now - within if now > MIN else MIN
         if len(own) >= expected and own:
             limits = []
@@ -68,7 +84,8 @@ def find_slowly(
 def test_the_lowest_of_those_that_are_waited_for(number: int) -> None:
     """With devices that are idle, silent, or have no CTI yet."""
     random = Random(number)
-    moves = draw_moves(random)
+    by_wall = random.random() < 0.5
+    moves = draw_moves(random, by_wall=by_wall)
     within, idle, silent = (random.choice((0, 9, 40)), *random.choices((-1, 5, 20), k=2))
     expected = random.choice((1, 2, 4))
     columns = [np.array(each, np.int64) for each in zip(*moves, strict=True)] or [
@@ -83,10 +100,10 @@ def test_the_lowest_of_those_that_are_waited_for(number: int) -> None:
         part = [each[:size] for each in columns]
         columns = [each[size:] for each in columns]
         found += kernel.find_fleet_ctis(
-            *part, within, idle, silent, states, counts, tree
+            *part, within, idle, silent, by_wall, states, counts, tree
         ).tolist()  # fmt: skip
         tree = kernel.make_tree(states, 8)
-    slowly = find_slowly(moves, within, idle, silent, expected)
+    slowly = find_slowly(moves, within, idle, silent, expected, by_wall=by_wall)
     # what may go back is made monotone by those who read it
     assert np.maximum.accumulate([MIN, *found]).tolist() == (
         np.maximum.accumulate([MIN, *slowly]).tolist()

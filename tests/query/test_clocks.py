@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -30,7 +32,7 @@ def make_source(**options: Any) -> rxt.PushSource:
     return rxt.PushSource("readings", schema=FIELDS, **{"clock": "device", **options})
 
 
-def count(stream: rxt.Streamable, length: int = 10 * MINUTE) -> rxt.Streamable:
+def count(stream: rxt.Streamable, length: int | str = 10 * MINUTE) -> rxt.Streamable:
     """Return the rows of each device and window, counted."""
     return stream.group_by("device").tumbling_window(length).aggregate(n=agg.count())
 
@@ -169,46 +171,320 @@ class TestDevices:
     @pytest.mark.parametrize("way", ["one", "list", "frame"])
     def test_a_row_that_is_dropped_for_being_ahead_is_no_sign_of_its_device(self, way: str) -> None:
         """Neither one by one nor in a frame."""
-        now = datetime.now(UTC)
-        source = make_source(
-            delay="0s", silent_after="60s", ahead="10s", when_ahead=rxt.WhenAhead.LATE
-        )
-        offsets = [("a", -1000), ("c", -950), ("a", 500), ("c", -925), ("a", -990)]
-        rows = [{**row(d, 0), "time": now + timedelta(seconds=n)} for d, n in offsets]
-        with source.stream.run(rxt.Collect()):
+        source, clock = make_live(ahead="10s", when_ahead=rxt.WhenAhead.LATE), TestScheduler()
+        with source.stream.run(rxt.Collect(), scheduler=clock) as process:
+            source.push([row("a", 0), row("b", 0)])
+            clock.advance_by(MINUTE)
+            rows = [row("a", DAY), row("b", MINUTE)]
             pushes = {"one": rows, "list": [rows], "frame": [pl.DataFrame(rows)]}[way]
             late = [each for push in pushes for each in source.push(push).late]
+            assert [each.reason for each in late] == [LateReason.AHEAD]
+            clock.advance_by(MINUTE)
+            assert count_silent(process) == 1
             source.close()
-        assert [each.reason for each in late] == [LateReason.AHEAD, LateReason.SILENT]
+
+
+def make_live(**options: Any) -> rxt.PushSource:
+    """Return a source of rows of devices, with times in seconds, and two minutes to be silent."""
+    return make_source(**{"unit": "s", "delay": "0s", "silent_after": "2m", **options})
+
+
+def count_silent(process: rxt.Process) -> int:
+    """Return how many devices are silent."""
+    clocks = process.diagnostics().streams[0].clocks
+    assert clocks is not None
+    return clocks.silent
+
+
+def list_devices(sink: rxt.Collect) -> list[str]:
+    """Return the device of each result."""
+    return [each["device"] for each in sink.to_dicts()]
 
 
 class TestSilence:
-    """Devices that send nothing."""
+    """Devices that send nothing, by the wall clock."""
 
     def test_an_alert_of_silence_comes_while_the_device_is_silent(self) -> None:
-        """Its session becomes final when the others have moved on far enough."""
-        source, sink = make_source(silent_after=2 * MINUTE), rxt.Collect()
-        sessions = source.stream.group_by("device").session_window(MINUTE)
-        with sessions.aggregate(n=agg.count()).run(sink):
-            source.push(row("quiet", 0))
-            for now in range(0, 10 * MINUTE, 10):
+        """Its session becomes final when the wall clock has moved on far enough."""
+        source, sink, clock = make_live(), rxt.Collect(), TestScheduler()
+        sessions = source.stream.group_by("device").session_window("1m")
+        with sessions.aggregate(n=agg.count()).run(sink, scheduler=clock):
+            source.push([row("quiet", 0), row("steady", 0)])
+            for now in range(10, 10 * MINUTE, 10):
+                clock.advance_to(now)
                 source.push(row("steady", now))
-            found = [each["device"] for each in sink.to_dicts()]
-            assert found == ["quiet"]
+                # by then the fleet is far enough
+                assert list_devices(sink) == ["quiet"] * (now >= 3 * MINUTE)
             late = source.push(row("quiet", MINUTE)).late
             assert [each.reason for each in late] == [LateReason.SILENT]
             assert source.push(row("quiet", 9 * MINUTE)).accepted
             source.close()
 
-    def test_a_forgotten_device_begins_like_a_new_one(self) -> None:
-        """No lower than the time of the fleet less the span."""
-        source = make_source(forget_after=HOUR)
-        with source.stream.run(rxt.Collect()):
-            source.push([row("a", 0), row("b", 0), row("b", 2 * HOUR)])
-            late = source.push([row("a", HOUR - 1), row("new", HOUR - 1)]).late
-            assert [each.reason for each in late] == [LateReason.SILENT] * 2
-            assert source.push([row("a", HOUR), row("newer", HOUR)]).accepted == 2
+    def test_it_is_silent_as_soon_as_its_span_has_passed(self) -> None:
+        """Also if no row comes then, and the fleet has long been there."""
+        source, sink, clock = make_live(), rxt.Collect(), TestScheduler()
+        clock.advance_to(HOUR)
+        with count(source.stream, "10m").run(sink, scheduler=clock) as process:
+            source.push([row("quiet", 0), row("steady", HOUR)])
+            clock.advance_by(MINUTE)
+            source.push(row("steady", HOUR))
+            clock.advance_by(MINUTE - 1)
+            assert (list_devices(sink), count_silent(process)) == ([], 0)
+            clock.advance_by(1)
+            assert (list_devices(sink), count_silent(process)) == (["quiet"], 1)
+            # it is lifted to the time of the fleet less the span
+            late = source.push([row("quiet", HOUR - 2 * MINUTE + n) for n in (-1, 0)]).late
+            assert [each.event.start for each in late] == [(HOUR - 2 * MINUTE - 1) * 10**6]
+            assert count_silent(process) == 0
             source.close()
+
+    def test_hours_of_one_device_after_the_other_make_nobody_silent(self) -> None:
+        """A gateway uploads what it has, and each device has just been heard."""
+        names, source, sink = ["a", "b", "c"], make_live(), rxt.Collect()
+        clock = TestScheduler()
+        clock.advance_to(6 * HOUR)
+        with count(source.stream, "10m").run(sink, scheduler=clock):
+            source.push([row(name, 0) for name in names])
+            for name in [*names, "new"]:
+                clock.advance_by(10)
+                verdict = source.push([row(name, time) for time in range(0, 6 * HOUR, MINUTE)])
+                assert (verdict.accepted, verdict.late) == (360, ())
+            source.close()
+        found = list_devices(sink)
+        assert [found.count(name) for name in [*names, "new"]] == [36] * 4
+
+    @pytest.mark.parametrize("away", [MINUTE, 6 * HOUR])
+    def test_after_an_outage_of_all_no_burst_makes_another_device_silent(self, away: int) -> None:
+        """The line was down. A device that stays away is silent a span after the first row."""
+        source, clock = make_live(), TestScheduler()
+        with source.stream.run(rxt.Collect(), scheduler=clock) as process:
+            source.push([row("a", 0), row("gone", 0)])
+            clock.advance_to(80)
+            source.push([row("b", 80)])
+            clock.advance_by(away)
+            back = list(range(80, 80 + away, 10))
+            assert not source.push([row("b", time) for time in back]).late
+            clock.advance_by(30)
+            assert not source.push([row("a", time) for time in back]).late
+            for _ in range(16):
+                clock.advance_by(10)
+                source.push([row("a", back[-1]), row("b", back[-1])])
+            source.close()
+        clock.advance_by(HOUR)
+        assert count_silent(process) == 1
+
+    @pytest.mark.parametrize(("away", "silent"), [(30, 1), (HOUR, 0)])
+    def test_a_run_that_is_resumed_knows_when_a_device_was_heard(
+        self, tmp_path: Path, away: int, silent: int
+    ) -> None:
+        """The time between the runs counts; if it is the whole span, each device has that again."""
+        clock = TestScheduler()
+        source = make_live()
+        process = source.stream.run(rxt.Collect(), resume=tmp_path, scheduler=clock)
+        source.push(row("a", 0))
+        clock.advance_by(MINUTE)
+        source.push(row("b", MINUTE))
+        process.stop()
+        clock.advance_by(away)
+        source = make_live()
+        process = source.stream.run(rxt.Collect(), resume=tmp_path, scheduler=clock)
+        source.push(row("b", MINUTE))
+        clock.advance_by(MINUTE)
+        assert count_silent(process) == silent
+        clock.advance_by(30)
+        source.push(row("b", MINUTE))
+        clock.advance_by(30)
+        assert count_silent(process) == 1
+        source.close()
+        process.wait()
+
+    @pytest.mark.parametrize("hand_off", [None, rxt.HandOff()])
+    @pytest.mark.parametrize("kind", ["log", "resume"])
+    def test_a_run_that_is_killed_with_the_first_result_has_the_record(
+        self, tmp_path: Path, kind: str, hand_off: rxt.HandOff | None
+    ) -> None:
+        """A silence is on disk before anything leaves that follows from it."""
+        source, clock = make_live(hand_off=hand_off), TestScheduler()
+        clock.advance_to(HOUR)
+        options: Any = {kind: tmp_path / "run", "warn_after": None}
+        found = threading.Event()
+
+        def copy(batch: rxt.EventBatch) -> None:
+            if len(batch) and not found.is_set():
+                shutil.copytree(tmp_path / "run", tmp_path / "copy")
+                found.set()
+
+        with count(source.stream, "10m").run(copy, scheduler=clock, **options) as process:
+            source.push([row("quiet", 0), row("steady", HOUR)])
+            clock.advance_by(MINUTE)
+            source.push(row("steady", HOUR))
+            clock.advance_by(MINUTE)
+            assert found.wait(60)
+            process.stop()
+        source, sink, clock = make_live(hand_off=hand_off), rxt.Collect(), TestScheduler()
+        options[kind] = tmp_path / "copy"
+        with count(source.stream, "10m").run(sink, scheduler=clock, **options) as process:
+            assert count_silent(process) == 1
+            late = source.push(row("quiet", 600)).late
+            assert [each.reason for each in late] == [LateReason.SILENT]
+            source.close()
+        assert list_devices(sink) == ["quiet", "steady"]
+
+    @pytest.mark.parametrize("devices", [2, ["quiet", "steady"]])
+    def test_the_fleet_does_not_wait_for_a_device_that_is_silent(self, devices: Any) -> None:
+        """It waits for one that is behind and heard; and again for all after an outage."""
+        source, sink, clock = make_live(), rxt.Collect(), TestScheduler()
+        clock.advance_to(HOUR)
+        together = source.stream.synchronize("1d", devices=devices).tumbling_window("1m")
+        stream = together.aggregate(n=agg.count())
+
+        def list_ends() -> list[int]:
+            return [each["end_time"] // 10**6 for each in sink.to_dicts(time="ticks")]
+
+        with stream.run(sink, scheduler=clock) as process:
+            source.push([row("quiet", 0), row("steady", HOUR - 600)])
+            clock.advance_by(MINUTE)
+            source.push(row("steady", HOUR))
+            assert list_ends() == []
+            clock.advance_by(MINUTE)
+            assert list_ends() == [MINUTE, HOUR - 540]
+            clock.advance_by(MINUTE)  # all are silent: each was moved once
+            source.push(row("steady", HOUR + 180))
+            source.push(row("quiet", HOUR - 60))
+            source.push(row("steady", HOUR + 200))
+            assert list_ends() == [MINUTE, HOUR - 540]
+            source.push(row("quiet", HOUR + 60))
+            assert list_ends()[2:] == [HOUR, HOUR + 60]
+            assert not any(each.late for each in process.diagnostics().streams)
+            source.close()
+
+    @pytest.mark.parametrize("way", ["one", "list", "frame"])
+    def test_what_is_no_sign_of_a_device_does_not_end_an_outage(self, way: str) -> None:
+        """A row that is dropped for being ahead, however it comes, and a CTI for all."""
+        source, clock = make_live(ahead="10s", when_ahead=rxt.WhenAhead.LATE), TestScheduler()
+        with source.stream.run(rxt.Collect(), scheduler=clock) as process:
+            source.push([row("a", 0), row("b", 0)])
+            clock.advance_by(HOUR)
+            ahead = row("b", DAY)
+            source.push({"one": ahead, "list": [ahead], "frame": pl.DataFrame([ahead])}[way])
+            source.push(rxt.Cti(datetime.fromtimestamp(0, UTC)))
+            clock.advance_by(30)
+            assert count_silent(process) == 2
+            source.push(row("b", 0))
+            assert count_silent(process) == 0
+            source.close()
+
+    def test_a_time_for_a_device_is_a_sign_of_it(self) -> None:
+        """``advance`` for one device, or a CTI."""
+        source, clock = make_live(), TestScheduler()
+        with source.stream.run(rxt.Collect(), scheduler=clock) as process:
+            source.push([row("a", 0), row("b", 0), row("c", 0)])
+            clock.advance_by(MINUTE)
+            source.advance(datetime.fromtimestamp(60, UTC), device="a")
+            source.push(rxt.Cti(datetime.fromtimestamp(60, UTC), "b"))
+            clock.advance_by(MINUTE)
+            assert count_silent(process) == 1
+            clock.advance_by(MINUTE)
+            assert count_silent(process) == 3
+            source.close()
+
+    def test_a_forgotten_device_is_a_silent_one(self) -> None:
+        """It follows at the distance of ``forget_after``; a new one may begin anywhere."""
+        source = make_live(silent_after=None, forget_after="1h")
+        clock = TestScheduler()
+        with source.stream.run(rxt.Collect(), scheduler=clock):
+            source.push([row("a", 0), row("b", 0)])
+            for now in range(0, 2 * HOUR + 1, 10 * MINUTE):
+                clock.advance_to(now)
+                source.push(row("b", now))
+            late = source.push([row("a", HOUR - 1), row("new", HOUR - 1)]).late
+            assert [each.reason for each in late] == [LateReason.SILENT]
+            assert source.push([row("a", HOUR), row("newer", 0)]).accepted == 2
+            source.close()
+
+    def test_the_plan_says_by_which_clock(self) -> None:
+        """Only where there is a span."""
+        options: Any = {"advance_time": 0, "clock": "device", "silent_after": 5, "schema": FIELDS}
+        assert (
+            "silent_after 5 ticks, silence by the wall clock"
+            in make_source(silent_after=5).stream.explain()
+        )
+        assert "wall clock" not in make_source().stream.explain()
+        assert "wall clock" not in rxt.from_events([], unit="ticks", **options).explain()
+
+    def test_in_a_list_the_fleet_says_who_is_silent(self) -> None:
+        """Also of a device that begins: no lower than the time of the fleet less the span."""
+        rows = [row("a", 0), row("b", 0), row("c", 2 * HOUR), row("b", 2 * HOUR)]
+        rows += [row("a", HOUR - 1), row("new", HOUR - 1), row("a", HOUR), row("newer", HOUR)]
+        stream = rxt.from_events(
+            to_events(rows), advance_time=0, clock="device", forget_after=HOUR, unit="ticks"
+        )
+        late = stream.late_events().to_polars()
+        assert late["reason"].to_list() == ["silent"] * 2
+
+    def test_a_subject_has_devices_that_are_silent(self) -> None:
+        """As a source does that is pushed into."""
+        subject, clock, sink = Subject[Any](), TestScheduler(), rxt.Collect()
+        stream = rxt.from_observable(
+            subject, schema=FIELDS, advance_time="0s", clock="device", silent_after="2m", unit="s"
+        )
+        with count(stream, "1m").run(sink, scheduler=clock):
+            for each in (row("a", 0), row("b", 0)):
+                subject.on_next(rxt.PointEvent(each["time"], {"device": each["device"], "x": 0}))
+            for now in range(MINUTE, 5 * MINUTE, MINUTE):
+                clock.advance_to(now)
+                subject.on_next(rxt.PointEvent(now, {"device": "b", "x": 0}))
+            assert list_devices(sink).count("a") == 1
+            subject.on_completed()
+
+    def test_an_async_iterable_has_devices_that_are_silent(self) -> None:
+        """Their results leave while the next event is waited for."""
+        clock, sink = TestScheduler(), rxt.Collect()
+        clock.advance_to(HOUR)
+        go_on, waits, seen = threading.Event(), threading.Event(), list[Any]()
+
+        def note(payload: Any) -> bool:
+            seen.append(payload)
+            if len(seen) == 2:
+                waits.set()
+            return True
+
+        async def produce() -> AsyncIterator[rxt.PointEvent]:
+            for each in to_events([row("a", 0), row("b", HOUR)]):
+                yield each
+            await asyncio.to_thread(go_on.wait)
+
+        stream = rxt.from_async(
+            produce(), schema=FIELDS, advance_time="0s", clock="device", silent_after="2m", unit="s"
+        )
+        with count(stream.where(note), "1m").run(sink, scheduler=clock):
+            waits.wait()
+            clock.advance_by(2 * MINUTE - 1)
+            assert list_devices(sink) == []
+            clock.advance_by(1)
+            assert list_devices(sink) == ["a"]
+            go_on.set()
+        assert list_devices(sink) == ["a", "b"]
+
+    def test_times_that_no_wall_clock_has_do_no_harm(self) -> None:
+        """A span of a few ticks is over at once; it is not looked for all the time."""
+        source, clock = make_source(silent_after=5), CountingScheduler()
+        with source.stream.run(rxt.Collect(), scheduler=clock):
+            source.push([row("a", 0), row("b", 10)])
+            clock.advance_by(MINUTE)
+            assert clock.scheduled < 30 * MINUTE
+            source.close()
+
+
+class CountingScheduler(TestScheduler):
+    """Clock that counts what is scheduled."""
+
+    scheduled = 0
+
+    def schedule_absolute(self, *args: Any, **options: Any) -> Any:
+        """Count."""
+        self.scheduled += 1
+        return super().schedule_absolute(*args, **options)
 
 
 class SlowScheduler(TestScheduler):
@@ -627,8 +903,8 @@ def test_many_threads_push_for_their_devices() -> None:
 
 def test_the_diagnostics_show_the_clocks() -> None:
     """How many devices there are, and who is furthest behind."""
-    source = make_source(delay=10, silent_after=500)
-    process = count(source.stream).run(rxt.Collect())
+    source, clock = make_source(delay=10, silent_after=2 * MINUTE * 10**6), TestScheduler()
+    process = count(source.stream).run(rxt.Collect(), scheduler=clock)
     source.push([row("a", 1_000), row("b", 900), row("c", 995), row("d", 100), row("a", 1_100)])
     clocks = process.diagnostics().streams[0].clocks
     assert clocks is not None
@@ -639,10 +915,12 @@ def test_the_diagnostics_show_the_clocks() -> None:
     text = str(process.diagnostics())
     assert "readings: b" in text
     json.dumps(process.diagnostics().to_dict())
-    source.push(row("a", 1_700))
+    clock.advance_by(MINUTE)
+    source.push(row("a", 1_100))
+    clock.advance_by(MINUTE)
     clocks = process.diagnostics().streams[0].clocks
     assert clocks is not None
-    assert clocks.silent == 3
+    assert (clocks.silent, [each.device for each in clocks.furthest]) == (3, ["a"])
     process.stop()
 
 

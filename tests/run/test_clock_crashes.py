@@ -92,3 +92,72 @@ def test_kills_lose_and_double_no_row_of_any_device(seed: int, tmp_path: Path) -
     assert found == Counter(windows)
     together = pl.read_ndjson(tmp_path / "all.jsonl")["start_time", "n"].rows()
     assert together == [(begin, DEVICES * LENGTH) for begin in range(0, ROWS, LENGTH)]
+
+
+# devices are silent after a few pushes of others, and the file of counts is all that is checked
+SILENT_CHILD = f"""
+import sys, time
+from pathlib import Path
+import rxtemporal as rxt
+from rxtemporal import agg
+from rxtemporal.run import checkpoint
+
+checkpoint.SECONDS, checkpoint.SHARE = 0.05, 1e9
+folder = Path(sys.argv[1])
+source = rxt.PushSource(
+    "rows", schema={{"device": str, "n": int}}, clock="device", seq="n", spread=0,
+    silent_after=40_000
+)
+counts = source.stream.group_by("device").tumbling_window({LENGTH} * 1_000).aggregate(
+    n=agg.count()
+)
+sink = rxt.AppendFile(folder / "counts.jsonl")
+process = counts.run(sink, resume=folder / "run")
+print("ready", flush=True)
+for turn in range({ROWS} // 100):
+    for number in range({DEVICES}):
+        # each is heard after as many turns as it has, and then sends all that it has
+        if turn % (2 * number + 1) == 0:
+            begin = max(turn - 2 * number, 0) * 100
+            rows = [
+                {{"time": n * 1_000, "device": f"d{{number}}", "n": n}}
+                for n in range(begin, turn * 100 + 100)
+            ]
+            source.push(rows, input=f"d{{number}}")
+    time.sleep(0.02)
+if len(sys.argv) < 3:
+    time.sleep(60)
+source.close()
+process.wait()
+(stream,) = process.diagnostics().streams
+print(stream.events_in, stream.late.get(rxt.LateReason.SILENT, 0), sum(stream.late.values()))
+"""
+
+
+def start_silent(folder: Path, *ends: str) -> subprocess.Popen[bytes]:
+    """Start a process in which devices are silent, as ``start`` does."""
+    command = [sys.executable, "-P", "-c", SILENT_CHILD, str(folder), *ends]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, env=environment())
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "1"))))
+def test_kills_while_devices_are_silent_lose_and_double_no_accepted_row(
+    seed: int, tmp_path: Path
+) -> None:
+    """Whatever the clock has moved before a kill stays moved: no window comes twice."""
+    draw = random.Random(seed)
+    for _ in range(3):
+        with start_silent(tmp_path) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            time.sleep(draw.random())
+            child.send_signal(signal.SIGKILL)
+            child.wait(SOON)
+    with start_silent(tmp_path, "ends") as child:
+        out, _ = child.communicate(timeout=SOON)
+    assert child.returncode == 0
+    events, silent, late = map(int, out.split()[1:])
+    assert silent
+    found = pl.read_ndjson(tmp_path / "counts.jsonl")
+    assert found.select("device", "start_time").is_duplicated().sum() == 0
+    assert found["n"].sum() == events - late

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -260,6 +262,47 @@ def test_a_source_is_idle_after_its_time_out() -> None:
     streams.clock.advance_by(10.5)
     assert (streams.idle, streams.ctis["a"]) == ({"a"}, 9)
     streams.process.dispose()
+
+
+@pytest.mark.parametrize("hand_off", [None, rxt.HandOff()])
+@pytest.mark.parametrize("kind", ["log", "resume"])
+@pytest.mark.parametrize("means", ["idle_after", "heartbeat"])
+def test_what_the_clock_moves_is_on_disk_before_its_results_leave(
+    means: str, kind: str, hand_off: rxt.HandOff | None, tmp_path: Path
+) -> None:
+    """A run that is killed with the first of them has it, and decides nothing anew."""
+    five = timedelta(seconds=5)
+    asked = five if means == "idle_after" else rxt.Heartbeat(five, timedelta(seconds=1))
+
+    def make() -> tuple[rxt.PushSource, rxt.PushSource, rxt.Streamable]:
+        common: Any = {"schema": SCHEMA, "unit": "s", "delay": "0s", "hand_off": hand_off}
+        one = rxt.PushSource("one", **common)
+        other = rxt.PushSource("other", **common, **{means: asked})
+        windows = one.stream.union(other.stream).tumbling_window("10s")
+        return one, other, windows.aggregate(n=rxt.agg.count())
+
+    def copy(batch: rxt.EventBatch) -> None:
+        if len(batch) and not found.is_set():
+            shutil.copytree(tmp_path / "run", tmp_path / "copy")
+            found.set()
+
+    clock, found = TestScheduler(), threading.Event()
+    clock.advance_to(100)
+    options: dict[str, Any] = {kind: tmp_path / "run"}
+    one, other, stream = make()
+    with stream.run(copy, scheduler=clock, **options) as process:
+        other.push({"time": 0, "payload": 1})
+        one.push([{"time": 0, "payload": 2}, {"time": 50, "payload": 3}])
+        clock.advance_by(5)
+        assert found.wait(SOON)
+        process.stop()
+    options[kind], sink = tmp_path / "copy", rxt.Collect()
+    one, other, stream = make()
+    with stream.run(sink, scheduler=TestScheduler(), **options):
+        assert len(other.push({"time": 5, "payload": 4}).late) == 1
+        one.close()
+        other.close()
+    assert [each["n"] for each in sink.to_dicts()] == [2, 1]
 
 
 def test_a_heartbeat_follows_the_wall_while_its_source_is_silent() -> None:

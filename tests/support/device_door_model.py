@@ -26,6 +26,7 @@ class ModelSettings(NamedTuple):
     silent: int | None = None  # as `behind`, for a device that has sent nothing for as long
     by_wall: bool = False  # one device alone moves the fleet
     own_ahead: bool = False  # there is a limit for rows ahead of the wall clock
+    silent_by_wall: bool = False  # the owner of the door says who is silent
 
 
 class Row(NamedTuple):
@@ -48,6 +49,12 @@ class Advance(NamedTuple):
     """A CTI that is taken as it is: `cti_delay` does not set it back."""
 
     time: int
+    device: Hashable | None = None
+
+
+class Silent(NamedTuple):
+    """The owner of the door says that a device is silent from now on, or that all were."""
+
     device: Hashable | None = None
 
 
@@ -78,9 +85,10 @@ class _Device:
     counted: int | None = None  # how far the device has come, for the time of the fleet
     seen: int | None = None  # the time of the fleet when the device last sent something
     why: str | None = None  # what last lifted the clock over the device's own rows
+    said_to_be_silent: bool = False  # by the owner of the door, since it last sent something
 
 
-def judge(settings: ModelSettings, items: Iterable[Row | Sent | Advance]) -> ModelResult:
+def judge(settings: ModelSettings, items: Iterable[Row | Sent | Advance | Silent]) -> ModelResult:
     """Send the items through the door, in this order."""
     door = _Door(settings)
     verdicts = [door.take(item) for item in items]
@@ -97,8 +105,11 @@ class _Door:
         self.floor: int | None = None
         self.fleet: int | None = None
 
-    def take(self, item: Row | Sent | Advance) -> Verdict | None:
+    def take(self, item: Row | Sent | Advance | Silent) -> Verdict | None:
         """Take one item; the verdict is None unless it is a row that is late."""
+        if isinstance(item, Silent):
+            self._note_silence(item)
+            return None
         if not isinstance(item, Row) and item.device is None:
             self.floor = _later(self.floor, self._made_by_cti(item))
             return None
@@ -116,7 +127,24 @@ class _Door:
         self._move_fleet()
         own_time = item.start if isinstance(item, Row) else item.time
         device.seen = own_time if self.fleet is None else self.fleet
+        device.said_to_be_silent = False
         return verdict
+
+    def _note_silence(self, item: Silent) -> None:
+        """Let one device follow the fleet from now on, or lift all once, which then do not."""
+        chosen = [*self.devices] if item.device is None else [item.device]
+        for device in (self.devices[name] for name in chosen):
+            device.said_to_be_silent = True
+            if item.device is None:
+                self._lift(device)
+                device.said_to_be_silent = False
+
+    def _is_silent(self, device: _Device) -> bool:
+        if self.settings.silent_by_wall:
+            return device.said_to_be_silent
+        assert self.fleet is not None
+        assert self.settings.silent is not None
+        return device.seen is None or self.fleet - device.seen >= self.settings.silent
 
     def _lift(self, device: _Device) -> None:
         """Bring the clock of the device up to the floor and to the limits behind the fleet."""
@@ -126,7 +154,7 @@ class _Door:
         behind, silent = self.settings.behind, self.settings.silent
         if behind is not None:
             _lift_to(device, self.fleet - behind, "behind")
-        if silent is not None and (device.seen is None or self.fleet - device.seen >= silent):
+        if silent is not None and self._is_silent(device):
             _lift_to(device, self.fleet - silent, "silent")
 
     def _judged(self, device: _Device, row: Row) -> Verdict | None:

@@ -32,6 +32,7 @@ from rxtemporal.engine.door_rules import (
     admit_end,
     admit_start,
     find_lifted_cti,
+    find_sight,
     is_due,
     make_cti,
     make_sent_cti,
@@ -42,6 +43,7 @@ from rxtemporal.engine.kernels.compiled import jit
 _admit_start, _admit_end = jit(admit_start), jit(admit_end)
 _is_due, _make_cti, _make_sent_cti = jit(is_due), jit(make_cti), jit(make_sent_cti)
 _find_lifted_cti = jit(find_lifted_cti)
+_find_sight = jit(find_sight)
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.int8]
@@ -154,8 +156,9 @@ def admit(
 
 # the columns of the state of a device: its CTI, what that would be by its own events alone, the
 # count of these, the start that last made a CTI due, the highest time that made one, the time of
-# the fleet when it last sent something, the highest time that counts for others, and the reason for
-# which the others have lifted it
+# the fleet when it last sent something or, with the wall clock, HEARD and the moment (NEVER: it is
+# silent), the highest time that counts for others, and the reason for which the others have lifted
+# it
 WIDTH = 8
 OWN, COUNT, LAST, HIGH, SEEN, COUNTED, WHY = range(1, WIDTH)
 # the state of the fleet: the CTI that holds for all, the highest time of a device that counts, the
@@ -201,6 +204,17 @@ def lift_device(own: Ints, fleet: Ints, behind: int, silent: int) -> None:
 
 
 @jit
+def lift_silent(device: Ints, states: Ints, fleet: Ints, behind: int, silent: int) -> None:
+    """Lift devices to the CTI of silent ones, once, in ``states``. O(n)."""
+    for i in range(len(device)):
+        own = states[device[i]]
+        seen = own[SEEN]
+        own[SEEN] = NEVER
+        lift_device(own, fleet, behind, silent)
+        own[SEEN] = seen
+
+
+@jit
 def admit_by_device(
     device: Ints,
     start: Ints,
@@ -217,6 +231,7 @@ def admit_by_device(
     silent: int,
     trusts_all: bool,
     counts_ahead: bool,
+    heard: int,
     states: Ints,
     fleet: Ints,
     moves: Ints,
@@ -229,10 +244,11 @@ def admit_by_device(
     ``device`` ``int64[n]``: the number of each item's device, -1 for a CTI that holds for all;
     ``start``, ``end``, ``kind``, ``row``, ``moved`` and the rules as for ``admit``; ``behind`` and
     ``silent`` as for ``find_lifted_cti``. ``counts_ahead``: an item that is ahead of the wall clock
-    advances its device, and no other one; otherwise none. ``states`` ``int64[devices, WIDTH]`` and
-    ``fleet`` ``int64[5]`` are updated in place, and so are ``moves`` ``int64[2, n]``, unless that
-    is empty: the CTI of each item's device, and the time of the fleet, after the item. O(n), one
-    pass.
+    advances its device, and no other one; otherwise none. ``heard``: HEARD and the moment at which
+    the items came; NEVER where silence follows from the fleet. ``states`` ``int64[devices, WIDTH]``
+    and ``fleet`` ``int64[5]`` are updated in place, and so are ``moves`` ``int64[2, n]``, unless
+    that is empty: the CTI of each item's device, and the time of the fleet, after the item. O(n),
+    one pass.
     """
     n = len(start)
     starts, ends = start.copy(), end.copy()
@@ -275,7 +291,7 @@ def admit_by_device(
         own[HIGH] = state[5]
         by_import += state[4]
         furthest = max(furthest, state[6])
-        own[SEEN] = fleet[FLEET] if fleet[FLEET] > NEVER else start[i]
+        own[SEEN] = _find_sight(heard, fleet[FLEET], start[i])
     if n and moves.shape[1]:
         _note_move(device[n - 1], states, fleet, moves[:, n - 1])
     return starts, ends, reason, before, by_import, furthest

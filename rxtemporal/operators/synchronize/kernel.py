@@ -10,8 +10,9 @@ from rxtemporal.engine.kernels.compiled import jit
 
 Ints = npt.NDArray[np.int64]
 
-# the columns of the state of a device: its CTI, the CTI of the fleet when it last sent something,
-# its state, and 1 if the others wait for it to come
+# the columns of the state of a device: its CTI, the CTI of the fleet when it last sent something
+# (by the wall clock: MIN_TIME if it is silent, else MAX_TIME), its state, and 1 if the others wait
+# for it to come
 WIDTH = 4
 OWN, SEEN, STATE, AWAITED = range(WIDTH)
 LIVE, IDLE, UNKNOWN = range(3)
@@ -62,6 +63,7 @@ def find_fleet_ctis(
     within: int,
     idle: int,
     silent: int,
+    by_wall: bool,
     states: Ints,
     counts: Ints,
     tree: Ints,
@@ -73,8 +75,9 @@ def find_fleet_ctis(
     devices have come that are awaited, the lowest CTI of a device if that is higher. A device is
     idle if it is ``idle`` or more behind the fleet, unless it has no CTI yet; or if it is further
     behind than ``silent``, and has sent nothing while the fleet has moved on by so much; -1 stands
-    for no limit. One that is idle is not waited for; but the result is not above the fleet's time
-    less ``silent``, where that is less than ``idle``, since the device may begin there again.
+    for no limit. With ``by_wall`` it is silent after a move of -2 less its number, until it moves.
+    One that is idle is not waited for; but the result is not above the fleet's time less
+    ``silent``, where that is less than ``idle``, since the device may begin there again.
 
     ``states`` ``int64[devices, WIDTH]``, ``counts`` ``int64[2]`` and ``tree`` are updated in place.
     O(m log devices).
@@ -89,7 +92,11 @@ def find_fleet_ctis(
             own[AWAITED], own[STATE] = 0, LIVE
             own[OWN] = max(own[OWN], cti[i])
             own[SEEN] = now if now > MIN_TIME else own[OWN]  # the fleet has no time yet
+            if by_wall:
+                own[SEEN] = MAX_TIME
             _set_leaf(tree, device[i], own[OWN])
+        elif device[i] < -1:
+            states[-2 - device[i], SEEN] = MIN_TIME
         found[i] = now - within if now > MIN_TIME else MIN_TIME
         if counts[TO_COME] > 0:
             continue

@@ -37,6 +37,7 @@ class Synchronize(Operator):
     policy: AdvanceTimePolicy
     # the span of silence after which the fleet moves a device of the source
     silent_after: int | None = None
+    silent_by_wall: bool = False
     keeps_lifetimes = True
     holds = "the ids of open edges"
 
@@ -92,8 +93,9 @@ class Synchronize(Operator):
         from rxtemporal.operators.synchronize.step import SynchronizeStep
 
         return SynchronizeStep(
-            self.within, self.idle_after, self.silent_after, self.devices, self.policy
-        )
+            self.within, self.idle_after, self.silent_after, self.devices, self.policy,
+            silent_by_wall=self.silent_by_wall,
+        )  # fmt: skip
 
     def get_stage_type(self) -> type[Stage]:
         """Return the type of the stages, which tell of the late rows."""
@@ -103,7 +105,9 @@ class Synchronize(Operator):
 
     def follow_source(self, clock: ClockSettings) -> Synchronize:
         """Return the operator for a source with these settings of its devices' clocks."""
-        return dataclasses.replace(self, silent_after=clock.quiet)
+        return dataclasses.replace(
+            self, silent_after=clock.quiet, silent_by_wall=clock.silent_by_wall
+        )
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""

@@ -41,8 +41,11 @@ class SynchronizeStep(Stateful):
         silent_after: int | None,
         devices: int | tuple[Any, ...] | None,
         policy: AdvanceTimePolicy,
+        *,
+        silent_by_wall: bool = False,
     ) -> None:
         self._within, self._devices = within, devices
+        self._by_wall = silent_by_wall
         self._idle = NO_LIMIT if idle_after is None else idle_after
         self._silent = NO_LIMIT if silent_after is None else silent_after
         # the door takes the CTIs that it is given, as one of a stream that imports them
@@ -103,7 +106,7 @@ class SynchronizeStep(Stateful):
         self._note_new(clocks)
         found: Int64s = kernel.find_fleet_ctis(
             moves.devices, moves.ctis, moves.fleet, self._within, self._idle, self._silent,
-            self._states, self._counts, self._tree,
+            self._by_wall, self._states, self._counts, self._tree,
         )  # fmt: skip
         return found
 

@@ -324,7 +324,7 @@ def from_dataframe(
     been read. Each run has its own Spark query, which ends with it; it starts at the beginning, or
     with ``run(…, resume=folder)`` where the previous run stopped. Batches are pushed on one of
     Spark's threads. ``clock``, ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are as
-    in ``PushSource``.
+    in ``from_events``.
     """
     clocks = clock, behind, silent_after, forget_after, spread
     settings = read_advance_time(advance_time)

@@ -109,8 +109,8 @@ def stream(
     micro-batch without rows of this DataFrame. The name must be unique in the query.
 
     ``clock`` names the field, or the fields, that name a device: each then has its own time, and
-    ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are as in ``PushSource``. It needs
-    ``advance_time`` and ``order_by``. All rows of a device go to one bucket.
+    ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are as in ``from_events``. It
+    needs ``advance_time`` and ``order_by``. All rows of a device go to one bucket.
     """
     _check(frame, start)
     if end is None and END in frame.columns and start == START:

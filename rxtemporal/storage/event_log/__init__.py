@@ -14,9 +14,10 @@ An **event log** (``log=`` and ``resume=``) has the same records in one SQLite f
 
 A record is an event (``point``, ``interval``, ``start``, ``end``, ``cti``), a row of a frame or a
 batch (``row``, and for a batch ``cti`` after its rows), or another change: time that advanced from
-``outside``, ``completed``, ``failed``. Its columns: ``kind``, ``start_time`` and ``end_time``
-(ticks), ``edge`` if rows of batches have one, and ``payload``, a struct. Where records have a
-sender there are ``input``, ``seq``, ``ahead`` and ``named_start``, see ``senders``.
+``outside``, or without a time a device that became silent; ``completed``, ``failed``. Its columns:
+``kind``, ``start_time`` and ``end_time`` (ticks), ``edge`` if rows of batches have one, and
+``payload``, a struct. Where records have a sender there are ``input``, ``seq``, ``ahead`` and
+``named_start``, see ``senders``.
 
 1. A recording has the events *before* the door's verdict, so that the door can judge them again;
    an event log has the accepted events, since only those are acknowledged.

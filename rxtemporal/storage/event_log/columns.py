@@ -309,7 +309,8 @@ class Mark(NamedTuple):
     """Record without a row: time from ``outside`` with its CTI, ``completed``, ``failed``.
 
     Also a ``cti`` that holds for one device; then, and of such a time from outside, ``payload`` has
-    the fields that name the device, and null for the others.
+    the fields that name the device, and null for the others. ``outside`` without a time: from here
+    on the device is silent, by the wall clock, or without ``payload`` all are.
     """
 
     kind: str

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +18,15 @@ from rxtemporal.core.schema import conform, to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.engine.added_fields import add_fields
 from rxtemporal.errors import SourceError
-from rxtemporal.ingress.source import Cursor, Item, OutsideCti, Sent, SentRows, StreamSource
+from rxtemporal.ingress.source import (
+    Cursor,
+    Item,
+    OutsideCti,
+    Sent,
+    SentRows,
+    Silence,
+    StreamSource,
+)
 from rxtemporal.ingress.sources import SIZED_ROWS
 from rxtemporal.storage.event_log.columns import Senders
 from rxtemporal.storage.event_log.layout import KINDS
@@ -62,6 +70,7 @@ class _Chunk:
         self.places: Int64s = np.maximum(np.maximum.accumulate(starts), reached)
         # marks have no row, so their values do not matter
         self.start = np.ascontiguousarray(starts)
+        self._has_time = frame.get_column("start_time").is_not_null().to_numpy()
         self.end = np.ascontiguousarray(frame.get_column("end_time").fill_null(0).to_numpy())
         self.edge: Int64s = np.zeros(self.height, np.int64)
         if "edge" in frame.columns:
@@ -132,14 +141,29 @@ class _Chunk:
             return None
         return values[0] if len(values) == 1 else values
 
-    def list_outside(self, begin: int, end: int) -> Iterator[OutsideCti]:
-        """Yield the times from outside in a stretch, those of all devices as one at the end."""
+    def list_outside(self, begin: int, end: int) -> Iterator[OutsideCti | Silence]:
+        """Yield the times from outside in a stretch, and the devices that have become silent.
+
+        Without clocks of devices the times are one, at the end.
+        """
         if self._fields:
             payloads = list_payloads(Columns.from_frame(self.payload.slice(begin, end - begin)))
-            for start, payload in zip(self.start[begin:end].tolist(), payloads, strict=True):
-                yield OutsideCti(start, self._find_device(payload))
+            starts, has_time = self.start[begin:end].tolist(), self._has_time[begin:end].tolist()
+            devices = map(self._find_device, payloads)
+            yield from _read_outside(zip(starts, has_time, devices, strict=True))
         else:
             yield OutsideCti(int(self.start[begin:end].max()))
+
+
+def _read_outside(
+    records: Iterable[tuple[int, bool, Any]],
+) -> Iterator[OutsideCti | Silence]:
+    """Yield what came from outside: a start, True if it is a time, and the device, or None."""
+    for (timed, for_all), group in groupby(records, key=lambda each: (each[1], each[2] is None)):
+        if timed:
+            yield from (OutsideCti(start, device) for start, _, device in group)
+        else:
+            yield Silence(None if for_all else tuple(device for _, _, device in group))
 
 
 class RecordedCursor(Cursor):

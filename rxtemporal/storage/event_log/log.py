@@ -225,6 +225,12 @@ class Tape:
         fields = None if device is None else self._list_fields(device)
         self._log.note(self, [Mark("outside", cti, fields)], 1)
 
+    def silence(self, devices: Sequence[Any] | None) -> None:
+        """Note that devices have become silent; None: all."""
+        payloads = [None] if devices is None else [self._list_fields(each) for each in devices]
+        marks = [Mark("outside", None, payload) for payload in payloads]
+        self._log.note(self, marks, len(marks))
+
     def fail(self, error: BaseException) -> None:
         """Note that the stream has ended with an error."""
         self.facts.note_failure(error)

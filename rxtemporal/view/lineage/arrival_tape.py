@@ -194,6 +194,10 @@ class ArrivalTape(Tape):
         self._begin(1)
         self._note_time(cti, None)
 
+    def silence(self, devices: Sequence[Any] | None) -> None:
+        """Note that devices have become silent: they may let rows go that waited."""
+        self._begin(1)
+
     def fail(self, error: BaseException) -> None:
         """Note that the source has failed: it may let rows go that waited."""
         self._begin(1)

@@ -59,7 +59,8 @@ def _read(stream: StreamRecords) -> Iterator[pl.DataFrame]:
             .otherwise(pl.lit("row"))
         )  # fmt: skip
         ahead = _get(frame, "ahead", pl.Boolean).fill_null(value=False)
-        yield frame.with_columns(keys).filter(~_KIND.is_in(["completed", "failed"])).select(
+        has_time = ~_KIND.is_in(["completed", "failed"]) & pl.col("start_time").is_not_null()
+        yield frame.with_columns(keys).filter(has_time).select(
             named.alias("kind"), pl.col("start_time").alias("start"), ends.alias("end"),
             ahead.alias("ahead"), _get(frame, "input", pl.String).alias("input"), "key",
             _name_device(stream, frame).alias("device"),
