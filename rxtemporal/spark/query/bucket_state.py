@@ -246,7 +246,7 @@ class BucketState:
     def _rebuild(self, head: StateHead) -> Kept:
         kept = self._make()
         parts = b"".join(self._store.read("base", part) for part in range(head.parts))
-        kept.run.load(_decompress(parts, head.whole))
+        kept.run.load(decompress(parts, head.whole))
         entries = self._read_log(head.base, head.number)
         self._take_again(kept, (rows for _, rows in entries))
         return kept
@@ -283,7 +283,7 @@ class BucketState:
     def _write_base(self, head: StateHead, kept: Kept, earlier: int) -> StateHead:
         """Write the state as it is now; a run after ``earlier`` can catch up by the log."""
         state = kept.run.save()
-        data = _compress(state)
+        data = compress(state)
         parts = range(0, len(data), self._limits.part_bytes)
         for part, at in enumerate(parts):
             self._store.write("base", part, data[at : at + self._limits.part_bytes])
@@ -309,7 +309,7 @@ class BucketState:
 
         Each bucket has a share of its own, so that not all of them write a base at once.
         """
-        share = 0.5 + zlib.crc32(head.name.encode()) / 2**33
+        share = 0.75 + zlib.crc32(head.name.encode()) / 2**33
         return share * max(self._limits.log_bytes, head.base_bytes)
 
 
@@ -371,14 +371,16 @@ def _load_rows(data: bytes) -> list[PackedInput]:
     return rows
 
 
-def _compress(data: bytes) -> bytes:
+def compress(data: bytes) -> bytes:
+    """Return a state as it is stored."""
     import pyarrow as pa
 
     compressed: bytes = pa.compress(data, codec="lz4", asbytes=True)
     return compressed
 
 
-def _decompress(data: bytes, size: int) -> bytes:
+def decompress(data: bytes, size: int) -> bytes:
+    """Return a state of this size; ``CheckpointError`` if what was stored is damaged."""
     import pyarrow as pa
 
     with contextlib.suppress(OSError, ValueError):
