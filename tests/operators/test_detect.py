@@ -356,19 +356,29 @@ def test_skips_that_lead_nowhere_are_counted() -> None:
 
 
 @pytest.mark.parametrize("ctis", [[40], [12, 40], [11, 12, 15, 16, 40]])
-def test_what_ends_a_way_first_counts(ctis: list[int]) -> None:
-    """However far a step of time goes: the way has timed out at 11, before its gap has passed."""
+def test_starts_whose_ways_have_ended_time_out(ctis: list[int]) -> None:
+    """However far a step of time goes, and whatever ended them: a gap, or another row."""
     source = rxt.PushSource("s", schema={"x": int}, unit="ticks")
     partial = source.stream.detect(
         "A A B", A=pl.col("x") == 1, B=pl.col("x") == 2, within=10, max_gap=8, timeouts=True
     )
     with partial.run(found := rxt.Collect()):
-        for time in (1, 7):
-            source.push({"time": time, "x": 1})
+        for time, x in ((1, 1), (7, 1), (8, 3), (9, 2)):
+            source.push({"time": time, "x": x})
         for cti in ctis:
             source.push(rxt.Cti(cti))
         source.close()
-    assert found.to_polars(time="ticks").rows() == [(1, 8, 2, False)]
+    assert found.to_polars(time="ticks").rows() == [(1, 8, 2, False), (7, 8, 1, False)]
+
+
+def test_the_longest_part_may_be_of_a_less_preferred_way() -> None:
+    """Also where both ways have one future, and the shorter one is preferred."""
+    x = [1, 1, 1, 2]
+    found = points(x).detect(
+        "A B?? C D", A=X == 1, B=X == 1, C=X == 1, D=X == 3, within=9, timeouts=True,
+        measures={"n": pt.count("A") + pt.count("B") + pt.count("C")},
+    )  # fmt: skip
+    assert found.to_polars(time="ticks").rows()[0] == (0, 3, 3, False)
 
 
 def test_sums_at_the_ends_of_int64() -> None:

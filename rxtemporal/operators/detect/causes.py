@@ -19,7 +19,7 @@ from rxtemporal.operators.causes.carried_rows import (
 from rxtemporal.operators.causes.causes import HISTORY, ROW, Causes
 from rxtemporal.operators.causes.history import History, code_fields
 from rxtemporal.operators.causes.lost_row import Fate, LostRow, write_expression
-from rxtemporal.operators.detect.kernel import FIRST
+from rxtemporal.operators.detect.layout import FIRST
 from rxtemporal.operators.detect.plan import Detect
 from rxtemporal.operators.detect.results import Matches
 from rxtemporal.operators.detect.step import DetectStep
@@ -45,7 +45,8 @@ class _TracedStep(DetectStep):
 
     def list_open(self) -> Int64s:
         """Return the numbers of the rows at which ways begin that are not decided."""
-        first = self._threads.columns[FIRST][self._threads.list_entries()]
+        threads = self._stores.threads
+        first = threads.records[threads.alive, FIRST]
         numbers: Int64s = self._rows.payload(first).frame[_NUMBER].to_numpy()
         return numbers
 
