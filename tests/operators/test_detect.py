@@ -305,6 +305,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "no name": (lambda s: s.detect("A", A=pt.first("x") > 1), "takes a variable and a field"),
     "n": (lambda s: s.detect("A", A=pt.prev("x", 0) > 1), "from 1 on, got 0"),
+    "an end": (lambda s: s.detect("A", A=rxt.end() > 1), "the ends of rows play no part"),
 }
 
 
@@ -409,3 +410,12 @@ def test_a_field_that_is_called_start() -> None:
         with pytest.raises(rxt.SchemaError, match="Hint: rename the field first"):
             rows.detect("A", **given)
     assert rows.detect("A", A=pl.col("x") > 0).to_polars().height == 1
+
+
+def test_the_start_by_its_function() -> None:
+    """As in other operators; it is that of the row also where a field is called start."""
+    rows = rxt.from_events([rxt.PointEvent(t, {"start": 9}) for t in (1, 2, 5, 6)])
+    query = rows.detect(
+        "A B", B=rxt.start() - pt.match_start() < 2, measures={"began": rxt.start() - 1}
+    )
+    assert query.to_polars(time="ticks").rows() == [(1, 3, 1), (5, 7, 5)]

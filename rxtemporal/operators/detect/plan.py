@@ -85,11 +85,11 @@ class Detect(Operator):
 
     def _reads_starts(self) -> bool:
         """Return True if starts are in the results, or in what these are computed from."""
-        from rxtemporal.operators.detect.functions import START, list_functions
+        from rxtemporal.operators.detect.functions import START, STARTS, list_functions
 
         read = [*self.conditions.values(), *self.measures.values()]
         return self.rows == "all" or any(
-            START in each.meta.root_names()
+            not {*STARTS}.isdisjoint(each.meta.root_names())
             or any(f.field == START or f.kind == "match_start" for f in list_functions([each]))
             for each in read
         )
@@ -141,16 +141,17 @@ class Detect(Operator):
         self, expressions: Sequence[pl.Expr], schema: pl.Schema, who: str = "detect"
     ) -> pl.Schema:
         """Return what expressions may read: the fields, the start, and functions of a match."""
-        from rxtemporal.operators.detect.functions import START, list_functions
+        from rxtemporal.operators.detect.functions import START, STARTS, list_functions
 
         functions = list_functions(expressions)
         reads = any(START in each.meta.root_names() for each in expressions)
         if START in schema and (reads or any(each.field == START for each in functions)):
             raise SchemaError(
                 f"{who}: 'start' is the start of a row, and there is a field of this name. "
-                "Hint: rename the field first with select()."
+                "Hint: rename the field first with select(); rxt.start() is always the start of "
+                "the row."
             )
-        found = {**schema, START: self.time_type}
+        found = {**schema, **dict.fromkeys(STARTS, self.time_type)}
         for function in functions:
             found[function.column] = function.infer_type(schema, self.time_type, who)
         return pl.Schema(found)
@@ -274,14 +275,14 @@ def detect(
     """Find sequences of rows of a key that match a pattern, and emit each match once it is final.
 
     ``"A B+ C"`` is a row ``A``, then one or more ``B``, then a ``C``, next to each other.
-    ``conditions`` say by variable which rows match: polars expressions over the row, its ``start``,
-    and functions of ``rxtemporal.pattern`` over the rows before and the match so far; null is
-    false, and a variable without a condition matches every row. Variables begin with an upper-case
-    letter. There are ``|``, ``( )``, the quantifiers ``*``, ``+``, ``?``, ``{n}``, ``{n,m}``,
-    ``{n,}``, ``{,m}``, each reluctant with a ``?`` behind it, ``PERMUTE(A, B)``, and between two
-    rows ``~>``, which skips rows up to the first that matches, ``~>>``, which may skip that one,
-    too, and ``!X ~>``, which skips no row that matches ``X``. ``A !X`` at the end: no ``X`` follows
-    until ``within`` has passed. What is skipped belongs to no variable.
+    ``conditions`` say by variable which rows match: polars expressions over the row, its ``start``
+    (also as ``rxt.start()``), and functions of ``rxtemporal.pattern`` over the rows before and the
+    match so far; null is false, and a variable without a condition matches every row. Variables
+    begin with an upper-case letter. There are ``|``, ``( )``, the quantifiers ``*``, ``+``, ``?``,
+    ``{n}``, ``{n,m}``, ``{n,}``, ``{,m}``, each reluctant with a ``?`` behind it, ``PERMUTE(A,
+    B)``, and between two rows ``~>``, which skips rows up to the first that matches, ``~>>``, which
+    may skip that one, too, and ``!X ~>``, which skips no row that matches ``X``. ``A !X`` at the
+    end: no ``X`` follows until ``within`` has passed. What is skipped belongs to no variable.
 
     Rows of a key are in order of (start, payload); their ends play no part. Of several ways the
     preferred one counts, as in ISO SQL: the leftmost alternative first, and as many rows as

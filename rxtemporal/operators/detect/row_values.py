@@ -8,7 +8,7 @@ import polars as pl
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Column, Nullable, SeriesColumn, get_valid, make_series
 from rxtemporal.engine.records import RecordStore
-from rxtemporal.operators.detect.functions import START
+from rxtemporal.operators.detect.functions import STARTS
 from rxtemporal.operators.detect.layout import ROW_BEFORE, ROW_START
 
 
@@ -24,14 +24,14 @@ class RowValues:
 
     def get_type(self, name: str) -> pl.DataType:
         """Return the type of a field, or of the start."""
-        return self.time if name == START else self.schema[name]
+        return self.time if name in STARTS else self.schema[name]
 
     def read(self, name: str, numbers: Int64s) -> Column:
         """Return a field of rows, or their starts; null where the number is negative."""
         there = numbers >= 0
         all_there = bool(there.all())
         at = numbers if all_there else np.where(there, numbers, 0)
-        if name == START:
+        if name in STARTS:
             column: Column = self.rows.array[at, ROW_START]
         else:
             (column,) = self.rows.fields(at, [name])
