@@ -329,18 +329,67 @@ def test_why_a_match_is_there() -> None:
     assert rxt.why(rows, {"x": 70.0}).causes["readings"].height == 5
 
 
+def test_why_names_the_variable_of_each_row() -> None:
+    """As the part that it has in the match, also below operators that leave the row as it is."""
+    query = points([90, 80, 70, 80]).where(X > 0).detect("A B+ C+", B=FALLS, C=RISES)
+    (step,) = (each for each in rxt.why(query, 0).steps if each.name == "readings")
+    assert [row.part for row in step.shown] == ["A", "B", "B", "C"]
+    assert "2 x=70 (B)" in str(rxt.why(query, 0))
+    each = points([90, 80, 70, 80]).detect("A B+ C+", B=FALLS, C=RISES, rows="all")
+    assert "0 x=90 (A, history)" in str(rxt.why(each, {"variable": "C"}))
+
+
 @pytest.mark.parametrize(
     ("time", "message"),
     [
-        (0, r"ends at 2 x=80, since no way goes on with it \(A: x > 10; B: "),
-        (3, "ends at 3 x=5, since no match begins with it"),
+        (0, r"ends at 2 x=80, since no way goes on with it: it does not satisfy B: .*prev"),
+        (3, "ends at 3 x=5, since no match begins with it: it does not satisfy A: x > 10"),
         (5, "the rows behind it complete no match"),
     ],
 )
 def test_why_there_is_no_match(time: int, message: str) -> None:
-    """The way from the row is followed up to where it ends, with the conditions."""
+    """The way from the row is followed up to where it ends, with the condition that failed."""
     query = points([90, 70, 80, 5, 20, 19]).detect("A B B", A=X > 10, B=FALLS)
     assert re.search(message, str(rxt.why_not(query, at=time)))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "options", "message"),
+    [
+        ("A ~> C", {"within": 2}, "ends at 2 x=2, since the time of within has passed"),
+        ("A ~> C", {"max_gap": 2}, "ends at 3 x=3, since max_gap has passed"),
+        (
+            "A C",
+            {"within": 2},
+            "ends at 2 x=2, since no way goes on with it: it does not satisfy C",
+        ),
+        (
+            "A !N ~> C",
+            {"within": 9},
+            "ends at 2 x=2, .* it satisfies N: x == 2, which may not come",
+        ),
+        (
+            "A !N",
+            {"within": 9},
+            "ends at 2 x=2, .* it satisfies N: x == 2, which may not come",
+        ),
+    ],
+)
+def test_what_ended_the_way(pattern: str, options: dict[str, Any], message: str) -> None:
+    """A deadline, a gap, or a row that may not come."""
+    values = {"A": 1, "N": 2, "C": 9}
+    names = {name: pl.col("x") == x for name, x in values.items() if name in pattern}
+    query = points([0, 1, 2, 3, 4, 9]).detect(pattern, **names, **options)
+    assert re.search(message, str(rxt.why_not(query, at=1)))
+
+
+def test_which_match_took_a_start() -> None:
+    """It is named by its first row."""
+    query = points([0, 1, 2, 9, 3, 9]).detect("A ~> B", A=X < 3, B=X == 9, rows="all")
+    fate = rxt.why_not(query, at=1).candidates["readings"][0].fate
+    assert fate.message.endswith("skip='past_last' lets the next match begin behind that of 0 x=0")
+    assert fate.others is not None
+    assert fate.others["start_time"].to_list() == [0]
 
 
 def test_skips_that_lead_nowhere_are_counted() -> None:

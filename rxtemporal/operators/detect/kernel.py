@@ -26,6 +26,7 @@ import numpy as np
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.compiled import borrow, jit
 from rxtemporal.engine.records import KEY
+from rxtemporal.operators.detect.automaton import WAIT
 from rxtemporal.operators.detect.decisions import decide
 from rxtemporal.operators.detect.layout import (
     AT,
@@ -65,7 +66,6 @@ from rxtemporal.operators.detect.layout import (
     THREADS,
     THREADS_GONE,
     THREADS_UPTO,
-    WAIT,
     WAKE,
     WAKES,
     WORK_ROOM,

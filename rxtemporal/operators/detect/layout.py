@@ -35,9 +35,8 @@ LEFT_NODE, LEFT_COMPLETE = range(2)
 # a state of the automaton: its kind, its variable, the variable that may not come, and where the
 # states that take the next row, and those after its own row, begin and end in the list of states
 KIND, VARIABLE, ABSENT, ENTER, ENTER_END, OUT, OUT_END = range(7)
-ROW, GAP, ANY, WAIT = range(4)
-# the end of a pattern, and no node
-ACCEPT = NONE = -1
+# no node, no row
+NONE = -1
 # skips
 NEXT, PAST_LAST, TO_FIRST, TO_LAST = range(4)
 

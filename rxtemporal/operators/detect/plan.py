@@ -235,6 +235,11 @@ class Detect(Operator):
 
         return find_matched_rows(self, inputs, output, rows)
 
+    @property
+    def cause_parts(self) -> tuple[str, ...]:
+        """The variables: a row of a match is one of them."""
+        return self.automaton.variables
+
     def explain_loss(self, lost: LostRow) -> Fate:
         """Return why a row is in no match."""
         from rxtemporal.operators.detect.causes import explain_no_match
@@ -279,10 +284,11 @@ def detect(
     (also as ``rxt.start()``), and functions of ``rxtemporal.pattern`` over the rows before and the
     match so far; null is false, and a variable without a condition matches every row. Variables
     begin with an upper-case letter. There are ``|``, ``( )``, the quantifiers ``*``, ``+``, ``?``,
-    ``{n}``, ``{n,m}``, ``{n,}``, ``{,m}``, each reluctant with a ``?`` behind it, ``PERMUTE(A,
-    B)``, and between two rows ``~>``, which skips rows up to the first that matches, ``~>>``, which
-    may skip that one, too, and ``!X ~>``, which skips no row that matches ``X``. ``A !X`` at the
-    end: no ``X`` follows until ``within`` has passed. What is skipped belongs to no variable.
+    ``{n}``, ``{n,m}``, ``{n,}``, ``{,m}``, each reluctant with a ``?`` behind it,
+    ``PERMUTE(A, B)``, and between two rows ``~>``, which skips rows up to the first that matches,
+    ``~>>``, which may skip that one, too, and ``!X ~>``, which skips no row that matches ``X``. ``A
+    !X`` at the end: no ``X`` follows until ``within`` has passed. What is skipped belongs to no
+    variable.
 
     Rows of a key are in order of (start, payload); their ends play no part. Of several ways the
     preferred one counts, as in ISO SQL: the leftmost alternative first, and as many rows as

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.compiled import borrow
+from rxtemporal.operators.detect.automaton import ACCEPT, GAP, ROW, WAIT
 from rxtemporal.operators.detect.decisions import (
     move_thread,
     note_part,
@@ -12,11 +13,9 @@ from rxtemporal.operators.detect.decisions import (
 )
 from rxtemporal.operators.detect.layout import (
     ABSENT,
-    ACCEPT,
     ENTER,
     ENTER_END,
     FIRST,
-    GAP,
     HAVE,
     KIND,
     LATER,
@@ -29,7 +28,6 @@ from rxtemporal.operators.detect.layout import (
     OUT,
     OUT_END,
     PAIR,
-    ROW,
     ROW_START,
     SLOT,
     SLOT_COMPLETE,
@@ -38,7 +36,6 @@ from rxtemporal.operators.detect.layout import (
     STAMP,
     STATE,
     VARIABLE,
-    WAIT,
     Bools,
     Ints,
     MatchRules,
