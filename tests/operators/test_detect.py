@@ -422,13 +422,12 @@ def test_starts_whose_ways_have_ended_time_out(ctis: list[int]) -> None:
 
 
 def test_the_longest_part_may_be_of_a_less_preferred_way() -> None:
-    """Also where both ways have one future, and the shorter one is preferred."""
-    x = [1, 1, 1, 2]
-    found = points(x).detect(
-        "A B?? C D", A=X == 1, B=X == 1, C=X == 1, D=X == 3, within=9, timeouts=True,
-        measures={"n": pt.count("A") + pt.count("B") + pt.count("C")},
-    )  # fmt: skip
-    assert found.to_polars(time="ticks").rows()[0] == (0, 3, 3, False)
+    """Also where both ways are in one state, and the shorter one is preferred."""
+    names = {name: X == number for number, name in enumerate("ABCDE", 1)}
+    query = points([1, 2, 3, 4, 0]).detect(
+        "A ~>> B?? ~>> C D E", **names, within=9, timeouts=True, measures={"b": pt.count("B")}
+    )
+    assert query.to_polars(time="ticks").rows() == [(0, 4, 1, False)]
 
 
 def test_sums_at_the_ends_of_int64() -> None:
