@@ -423,7 +423,7 @@ def test_starts_whose_ways_have_ended_time_out(ctis: list[int]) -> None:
 
 def test_the_longest_part_may_be_of_a_less_preferred_way() -> None:
     """Also where both ways are in one state, and the shorter one is preferred."""
-    names = {name: X == number for number, name in enumerate("ABCDE", 1)}
+    names = {name: number == X for number, name in enumerate("ABCDE", 1)}
     query = points([1, 2, 3, 4, 0]).detect(
         "A ~>> B?? ~>> C D E", **names, within=9, timeouts=True, measures={"b": pt.count("B")}
     )
