@@ -182,6 +182,9 @@ def write(results: Results, folder: Path) -> Path:
         clocks=results.table("Clocks of devices"),
         signals=results.table("Means by time of each minute"),
         local=results.table("Windows of local hours"),
+        rises=results.table("A fall and a rise"),
+        patterns=results.table("Other patterns"),
+        silent=results.table("Keys that fall silent"),
     )
     path = folder / "performance.md"
     path.write_text(page, "utf-8")

@@ -42,10 +42,10 @@ def make_signal(readings: pl.DataFrame) -> pl.DataFrame:
     return readings.with_columns(end=end)
 
 
-def make_batches(signal: pl.DataFrame) -> list[rxt.EventBatch]:
+def make_batches(signal: pl.DataFrame, size: int = BATCH) -> list[rxt.EventBatch]:
     """Return the rows as complete rows in batches, each with the CTI of its last start."""
     batches = []
-    for part in signal.iter_slices(BATCH):
+    for part in signal.iter_slices(size):
         start, end = part["start"].to_numpy(), part["end"].to_numpy()
         payload = part.select("key", "value")
         batches.append(rxt.EventBatch.of_rows(start, end, payload, int(start[-1])))

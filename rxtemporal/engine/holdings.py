@@ -232,7 +232,7 @@ PART, KEYS, BATCHES = _HeldParts(), _HeldKeys(), _Batches()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredRows:
-    """A ``RowStore``: the rows of the keys that stay.
+    """A ``RowStore`` or ``RecordStore``: the rows of the keys that stay.
 
     ``key`` is the column of their codes; a row with a negative code, and any row if there is no
     such column, is judged by its payload. ``refs``: for each column of numbers the space that they
@@ -272,7 +272,7 @@ class StoredRows:
             return selection.find(value.payload(np.arange(value.height)))
         key: Int64s = value.columns[self.key]
         mask: Bools = selection.kept["key"].renumber(key) >= 0
-        without = np.flatnonzero(key < 0)
+        without = np.flatnonzero((key < 0) & value.alive)
         if len(without):
             mask[without] = selection.find(value.payload(without))
         return mask
@@ -387,6 +387,45 @@ class ByKey:
             for number, fill in enumerate(self.fills)
         ]
         return list(zip(kinds, value, strict=True))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KeyRecords:
+    """An array ``int64[keys, columns]`` with a record for each key; ``fills`` is that of a new one.
+
+    ``refs``: for each column of numbers the space that they are of.
+    """
+
+    fills: Sequence[int]
+    refs: Mapping[int, str] = dataclasses.field(default_factory=dict)
+
+    def grow(self, records: Int64s, keys: int) -> Int64s:
+        """Return the records, with those of new keys behind them."""
+        have = len(records)
+        if have >= keys:
+            return records
+        larger = np.empty((max(keys, 2 * have, 64), len(self.fills)), np.int64)
+        larger[:have] = records
+        larger[have:] = self.fills
+        return larger
+
+    def keep(self, value: Int64s, selection: Selection) -> Int64s:
+        """Return the records of the keys that stay."""
+        records = selection.kept["key"].pick(value, 0)
+        for column, space in self.refs.items():
+            if space in selection.kept:
+                records[:, column] = selection.kept[space].renumber(records[:, column])
+        return records
+
+    def merge(self, value: Int64s, other: Int64s, moves: Moves) -> Int64s:
+        """Return the records of the keys of both."""
+        moved = moves.moved["key"][: len(other)]
+        records = other[: len(moved)].copy()
+        for column, space in self.refs.items():
+            records[:, column] = moves.move(space, records[:, column])
+        made = self.grow(value, moves.counts["key"])
+        made[moved] = records
+        return made
 
 
 class _ByKeyDict:

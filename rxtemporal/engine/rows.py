@@ -260,6 +260,11 @@ class RowStore(Stateful):
         return self._columns
 
     @property
+    def alive(self) -> npt.NDArray[np.bool_]:
+        """The mask of the rows that are not released."""
+        return self._alive[: self._height]
+
+    @property
     def content(self) -> list[Column]:
         """The columns, and the mask of rows alive, to be saved."""
         return [*self.columns, self._alive[: self._height]]

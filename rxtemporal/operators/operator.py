@@ -335,6 +335,11 @@ class _Description:
         """
         raise NotImplementedError(f"{self.name} does not say what its rows stand on")
 
+    @property
+    def cause_parts(self) -> tuple[str, ...]:
+        """The parts that causes may have in a result, by the number that causes give."""
+        return ()
+
     def explain_loss(self, lost: LostRow) -> Fate:
         """Return why no row of the output stands on a row of an input."""
         return lost.tell_end()

@@ -29,9 +29,9 @@ _TYPES = {"ticks": pl.Int64(), "datetime": pl.Datetime("us", "UTC")}
 def start() -> pl.Expr:
     """Return the expression of the start of a row.
 
-    In ``where``, ``select``, ``with_columns``, aggregates, ``top_k`` and keys by expression. It is
-    a Datetime in UTC, or over ticks an Int64; selected without another name it is the field
-    ``start``.
+    In ``where``, ``select``, ``with_columns``, aggregates, ``top_k``, ``detect`` and keys by
+    expression. It is a Datetime in UTC, or over ticks an Int64; selected without another name it is
+    the field ``start``.
 
     >>> import rxtemporal as rxt
     >>> stays = rxt.from_events([rxt.IntervalEvent(3, 14, {"x": 1}), rxt.PointEvent(8, {"x": 2})])
@@ -48,7 +48,7 @@ def end() -> pl.Expr:
 
     It is for rows whose end is known when they come: behind ``to_point_events``, ``point_at_end``
     and windows other than snapshots, as long as lifetimes stay as they are. Elsewhere it is an
-    ``ArgumentError``. Types and places are those of ``start``.
+    ``ArgumentError``. Types and places are those of ``start``, but for ``detect``.
 
     >>> import rxtemporal as rxt
     >>> from rxtemporal import agg

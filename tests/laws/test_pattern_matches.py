@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import arrangements
 import buckets
 import oracle
 import pattern_model
 import physical
+import polars as pl
 import pytest
 from drawn_patterns import Drawn, patterns
 from hypothesis import assume, given, settings
@@ -23,6 +26,7 @@ from rxtemporal.errors import ArgumentError
 examples = settings(max_examples=2 * settings().max_examples)
 
 Found = list[tuple[str, int, float, str, int]]
+Parts = list[tuple[str, int, float, float, int, bool]]
 # what the engine refuses, and the model reads in a way of its own
 OPEN = "before what may be empty"
 
@@ -50,10 +54,21 @@ def detect(stream: rxt.Streamable, drawn: Drawn) -> rxt.Streamable:
     ).ungroup()  # fmt: skip
 
 
-def compose(drawn: Drawn) -> rxt.Streamable:
+def detect_parts(stream: rxt.Streamable, drawn: Drawn) -> rxt.Streamable:
+    """Return the query of matches and of the longest part of each other start."""
+    measures = {"last": pl.col("y"), "n": pl.sum_horizontal(*map(pt.count, drawn.variables))}
+    return stream.group_by("k").detect(
+        drawn.text, timeouts=True, measures=measures, **drawn.settings, **drawn.expressions
+    ).ungroup()  # fmt: skip
+
+
+Query = Callable[[rxt.Streamable, Drawn], rxt.Streamable]
+
+
+def compose(drawn: Drawn, query: Query = detect) -> rxt.Streamable:
     """Return the plan of the query, if engine and model accept the pattern."""
     try:
-        return physical.planned(lambda stream: detect(stream, drawn), unit="ticks")
+        return physical.planned(lambda stream: query(stream, drawn), unit="ticks")
     except ArgumentError as error:
         # the engine knows that alternatives behind an empty one are never taken
         assume(OPEN not in str(error) and "always leads" not in str(error))
@@ -63,9 +78,11 @@ def compose(drawn: Drawn) -> rxt.Streamable:
         raise
 
 
-def search(rows: list[oracle.Row], drawn: Drawn) -> list[pattern_model.Match]:
+def search(
+    rows: list[oracle.Row], drawn: Drawn, *, timeouts: bool = False
+) -> list[pattern_model.Match]:
     """Return the model's matches; it takes a limit of gaps as half-open."""
-    chosen = dict(drawn.settings)
+    chosen = {**drawn.settings, "timeouts": timeouts}
     if chosen["max_gap"] is not None:
         chosen["max_gap"] += 1
     return pattern_model.match(rows, drawn.text, drawn.functions, **chosen)
@@ -86,6 +103,28 @@ def expect(items: list[Event], drawn: Drawn) -> Found:
     return sorted(found)
 
 
+def expect_parts(items: list[Event], drawn: Drawn) -> Parts:
+    """Return the model's matches and parts: the key, the lifetime, the last row, the rows."""
+    found: Parts = []
+    for key in "ab":
+        rows = [row for row in oracle.canonical(items) if row.payload["k"] == key]
+        ordered = pattern_model.sort_rows(rows)
+        for match in search(rows, drawn, timeouts=True):
+            first, last = ordered[match.first], ordered[match.rows[-1][0]]
+            lifetime = first.start, last.start + 1
+            found.append((key, *lifetime, last.payload["y"], len(match.rows), match.complete))
+    return sorted(found)
+
+
+def read_parts(rows: list[oracle.Row]) -> Parts:
+    """Return the engine's matches and parts."""
+    return sorted(
+        (p["k"], row.start, row.end, p["last"], p["n"], p["complete"])
+        for row in rows
+        for p in [row.payload]
+    )
+
+
 def read(rows: list[oracle.Row]) -> Found:
     """Return the rows of the engine's matches."""
     return sorted(
@@ -94,9 +133,15 @@ def read(rows: list[oracle.Row]) -> Found:
     )
 
 
-def check(plan: rxt.Streamable, items: list[Event], drawn: Drawn, number: int) -> None:
+def check(
+    plan: rxt.Streamable,
+    items: list[Event],
+    expected: list[Any],
+    number: int,
+    read: Callable[[list[oracle.Row]], list[Any]] = read,
+) -> None:
     """Compare the engine with the model, for one arrangement of the rows."""
-    random, expected = Random(number), expect(items, drawn)
+    random = Random(number)
     assert read(physical.rows(run(plan, items, random))) == expected
     moved = arrangements.reorder(items, random)
     made = [(0, batch) for batch in physical.batches(moved, arrangements.cut(moved, random))]
@@ -117,11 +162,29 @@ def run(plan: rxt.Streamable, items: list[Event], random: Random) -> list[rxt.Ev
 @given(drawn=patterns(back=False), items=streams(), number=st.integers(0, 2**20))
 def test_matches_over_rows(drawn: Drawn, items: list[Event], number: int) -> None:
     """With conditions over rows and those before them."""
-    check(compose(drawn), items, drawn, number)
+    check(compose(drawn), items, expect(items, drawn), number)
 
 
 @examples
 @given(drawn=patterns(back=True), items=streams(), number=st.integers(0, 2**20))
 def test_matches_over_ways(drawn: Drawn, items: list[Event], number: int) -> None:
     """With conditions over the rows matched so far."""
-    check(compose(drawn), items, drawn, number)
+    check(compose(drawn), items, expect(items, drawn), number)
+
+
+@examples
+@given(drawn=patterns(back=False), items=streams(), number=st.integers(0, 2**20))
+def test_parts_over_rows(drawn: Drawn, items: list[Event], number: int) -> None:
+    """Each start that no match takes gives its longest part, with timeouts."""
+    assume(drawn.settings["within"] is not None)
+    plan = compose(drawn, detect_parts)
+    check(plan, items, expect_parts(items, drawn), number, read_parts)
+
+
+@examples
+@given(drawn=patterns(back=True), items=streams(), number=st.integers(0, 2**20))
+def test_parts_over_ways(drawn: Drawn, items: list[Event], number: int) -> None:
+    """And with conditions over the rows matched so far."""
+    assume(drawn.settings["within"] is not None)
+    plan = compose(drawn, detect_parts)
+    check(plan, items, expect_parts(items, drawn), number, read_parts)

@@ -305,6 +305,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "no name": (lambda s: s.detect("A", A=pt.first("x") > 1), "takes a variable and a field"),
     "n": (lambda s: s.detect("A", A=pt.prev("x", 0) > 1), "from 1 on, got 0"),
+    "an end": (lambda s: s.detect("A", A=rxt.end() > 1), "the ends of rows play no part"),
 }
 
 
@@ -328,18 +329,67 @@ def test_why_a_match_is_there() -> None:
     assert rxt.why(rows, {"x": 70.0}).causes["readings"].height == 5
 
 
+def test_why_names_the_variable_of_each_row() -> None:
+    """As the part that it has in the match, also below operators that leave the row as it is."""
+    query = points([90, 80, 70, 80]).where(X > 0).detect("A B+ C+", B=FALLS, C=RISES)
+    (step,) = (each for each in rxt.why(query, 0).steps if each.name == "readings")
+    assert [row.part for row in step.shown] == ["A", "B", "B", "C"]
+    assert "2 x=70 (B)" in str(rxt.why(query, 0))
+    each = points([90, 80, 70, 80]).detect("A B+ C+", B=FALLS, C=RISES, rows="all")
+    assert "0 x=90 (A, history)" in str(rxt.why(each, {"variable": "C"}))
+
+
 @pytest.mark.parametrize(
     ("time", "message"),
     [
-        (0, r"ends at 2 x=80, since no way goes on with it \(A: x > 10; B: "),
-        (3, "ends at 3 x=5, since no match begins with it"),
+        (0, r"ends at 2 x=80, since no way goes on with it: it does not satisfy B: .*prev"),
+        (3, "ends at 3 x=5, since no match begins with it: it does not satisfy A: x > 10"),
         (5, "the rows behind it complete no match"),
     ],
 )
 def test_why_there_is_no_match(time: int, message: str) -> None:
-    """The way from the row is followed up to where it ends, with the conditions."""
+    """The way from the row is followed up to where it ends, with the condition that failed."""
     query = points([90, 70, 80, 5, 20, 19]).detect("A B B", A=X > 10, B=FALLS)
     assert re.search(message, str(rxt.why_not(query, at=time)))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "options", "message"),
+    [
+        ("A ~> C", {"within": 2}, "ends at 2 x=2, since the time of within has passed"),
+        ("A ~> C", {"max_gap": 2}, "ends at 3 x=3, since max_gap has passed"),
+        (
+            "A C",
+            {"within": 2},
+            "ends at 2 x=2, since no way goes on with it: it does not satisfy C",
+        ),
+        (
+            "A !N ~> C",
+            {"within": 9},
+            "ends at 2 x=2, .* it satisfies N: x == 2, which may not come",
+        ),
+        (
+            "A !N",
+            {"within": 9},
+            "ends at 2 x=2, .* it satisfies N: x == 2, which may not come",
+        ),
+    ],
+)
+def test_what_ended_the_way(pattern: str, options: dict[str, Any], message: str) -> None:
+    """A deadline, a gap, or a row that may not come."""
+    values = {"A": 1, "N": 2, "C": 9}
+    names = {name: pl.col("x") == x for name, x in values.items() if name in pattern}
+    query = points([0, 1, 2, 3, 4, 9]).detect(pattern, **names, **options)
+    assert re.search(message, str(rxt.why_not(query, at=1)))
+
+
+def test_which_match_took_a_start() -> None:
+    """It is named by its first row."""
+    query = points([0, 1, 2, 9, 3, 9]).detect("A ~> B", A=X < 3, B=X == 9, rows="all")
+    fate = rxt.why_not(query, at=1).candidates["readings"][0].fate
+    assert fate.message.endswith("skip='past_last' lets the next match begin behind that of 0 x=0")
+    assert fate.others is not None
+    assert fate.others["start_time"].to_list() == [0]
 
 
 def test_skips_that_lead_nowhere_are_counted() -> None:
@@ -356,19 +406,28 @@ def test_skips_that_lead_nowhere_are_counted() -> None:
 
 
 @pytest.mark.parametrize("ctis", [[40], [12, 40], [11, 12, 15, 16, 40]])
-def test_what_ends_a_way_first_counts(ctis: list[int]) -> None:
-    """However far a step of time goes: the way has timed out at 11, before its gap has passed."""
+def test_starts_whose_ways_have_ended_time_out(ctis: list[int]) -> None:
+    """However far a step of time goes, and whatever ended them: a gap, or another row."""
     source = rxt.PushSource("s", schema={"x": int}, unit="ticks")
     partial = source.stream.detect(
         "A A B", A=pl.col("x") == 1, B=pl.col("x") == 2, within=10, max_gap=8, timeouts=True
     )
     with partial.run(found := rxt.Collect()):
-        for time in (1, 7):
-            source.push({"time": time, "x": 1})
+        for time, x in ((1, 1), (7, 1), (8, 3), (9, 2)):
+            source.push({"time": time, "x": x})
         for cti in ctis:
             source.push(rxt.Cti(cti))
         source.close()
-    assert found.to_polars(time="ticks").rows() == [(1, 8, 2, False)]
+    assert found.to_polars(time="ticks").rows() == [(1, 8, 2, False), (7, 8, 1, False)]
+
+
+def test_the_longest_part_may_be_of_a_less_preferred_way() -> None:
+    """Also where both ways are in one state, and the shorter one is preferred."""
+    names = {name: number == X for number, name in enumerate("ABCDE", 1)}
+    query = points([1, 2, 3, 4, 0]).detect(
+        "A ~>> B?? ~>> C D E", **names, within=9, timeouts=True, measures={"b": pt.count("B")}
+    )
+    assert query.to_polars(time="ticks").rows() == [(0, 4, 1, False)]
 
 
 def test_sums_at_the_ends_of_int64() -> None:
@@ -399,3 +458,12 @@ def test_a_field_that_is_called_start() -> None:
         with pytest.raises(rxt.SchemaError, match="Hint: rename the field first"):
             rows.detect("A", **given)
     assert rows.detect("A", A=pl.col("x") > 0).to_polars().height == 1
+
+
+def test_the_start_by_its_function() -> None:
+    """As in other operators; it is that of the row also where a field is called start."""
+    rows = rxt.from_events([rxt.PointEvent(t, {"start": 9}) for t in (1, 2, 5, 6)])
+    query = rows.detect(
+        "A B", B=rxt.start() - pt.match_start() < 2, measures={"began": rxt.start() - 1}
+    )
+    assert query.to_polars(time="ticks").rows() == [(1, 3, 1), (5, 7, 5)]

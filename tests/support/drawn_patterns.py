@@ -91,6 +91,11 @@ class Drawn:
     settings: Mapping[str, Any]
 
     @property
+    def variables(self) -> list[str]:
+        """The variables of the pattern."""
+        return [name for name in VARIABLES if name in self.text.replace("PERMUTE", "")]
+
+    @property
     def expressions(self) -> dict[str, pl.Expr]:
         """The conditions for the engine."""
         return {name: (PLAIN | BACK)[each][0] for name, each in self.conditions.items()}

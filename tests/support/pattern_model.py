@@ -97,11 +97,15 @@ class Row(Protocol):
 
 
 class Match(NamedTuple):
-    """A match: index of its first row, its rows with their variables, and the end of its wait."""
+    """A match: index of its first row, its rows with their variables, and the end of its wait.
+
+    Not ``complete``: the longest part of a start that became none.
+    """
 
     first: int
     rows: Taken
     deadline: int | None
+    complete: bool = True
 
 
 # --- what a condition sees ------------------------------------------------------------------------
@@ -541,6 +545,30 @@ class Search:
                 return Match(start, taken, self.get_deadline(taken) if absent else None)
         return None
 
+    def find_longest_part(self, start: int) -> Match | None:
+        """Return the longest beginning of a way from this row; of several one that ends first."""
+        parts = self.list_parts(start, (self.pattern.tree,), ())
+        longest = max(parts, key=lambda taken: (len(taken), -taken[-1][0]), default=None)
+        return None if longest is None else Match(start, longest, None, complete=False)
+
+    def list_parts(self, start: int, rest: Rest, taken: Taken) -> Iterator[Taken]:
+        """List every way to begin the rest after these rows, but for those behind an empty way."""
+        for together in list_blocks(rest):
+            if isinstance(together, End):
+                if not taken:
+                    return
+                continue
+            for at in self.list_places(start, taken):
+                for take in together:
+                    longer = (*taken, (at, take.name))
+                    if (
+                        self.reaches(take.between, at, taken)
+                        and self.fits(take.name, at, taken)
+                        and self.keeps_limits(longer)
+                    ):
+                        yield longer
+                        yield from self.list_parts(start, take.rest, longer)
+
     def list_ways(self, start: int, rest: Rest, taken: Taken) -> Iterator[tuple[Taken, str | None]]:
         """List every way to match the rest after these rows, in order of preference."""
         for together in list_blocks(rest):
@@ -636,13 +664,15 @@ def match(
     skip: Skip = "past_last",
     within: int | None = None,
     max_gap: int | None = None,
+    timeouts: bool = False,
 ) -> list[Match]:
     """Return the matches over the rows of one key, in the order of their first rows.
 
     A condition is a function of the row and its ``History``; a variable without one matches every
     row. ``within`` is half-open: last start < first start + within. So is ``max_gap``, between
     neighbouring rows of a match. The indexes of a match are those of the sorted rows. Raises
-    ValueError for what the issue refuses.
+    ValueError for what the issue refuses. With ``timeouts`` each row that no match takes, and at
+    which a way begins, gives the longest part of one.
     """
     parsed = Parser(pattern).parse()
     unknown = set(conditions) - parsed.variables - parsed.absent
@@ -657,6 +687,8 @@ def match(
     while start < len(rows):
         found = search.find_preferred(start)
         if found is None or not found.rows:
+            part = search.find_longest_part(start) if timeouts else None
+            matches += [] if part is None else [part]
             start += 1
             continue
         matches.append(found)

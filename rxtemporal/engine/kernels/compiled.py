@@ -47,13 +47,16 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
         return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
 
 
-def inline(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a part of kernels into each of them, where a call would cost more than the part.
+def borrow(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a part of kernels that only reads and writes arrays of its caller.
 
-    For parts that take tuples of arrays: a call counts references to each of these arrays. It costs
-    the more time to compile, the more kernels call it.
+    It counts no references to them, and is machine code of each kernel that calls it. So it may
+    take many arrays; it can make none, nor return one.
     """
-    return numba.njit(nogil=True, inline="always")(function)  # type: ignore[no-any-return]
+    compiled = numba.njit(
+        nogil=True, forceinline=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )
+    return compiled(function)  # type: ignore[no-any-return]
 
 
 def freeze(array: Array) -> Array:

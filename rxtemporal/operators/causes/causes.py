@@ -28,13 +28,15 @@ class Causes:
 
     ``of`` are rows of the output, ascending; ``side`` is the input (0 or 1), ``row`` the row in
     the history of that input, and ``role`` one of ``ROW``, ``BOUNDARY``, ``HISTORY``. No pair is
-    there twice; of several roles it has the first.
+    there twice; of several roles it has the first. ``part`` is the part that the row has in the
+    result, a number among the operator's ``cause_parts``, -1 for none.
     """
 
     of: Int64s
     side: Bytes
     row: Int64s
     role: Bytes
+    part: Int64s
 
     def __len__(self) -> int:
         return len(self.of)
@@ -43,7 +45,7 @@ class Causes:
     def none(cls) -> Causes:
         """Return no causes."""
         no_rows, no_bytes = np.empty(0, np.int64), np.empty(0, np.int8)
-        return cls(no_rows, no_bytes, no_rows, no_bytes)
+        return cls(no_rows, no_bytes, no_rows, no_bytes, no_rows)
 
     @classmethod
     def of_pairs(
@@ -53,10 +55,12 @@ class Causes:
         *,
         side: npt.NDArray[Any] | int = 0,
         role: npt.NDArray[Any] | int = ROW,
+        part: npt.NDArray[Any] | int = -1,
     ) -> Causes:
         """Return pairs, in any order and perhaps with some twice, as causes."""
         n = len(of)
         sides, roles = np.broadcast_to(side, n), np.broadcast_to(role, n)
+        parts = np.broadcast_to(part, n)
         order = np.lexsort((roles, row, sides, of))
         of, row, sides, roles = of[order], row[order], sides[order], roles[order]
         first = np.ones(n, np.bool_)
@@ -67,6 +71,7 @@ class Causes:
             sides[first].astype(np.int8),
             row[first].astype(np.int64),
             roles[first].astype(np.int8),
+            parts[order][first].astype(np.int64),
         )
 
     @classmethod
@@ -79,6 +84,7 @@ class Causes:
             np.concatenate([each.row for each in parts]),
             side=np.concatenate([each.side for each in parts]),
             role=np.concatenate([each.role for each in parts]),
+            part=np.concatenate([each.part for each in parts]),
         )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,7 +21,9 @@ from rxtemporal.operators.causes.carried_rows import (
 from rxtemporal.operators.causes.causes import HISTORY, ROW, Causes
 from rxtemporal.operators.causes.history import History, code_fields
 from rxtemporal.operators.causes.lost_row import Fate, LostRow, write_expression
-from rxtemporal.operators.detect.kernel import FIRST
+from rxtemporal.operators.detect.automaton import ACCEPT, MatchState
+from rxtemporal.operators.detect.automaton import ROW as NEXT_ROW
+from rxtemporal.operators.detect.layout import FIRST, NODE, NODE_ROW, ROW_START, STATE
 from rxtemporal.operators.detect.plan import Detect
 from rxtemporal.operators.detect.results import Matches
 from rxtemporal.operators.detect.step import DetectStep
@@ -30,12 +34,21 @@ _NUMBER = NUMBERS[0]
 _MOST = 1_000
 
 
+class Way(NamedTuple):
+    """A way that is not decided: its state, and the start of its last row."""
+
+    state: MatchState
+    last: int
+
+
 class _TracedStep(DetectStep):
     """Step over rows that carry their numbers in the input, which notes the rows of matches."""
 
     def __init__(self, operator: Detect, source: History) -> None:
         schema = to_batch(source, _NUMBER).schema
-        super().__init__(operator.make_settings(schema, source.keys))
+        settings = operator.make_settings(schema, source.keys)
+        super().__init__(settings)
+        self._automaton = settings.automaton
         self.found: list[Matches] = []
 
     def _make_payload(self, matches: Matches) -> pl.DataFrame:
@@ -43,11 +56,15 @@ class _TracedStep(DetectStep):
         self.found.append(dataclasses.replace(matches, row=row))
         return super()._make_payload(matches)
 
-    def list_open(self) -> Int64s:
-        """Return the numbers of the rows at which ways begin that are not decided."""
-        first = self._threads.columns[FIRST][self._threads.list_entries()]
-        numbers: Int64s = self._rows.payload(first).frame[_NUMBER].to_numpy()
-        return numbers
+    def list_ways(self, number: int) -> list[Way]:
+        """Return the ways that begin at a row and are not decided."""
+        threads = self._stores.threads.records[self._stores.threads.alive]
+        begin = self._rows.payload(threads[:, FIRST]).frame[_NUMBER].to_numpy()
+        mine = threads[begin == number]
+        row = self._stores.nodes.records[mine[:, NODE], NODE_ROW]
+        states = [self._automaton.states[each] for each in mine[:, STATE].tolist()]
+        last = self._rows.records[row, ROW_START].tolist()
+        return [Way(*each) for each in zip(states, last, strict=True)]
 
 
 def _fit_times(operator: Detect, source: History, output: History) -> Detect:
@@ -70,7 +87,8 @@ def find_matched_rows(
 ) -> Causes:
     """Return the rows of the match that each result is of, and those before at which it looks.
 
-    Of a result that is one row of a match, the others are history.
+    A row of the match has its variable as its part. Of a result that is one row of a match, the
+    others are history.
     """
     (source,) = inputs
     operator = _fit_times(operator, source, output)
@@ -86,11 +104,12 @@ def find_matched_rows(
     begin = matches.end - matches.length
     count = matches.length[way]
     numbers = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    row = matches.row[np.repeat(begin[way], count) + numbers]
+    place = np.repeat(begin[way], count) + numbers
+    row, variable = matches.row[place], matches.variable[place]
     result, mine = np.repeat(of, count), np.repeat(own, count)
     role = np.where((mine < 0) | (row == mine), ROW, HISTORY)
     before = _find_before(operator.count_recent(), source, output, result, row)
-    return Causes.concat([Causes.of_pairs(result, row, role=role), *before])
+    return Causes.concat([Causes.of_pairs(result, row, role=role, part=variable), *before])
 
 
 def _find_before(
@@ -118,34 +137,37 @@ def explain_no_match(operator: Detect, lost: LostRow) -> Fate:
     operator = _fit_times(operator, source, lost.output)
     step = _TracedStep(operator, source)
     step.on_batch(to_batch(source, _NUMBER))
-    if lost.row in step.list_open():
+    if step.list_ways(lost.row):
         return lost.wait(MAX_TIME if operator.within is None else lost.start + operator.within)
     codes, _ = code_fields(source, source, source.keys)
     order = _order_rows(source, codes)
     order = order[codes[order] == codes[lost.row]]
     place = int(np.flatnonzero(order == lost.row)[0])
-    return _follow(operator, lost, order, place)
+    begins = [int(row) for found in step.found for row in found.first]
+    taken = [row for row in order[:place].tolist() if row in begins]
+    return _follow(operator, lost, order, place, taken[-1] if taken else None)
 
 
-def _follow(operator: Detect, lost: LostRow, order: Int64s, place: int) -> Fate:
-    """Follow the ways that begin at a row of its key, row by row."""
+def _follow(operator: Detect, lost: LostRow, order: Int64s, place: int, taken: int | None) -> Fate:
+    """Follow the ways that begin at a row of its key, row by row.
+
+    ``taken`` is the row at which the last match begins before it.
+    """
     source = lost.source
     step = _TracedStep(dataclasses.replace(operator, skip="next"), source)
     rows = to_batch(source, _NUMBER).replace(edge=np.zeros(len(source), np.int64))
     begin = max(0, place - operator.count_recent())
     for number in _list_ends(source, order[: place + _MOST], begin, place):
         upto = order[begin:number]
-        begin, last = number, int(source.start[upto[-1]])
-        step.on_batch(rows.take(upto).replace(cti=last + 1))
-        is_open = lost.row in step.list_open()
-        if any(lost.row in found.first for found in step.found):
-            return lost.tell(
-                "dropped",
-                f"begins no match in {lost.place}: it lies before the row at which skip="
-                f"{operator.skip!r} lets the next match begin",
-            )
-        if not is_open:
-            return _tell_end(operator, lost, int(upto[-1]))
+        begin, row = number, int(upto[-1])
+        # first up to the start, to know what ends by time alone
+        ways = step.list_ways(lost.row)
+        for taken_rows, cti in ((upto[:0], source.start[row]), (upto, source.start[row] + 1)):
+            step.on_batch(rows.take(taken_rows).replace(cti=int(cti)))
+            if any(lost.row in found.first for found in step.found):
+                return _tell_skip(operator, lost, taken)
+            if not step.list_ways(lost.row) and (len(taken_rows) or ways):
+                return _tell_end(operator, lost, row, ways if len(upto) == 1 else [], int(cti))
     return lost.tell("ended", f"the rows behind it complete no match in {lost.place}")
 
 
@@ -156,22 +178,77 @@ def _list_ends(source: History, order: Int64s, begin: int, place: int) -> list[i
     return [int(end) for end in ends if end > place]
 
 
-def _tell_end(operator: Detect, lost: LostRow, row: int) -> Fate:
-    """Return the fate of a row whose ways end at a row."""
+def _tell_skip(operator: Detect, lost: LostRow, taken: int | None) -> Fate:
+    """Return the fate of a row at which a match would begin, if another did not skip it."""
+    by = "" if taken is None else f" behind that of {lost.write_row(lost.source, taken)}"
+    return lost.tell(
+        "dropped",
+        f"begins no match in {lost.place}: it lies before the row at which skip={operator.skip!r} "
+        f"lets the next match begin{by}",
+        others=None if taken is None else lost.frame(lost.source, np.array([taken])),
+    )
+
+
+def _tell_end(operator: Detect, lost: LostRow, row: int, ways: Sequence[Way], cti: int) -> Fate:
+    """Return the fate of a row whose ways end at a row or before it, when the CTI is there.
+
+    ``ways`` are those before it, if known.
+    """
     source = lost.source
-    variables = operator.automaton.variables
-    conditions = [
-        f"{name}: {write_expression(operator.conditions[name])}"
-        for name in variables
-        if name in operator.conditions
-    ]
-    over = operator.within is not None and source.start[row] >= lost.start + operator.within
-    reason = "the time of within has passed" if over else "no way goes on with it"
-    if row == lost.row:
-        reason = "no match begins with it"
+    reason = _tell_limit(operator, lost, ways, cti, by_time=cti == source.start[row])
+    if reason is None:
+        reason = _tell_conditions(operator, ways, begins=row == lost.row)
     return lost.tell(
         "dropped",
         f"in no match of {lost.place}: what begins at it ends at {lost.write_row(source, row)}, "
-        f"since {reason} ({'; '.join(conditions) or 'no conditions'})",
+        f"since {reason}",
         others=lost.frame(source, np.array([row])),
     )
+
+
+def _tell_limit(
+    operator: Detect, lost: LostRow, ways: Sequence[Way], cti: int, *, by_time: bool
+) -> str | None:
+    """Return the limit of time that ended the ways of a row; None if a row has ended them.
+
+    ``by_time``: they ended before the row. What skips a row ends by time, too, if that has passed
+    with it.
+    """
+    within, gap = operator.within, operator.max_gap
+    skips = any(way.state.kind != NEXT_ROW for way in ways)
+    if not by_time and not skips:
+        return None
+    if within is not None and cti >= lost.start + within:
+        return "the time of within has passed"
+    far = gap is not None and bool(ways) and all(cti - way.last > gap for way in ways)
+    return "max_gap has passed" if far else None
+
+
+def _tell_conditions(operator: Detect, ways: Sequence[Way], *, begins: bool) -> str:
+    """Return the conditions because of which no way goes on with a row, or none begins at it."""
+    automaton = operator.automaton
+    next_states = [each for way in ways for each in way.state.enter]
+    if begins:
+        next_states = [each for each in automaton.initial if each != ACCEPT]
+    missed = _write_conditions(operator, [automaton.states[each].variable for each in next_states])
+    came = _write_conditions(operator, [way.state.absent for way in ways if way.state.absent >= 0])
+    reason = "no match begins with it" if begins else "no way goes on with it"
+    if missed and not came:
+        return f"{reason}: it does not satisfy {' or '.join(missed)}"
+    if came and not begins:
+        return f"{reason}: it satisfies {' or '.join(came)}, which may not come"
+    every = _write_conditions(operator, range(len(automaton.variables)))
+    return f"{reason} ({'; '.join(every) or 'no conditions'})"
+
+
+def _write_conditions(operator: Detect, variables: Iterable[int]) -> list[str]:
+    """Return the conditions of variables as texts, each once."""
+    names = [operator.automaton.variables[each] for each in dict.fromkeys(variables)]
+    given = operator.conditions
+    return [f"{name}: {_write_condition(given[name])}" for name in names if name in given]
+
+
+def _write_condition(condition: pl.Expr) -> str:
+    """Return a condition as text, with functions of a match as users write them."""
+    text = write_expression(condition)
+    return re.sub(r'\(?col\("(pt\.\w+\([^"]*\))"\)\)?', r"\1", text)

@@ -12,6 +12,7 @@ from rxtemporal.operators.detect import text
 from rxtemporal.operators.detect.automaton import Automaton
 from rxtemporal.operators.detect.functions import list_functions
 from rxtemporal.operators.expressions import check_row_by_row
+from rxtemporal.operators.row_times import END_FIELD
 
 Skip: TypeAlias = Literal["past_last", "next"] | tuple[Literal["first", "last"], str]
 RowsKind = Literal["one", "all"]
@@ -69,6 +70,11 @@ def _check_functions(
 ) -> None:
     """Raise if an expression asks about a variable that is not there."""
     where = f"the condition {name}=" if is_condition else f"the measure {name!r}"
+    if END_FIELD in expression.meta.root_names():
+        raise ArgumentError(
+            f"{where} of detect reads rxt.end(), and the ends of rows play no part in a pattern. "
+            "Hint: with_columns(until=rxt.end()) in front of detect makes the end a field."
+        )
     for function in list_functions([expression]):
         if function.variable and function.variable not in automaton.variables:
             _refuse_variable(where, function.variable, automaton)

@@ -10,7 +10,7 @@ import polars as pl
 from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.columns import Column, Columns
 from rxtemporal.engine.expressions.evaluator import Predicate
-from rxtemporal.operators.detect.functions import START, Function, list_functions, parse_column
+from rxtemporal.operators.detect.functions import STARTS, Function, list_functions, parse_column
 from rxtemporal.operators.detect.registers import Registers, Ways
 from rxtemporal.operators.detect.row_values import RowValues
 from rxtemporal.operators.detect.settings import DetectSettings
@@ -36,7 +36,7 @@ class Conditions:
 
     def __init__(self, settings: DetectSettings, values: RowValues) -> None:
         self._values = values
-        types = {**settings.schema, START: settings.time}
+        types = {**settings.schema, **dict.fromkeys(STARTS, settings.time)}
         for function in list_functions(settings.conditions.values()):
             types[function.column] = function.infer_type(settings.schema, settings.time, "detect")
         given = [settings.conditions.get(name) for name in settings.automaton.variables]

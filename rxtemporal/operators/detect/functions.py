@@ -16,12 +16,15 @@ import polars as pl
 from rxtemporal.core.schema import check_field
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.detect.text import NAME
+from rxtemporal.operators.row_times import START_FIELD
 
 Kind = Literal[
     "prev", "first", "last", "count", "sum", "mean", "min", "max", "variable", "match_start"
 ]
 START = "start"
 """The name by which conditions and measures read the start of a row."""
+STARTS = (START, START_FIELD)
+"""That name, and the one of ``rxt.start()``."""
 _COLUMN = re.compile(rf"pt\.({'|'.join(get_args(Kind))})\((.*)\)", re.DOTALL)
 _NUMBERED = ("prev", "last")
 _COMPUTES = ("sum", "mean", "min", "max")

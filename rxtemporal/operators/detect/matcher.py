@@ -1,74 +1,54 @@
-"""Calls of the kernel: rows of keys, their threads and slots in, and what becomes of them out."""
+"""Calls of the kernel: the rows of keys in, and the matches that leave out."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from rxtemporal.core.batch import Int64s
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.rows import RowStore
+from rxtemporal.core.batch import Bools, Int64s
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.engine.records import KEY
+from rxtemporal.engine.rows import grow_rows
 from rxtemporal.errors import ArgumentError
-from rxtemporal.operators.detect import kernel
+from rxtemporal.operators.detect import kernel, layout
+from rxtemporal.operators.detect import ways as kernel_ways
 from rxtemporal.operators.detect.automaton import ACCEPT, WAIT, Automaton
 from rxtemporal.operators.detect.conditions import Conditions
-from rxtemporal.operators.detect.kernel import (
-    Given,
-    Made,
-    MatchNodes,
-    MatchRows,
+from rxtemporal.operators.detect.layout import (
+    FIRST,
+    NODE,
+    NODE_PARENT,
+    NODE_ROW,
+    NODE_VARIABLE,
+    NONE,
+    PAIR,
+    REGISTERS,
+    SLOT_COLUMNS,
+    STATE,
+    THREAD_COLUMNS,
+    THREAD_COUNT,
+    THREADS,
     MatchRules,
-    Setup,
-    States,
-    Tests,
 )
 from rxtemporal.operators.detect.registers import Registers, Ways
-from rxtemporal.operators.detect.row_values import (
-    ROW_BEFORE,
-    ROW_KEY,
-    ROW_POSITION,
-    ROW_REFS,
-    ROW_START,
-)
 from rxtemporal.operators.detect.settings import DetectSettings
-
-# columns of nodes: the row, its variable, the node before, how many need it, the key; registers
-NODE_ROW, NODE_VARIABLE, NODE_PARENT, NODE_REFS, NODE_KEY = range(5)
-REGISTERS = 5
+from rxtemporal.operators.detect.stores import MatchStores, list_ranges
 
 _SKIPS = {
-    "next": kernel.NEXT,
-    "past_last": kernel.PAST_LAST,
-    "first": kernel.TO_FIRST,
-    "last": kernel.TO_LAST,
+    "next": layout.NEXT,
+    "past_last": layout.PAST_LAST,
+    "first": layout.TO_FIRST,
+    "last": layout.TO_LAST,
 }
-
-# entries of several keys, and the bounds of those of each
-Ranges: TypeAlias = tuple[Int64s, Int64s]
+_NO_PAIRS = np.zeros(0, np.bool_)
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class MatchOutcome:
-    """Output of a run: threads and slots of each key, the matches that leave, rows to look at.
+class MatchOutcome(NamedTuple):
+    """Output of a run: the matches that leave, and the keys that have a new time to wake up."""
 
-    ``left`` are rows of the kernel's; ``freed_rows`` are those that a node needs no more.
-    """
-
-    threads: Ranges
-    slots: Ranges
     left: Int64s
-    freed_rows: list[Int64s]
-
-
-def list_ranges(first: Int64s, count: Int64s) -> Int64s:
-    """Return the numbers first, first + 1 … of each range, one range after the other."""
-    ends = np.cumsum(count)
-    total = int(ends[-1]) if len(ends) else 0
-    numbers: Int64s = np.arange(total) + np.repeat(first - (ends - count), count)
-    return numbers
+    wakes: Int64s
 
 
 def find_bounds(count: Int64s) -> Int64s:
@@ -77,39 +57,33 @@ def find_bounds(count: Int64s) -> Int64s:
     return bounds
 
 
-def find_least(values: Int64s, bounds: Int64s) -> Int64s:
-    """Return the least value of each range; the end of time for an empty one."""
-    found = np.full(len(bounds) - 1, MAX_TIME)
-    filled = np.flatnonzero(np.diff(bounds))
-    if len(filled):
-        found[filled] = np.minimum.reduceat(values, bounds[:-1][filled])
-    return found
+def make_states(automaton: Automaton) -> tuple[Int64s, Int64s]:
+    """Return an automaton as records of states, and the lists of states to which they lead.
+
+    The last list has the states before the first row.
+    """
+    records, lists = list[list[int]](), list[int]()
+    for each in automaton.states:
+        begin, middle = len(lists), len(lists) + len(each.enter)
+        lists += [*each.enter, *each.out]
+        bounds = [begin, middle, middle, len(lists)]
+        records.append([each.kind, each.variable, each.absent, *bounds])
+    states = np.array(records, np.int64).reshape(len(records), layout.OUT_END + 1)
+    return states, np.array([*lists, *automaton.initial], np.int64)
 
 
-def make_states(automaton: Automaton) -> States:
-    """Return an automaton as arrays."""
+def _count_most(automaton: Automaton) -> tuple[int, int]:
+    """Return how many threads one thread becomes at most, and how many nodes it makes."""
     states = automaton.states
-    # a pattern that prefers to be empty has no states
-    none = np.zeros(0, np.int64)
-    enter = [np.array(each.enter, np.int64) for each in states]
-    out = [np.array(each.out, np.int64) for each in states]
-    leads = [max(1, len(each)) for each in out]
+    leads = [max(1, len(each.out)) for each in states]
     begins = sum(leads[each] for each in automaton.initial if each != ACCEPT)
-    return States(
-        kind=np.array([each.kind for each in states], np.int64),
-        variable=np.array([each.variable for each in states], np.int64),
-        absent=np.array([each.absent for each in states], np.int64),
-        enter_at=find_bounds(np.array([len(each) for each in enter], np.int64)),
-        enter=np.concatenate([none, *enter]),
-        out_at=find_bounds(np.array([len(each) for each in out], np.int64)),
-        out=np.concatenate([none, *out]),
-        initial=np.array(automaton.initial, np.int64),
-        fan=max([begins, *(1 + sum(leads[each] for each in its.enter) for its in states)]),
-        tries=max([len(automaton.initial), *(1 + len(each) for each in enter)]),
-    )
+    fans = [begins, *(1 + sum(leads[each] for each in its.enter) for its in states)]
+    return max(fans), max([len(automaton.initial), *(1 + len(each.enter) for each in states)])
 
 
-def make_rules(settings: DetectSettings, *, by_pair: bool) -> MatchRules:
+def make_rules(
+    settings: DetectSettings, states: Int64s, lists: Int64s, *, by_pair: bool
+) -> MatchRules:
     """Return the rules by which a pattern is matched."""
     automaton = settings.automaton
     waits = any(each.kind == WAIT for each in automaton.states)
@@ -117,6 +91,7 @@ def make_rules(settings: DetectSettings, *, by_pair: bool) -> MatchRules:
     variable = -1
     if settings.skip_variable is not None:
         variable = automaton.variables.index(settings.skip_variable)
+    fan, tries = _count_most(automaton)
     return MatchRules(
         within=settings.within,
         max_gap=settings.max_gap,
@@ -126,9 +101,17 @@ def make_rules(settings: DetectSettings, *, by_pair: bool) -> MatchRules:
         skip=_SKIPS[settings.skip],
         skip_variable=variable,
         timeouts=settings.timeouts,
+        at_last=settings.at_last,
         budget=settings.budget if by_pair else 0,
         by_pair=by_pair,
         before=settings.before,
+        recent=settings.recent,
+        kept=settings.kept,
+        fan=fan,
+        # the longest way of a thread may be another one than the preferred
+        tries=2 * tries if settings.timeouts else tries,
+        begin=len(lists) - len(automaton.initial),
+        end=len(lists),
     )
 
 
@@ -148,7 +131,7 @@ class _Tested:
 
 
 class PatternMatcher:
-    """PatternMatcher of the rows of keys; ``rows`` and ``nodes`` are the stores of the step.
+    """Matcher of the rows of keys, in the stores of the step; it owns the room for one key's work.
 
     A condition about the rows matched so far is tested for a thread and a row, so the rows of all
     keys are then matched in rounds: the first row of each, then the second.
@@ -159,134 +142,153 @@ class PatternMatcher:
         settings: DetectSettings,
         conditions: Conditions,
         registers: Registers,
-        rows: RowStore,
-        nodes: RowStore,
+        stores: MatchStores,
     ) -> None:
         automaton = settings.automaton
-        self.states = make_states(automaton)
         self._by_pair = conditions.look_back
-        self._rules = make_rules(settings, by_pair=self._by_pair)
+        self._states, self._lists = make_states(automaton)
+        self._rules = make_rules(settings, self._states, self._lists, by_pair=self._by_pair)
         self._tested = _Tested(automaton)
         self._settings = settings
         self._conditions, self._registers = conditions, registers
-        self._rows, self._nodes = rows, nodes
+        self._stores = stores
+        self._work = np.empty((2, 16, THREAD_COLUMNS), np.int64)
+        self._slots = np.empty((16, SLOT_COLUMNS), np.int64)
+        self._left = np.empty((64, 2), np.int64)
+        self._marks = np.zeros((len(automaton.states), 2), np.int64)
+        self._counts = np.zeros(layout.COUNTS, np.int64)
         self._no_mask = np.zeros((0, len(automaton.variables)), np.bool_)
         self.same_start = self.not_there = 0
 
-    def run(
-        self, keys: Int64s, due: Int64s, bounds: Int64s, threads: Ranges, slots: Ranges, cti: int
-    ) -> MatchOutcome:
-        """Match the rows that are due of keys, in order of each, and advance to the CTI."""
-        outcome = MatchOutcome(threads, slots, np.empty((0, 4), np.int64), [])
+    def run(self, keys: Int64s, rows_at: Int64s, due: Int64s, cti: int) -> MatchOutcome:
+        """Match the rows that are due, by key and in order of each, and advance keys to the CTI."""
         if not self._by_pair:
-            tests = Tests(self._conditions.make_mask(due), np.zeros(0, np.bool_))
-            self._apply(outcome, keys, (due, bounds), tests, bounds, cti)
-            return outcome
-        count = np.diff(bounds)
-        for number in range(int(count.max(initial=0))):
-            some = count > number
-            rows = due[bounds[:-1][some] + number]
-            self._run_round(outcome, keys, (rows, find_bounds(some.astype(np.int64))))
-        nothing = due[:0], np.zeros(len(keys) + 1, np.int64)
-        tests = Tests(self._no_mask, np.zeros(0, np.bool_))
-        self._apply(outcome, keys, nothing, tests, bounds, cti)
-        return outcome
+            mask = self._conditions.make_mask(due)
+            return self._match(keys, rows_at, due, mask, _NO_PAIRS, 0, cti)
+        count = np.diff(rows_at)
+        left = []
+        # the keys with the most rows are in all rounds
+        order = np.argsort(-count, kind="stable")
+        many = np.searchsorted(-count[order], -np.arange(count.max(initial=0)))
+        for number, size in enumerate(many):
+            some = order[:size]
+            left.append(self._match_round(keys[some], due[rows_at[some] + number]))
+        nothing = np.zeros(len(keys) + 1, np.int64)
+        outcome = self._match(keys, nothing, due[:0], self._no_mask, _NO_PAIRS, 0, cti)
+        return outcome._replace(left=np.concatenate([*left, outcome.left]))
 
-    def _run_round(self, outcome: MatchOutcome, keys: Int64s, rows: Ranges) -> None:
-        """Match one row at most of each key."""
-        threads, bounds = outcome.threads
-        row = np.full(len(keys), -1)
-        row[np.diff(rows[1]) > 0] = rows[0]
-        thread_row = np.repeat(row, np.diff(bounds))
-        state = np.concatenate([threads[:, kernel.STATE], np.full(len(keys), -1)])
-        next_row = np.concatenate([thread_row, row])
-        count = np.where(next_row >= 0, self._tested.count[state], 0)
-        of = np.repeat(np.arange(len(state)), count)
-        node = np.concatenate([threads[:, kernel.NODE], np.full(len(keys), -1)])
-        first = np.concatenate([threads[:, kernel.FIRST], row])
-        variable = self._tested.variable[list_ranges(self._tested.first[state], count)]
-        ways = Ways(node[of], variable, next_row[of], first[of])
-        pairs = self._conditions.test_ways(self._registers, self._nodes.columns, ways)
-        begin = find_bounds(count)[:-1]
-        threads[:, kernel.PAIR] = begin[: len(threads)]
-        tests = Tests(self._no_mask, pairs)
-        self._apply(outcome, keys, rows, tests, begin[len(threads) :], MIN_TIME)
+    def _match_round(self, keys: Int64s, row: Int64s) -> Int64s:
+        """Match one row of each key; return the matches that leave."""
+        stores = self._stores
+        first, count = (stores.by_key[keys, each] for each in (THREADS, THREAD_COUNT))
+        numbers = list_ranges(first, count)
+        threads = stores.threads.records[numbers]
+        none = np.full(len(keys), NONE)
+        state = np.concatenate([threads[:, STATE], none])
+        next_row = np.concatenate([np.repeat(row, count), row])
+        node = np.concatenate([threads[:, NODE], none])
+        begin = np.concatenate([threads[:, FIRST], row])
+        tests = self._tested.count[state]
+        of = np.repeat(np.arange(len(state)), tests)
+        variable = self._tested.variable[list_ranges(self._tested.first[state], tests)]
+        ways = Ways(node[of], variable, next_row[of], begin[of])
+        pairs = self._conditions.test_ways(self._registers, stores.nodes.columns, ways)
+        bounds = find_bounds(tests)
+        stores.threads.records[numbers, PAIR] = bounds[: len(threads)]
+        made = stores.nodes.height
+        at, initial = np.arange(len(keys) + 1), int(bounds[len(threads)])
+        outcome = self._match(keys, at, row, self._no_mask, pairs, initial, None)
+        self._set_registers(made)
+        return outcome.left
 
-    def _apply(
+    def _match(
         self,
-        outcome: MatchOutcome,
         keys: Int64s,
-        rows: Ranges,
-        tests: Tests,
-        first_pair: Int64s,
-        cti: int,
-    ) -> None:
-        """Call the kernel; store what it makes."""
-        given = Given(*rows, *outcome.threads, *outcome.slots, first_pair)
-        parts = self._view_rows(), self._view_nodes(), self._nodes.height
-        setup = Setup(self.states, self._rules, tests, *parts)
-        made = kernel.match_keys(setup, given, cti)
-        if made.crowded >= 0:
-            raise self._make_error(made)
-        outcome.threads = made.threads, made.threads_at
-        outcome.slots = made.slots, made.slots_at
-        outcome.left = np.concatenate([outcome.left, made.left])
-        self.same_start += made.same_start
-        self.not_there += made.not_there
-        self._free(outcome, made.freed)
-        self._add_nodes(made)
+        rows_at: Int64s,
+        due: Int64s,
+        mask: Bools,
+        pairs: Bools,
+        pair: int,
+        cti: int | None,
+    ) -> MatchOutcome:
+        """Call the kernel until it is through; count what it has made."""
+        stores, counts = self._stores, self._start()
+        wakes = np.empty(len(keys), np.int64)
+        finishes, time = cti is not None, MIN_TIME if cti is None else cti
+        while not kernel.match_keys(
+            self._states, self._lists, self._rules, stores.rows.array, stores.nodes.array,
+            stores.threads.array, stores.slots.array, stores.by_key, stores.hold,
+            keys, rows_at, due, mask, pairs, pair, time, finishes,
+            self._work, self._slots, self._left, self._marks, wakes, counts,
+        ):  # fmt: skip
+            self._make_room()
+        if counts[layout.CROWDED] >= 0:
+            raise self._make_error(int(counts[layout.CROWDED]))
+        stores.count(counts)
+        self.same_start += int(counts[layout.SAME_START])
+        self.not_there += int(counts[layout.NOT_THERE])
+        left = self._left[: counts[layout.LEFT]].copy()
+        return MatchOutcome(left, wakes[: counts[layout.WAKES]])
 
-    def _view_rows(self) -> MatchRows:
-        columns = self._rows.columns
-        return MatchRows(*(columns[n] for n in (ROW_START, ROW_POSITION, ROW_BEFORE, ROW_REFS)))
+    def _start(self) -> Int64s:
+        """Return the counts at the beginning of a call."""
+        stores, counts = self._stores, self._counts
+        stamp = counts[layout.STAMP]
+        counts[:] = 0
+        counts[layout.STAMP] = stamp
+        counts[layout.REUSES] = not self._by_pair
+        counts[layout.FREE] = counts[layout.CROWDED] = NONE
+        counts[layout.NODES] = stores.nodes.height
+        counts[layout.THREADS_UPTO] = stores.threads.height
+        counts[layout.SLOTS_UPTO] = stores.slots.height
+        return counts
 
-    def _view_nodes(self) -> MatchNodes:
-        columns = self._nodes.columns
-        places = (NODE_ROW, NODE_VARIABLE, NODE_PARENT, NODE_REFS)
-        return MatchNodes(*(columns[n] for n in places))
+    def _make_room(self) -> None:
+        """Make the room that the kernel needs, and more."""
+        stores, counts = self._stores, self._counts
+        room = int(counts[layout.WORK_ROOM])
+        if room > self._work.shape[1]:
+            work = np.empty((2, 2 * room, THREAD_COLUMNS), np.int64)
+            work[:, : self._work.shape[1]] = self._work
+            self._work = work
+        self._slots = grow_rows(self._slots, int(counts[layout.SLOT_ROOM]))
+        self._left = grow_rows(self._left, int(counts[layout.LEFT_ROOM]))
+        upto = layout.NODE_ROOM, layout.THREADS_UPTO, layout.SLOTS_UPTO
+        more = 0, counts[layout.LIVE], counts[layout.HAVE]
+        made = stores.nodes, stores.threads, stores.slots
+        for store, number, count in zip(made, upto, more, strict=True):
+            store.make_room(int(counts[number] + count) - store.height)
 
-    def _add_nodes(self, made: Made) -> None:
-        """Store new nodes with their registers; release those that nothing needs any more."""
-        if not len(made.nodes):
+    def _set_registers(self, first: int) -> None:
+        """Compute the registers of new nodes; nodes of a round have parents of earlier ones."""
+        if not len(self._registers):
             return
-        row, variable, parent, refs = (np.ascontiguousarray(each) for each in made.nodes.T)
-        base = self._nodes.height
-        own = np.arange(base, base + len(row))
-        alive = np.ones(len(row), np.bool_)
-        free = kernel.list_freed(parent, made.free)
-        alive[free] = False
-        registers = list[npt.NDArray[Any]]()
-        if len(self._registers):
-            # nodes of a round have parents of earlier ones
-            ways = Ways(np.where(alive, parent, -1), variable, row, row)
-            registers = self._registers.compute(self._nodes.columns, ways, own)
-        key = self._rows.columns[ROW_KEY][row]
-        self._nodes.extend([row, variable, parent, refs, key, *registers])
-        self._nodes.release(own[free])
-
-    def _free(self, outcome: MatchOutcome, first: int) -> None:
-        """Release the nodes of a list, and note their rows."""
-        columns = self._nodes.columns
-        freed = kernel.list_freed(columns[NODE_PARENT], first)
-        if not len(freed):
+        nodes = self._stores.nodes.records
+        own = first + np.flatnonzero(nodes[first:, KEY] >= 0)
+        if not len(own):
             return
-        row = columns[NODE_ROW][freed]
-        self._nodes.release(freed)
-        outcome.freed_rows.append(row)
-        before = self._rows.columns[ROW_BEFORE]
-        for _ in range(self._settings.before):
-            row = before[row[row >= 0]]
-            outcome.freed_rows.append(row[row >= 0])
+        row = nodes[own, NODE_ROW]
+        ways = Ways(nodes[own, NODE_PARENT], nodes[own, NODE_VARIABLE], row, row)
+        made = self._registers.compute(self._stores.nodes.columns, ways, own)
+        for number, column in enumerate(made, REGISTERS):
+            nodes[own, number] = column.view(np.int64)
 
-    def drop_matches(self, outcome: MatchOutcome) -> None:
+    def take_ways(self, outcome: MatchOutcome) -> tuple[Int64s, Int64s, Int64s]:
+        """Return the rows and variables of the matches that have left, and their lengths."""
+        last = np.ascontiguousarray(outcome.left[:, layout.LEFT_NODE])
+        return kernel_ways.list_ways(self._stores.nodes.array, last)
+
+    def release_matches(self, outcome: MatchOutcome) -> None:
         """Release what only the matches that have left need."""
-        nodes = np.ascontiguousarray(outcome.left[:, 1])
+        stores, counts = self._stores, self._start()
+        last = np.ascontiguousarray(outcome.left[:, layout.LEFT_NODE])
         before = self._settings.before
-        self._free(outcome, kernel.drop_nodes(self._view_rows(), self._view_nodes(), nodes, before))
+        kernel_ways.release_ways(stores.rows.array, stores.nodes.array, counts, last, before)
+        stores.count(counts)
 
-    def _make_error(self, made: Made) -> ArgumentError:
+    def _make_error(self, row: int) -> ArgumentError:
         """Return the error for more ways than the budget allows."""
-        values = self._rows.payload(np.array([made.row])).frame.row(0, named=True)
+        values = self._stores.rows.payload(np.array([row])).frame.row(0, named=True)
         key = {name: values[name] for name in self._settings.keys}
         return ArgumentError(
             f"the pattern {self._settings.text!r} has more than {self._settings.budget:,} ways to "

@@ -85,11 +85,11 @@ class Detect(Operator):
 
     def _reads_starts(self) -> bool:
         """Return True if starts are in the results, or in what these are computed from."""
-        from rxtemporal.operators.detect.functions import START, list_functions
+        from rxtemporal.operators.detect.functions import START, STARTS, list_functions
 
         read = [*self.conditions.values(), *self.measures.values()]
         return self.rows == "all" or any(
-            START in each.meta.root_names()
+            not {*STARTS}.isdisjoint(each.meta.root_names())
             or any(f.field == START or f.kind == "match_start" for f in list_functions([each]))
             for each in read
         )
@@ -141,16 +141,17 @@ class Detect(Operator):
         self, expressions: Sequence[pl.Expr], schema: pl.Schema, who: str = "detect"
     ) -> pl.Schema:
         """Return what expressions may read: the fields, the start, and functions of a match."""
-        from rxtemporal.operators.detect.functions import START, list_functions
+        from rxtemporal.operators.detect.functions import START, STARTS, list_functions
 
         functions = list_functions(expressions)
         reads = any(START in each.meta.root_names() for each in expressions)
         if START in schema and (reads or any(each.field == START for each in functions)):
             raise SchemaError(
                 f"{who}: 'start' is the start of a row, and there is a field of this name. "
-                "Hint: rename the field first with select()."
+                "Hint: rename the field first with select(); rxt.start() is always the start of "
+                "the row."
             )
-        found = {**schema, START: self.time_type}
+        found = {**schema, **dict.fromkeys(STARTS, self.time_type)}
         for function in functions:
             found[function.column] = function.infer_type(schema, self.time_type, who)
         return pl.Schema(found)
@@ -234,6 +235,11 @@ class Detect(Operator):
 
         return find_matched_rows(self, inputs, output, rows)
 
+    @property
+    def cause_parts(self) -> tuple[str, ...]:
+        """The variables: a row of a match is one of them."""
+        return self.automaton.variables
+
     def explain_loss(self, lost: LostRow) -> Fate:
         """Return why a row is in no match."""
         from rxtemporal.operators.detect.causes import explain_no_match
@@ -274,14 +280,15 @@ def detect(
     """Find sequences of rows of a key that match a pattern, and emit each match once it is final.
 
     ``"A B+ C"`` is a row ``A``, then one or more ``B``, then a ``C``, next to each other.
-    ``conditions`` say by variable which rows match: polars expressions over the row, its ``start``,
-    and functions of ``rxtemporal.pattern`` over the rows before and the match so far; null is
-    false, and a variable without a condition matches every row. Variables begin with an upper-case
-    letter. There are ``|``, ``( )``, the quantifiers ``*``, ``+``, ``?``, ``{n}``, ``{n,m}``,
-    ``{n,}``, ``{,m}``, each reluctant with a ``?`` behind it, ``PERMUTE(A, B)``, and between two
-    rows ``~>``, which skips rows up to the first that matches, ``~>>``, which may skip that one,
-    too, and ``!X ~>``, which skips no row that matches ``X``. ``A !X`` at the end: no ``X`` follows
-    until ``within`` has passed. What is skipped belongs to no variable.
+    ``conditions`` say by variable which rows match: polars expressions over the row, its ``start``
+    (also as ``rxt.start()``), and functions of ``rxtemporal.pattern`` over the rows before and the
+    match so far; null is false, and a variable without a condition matches every row. Variables
+    begin with an upper-case letter. There are ``|``, ``( )``, the quantifiers ``*``, ``+``, ``?``,
+    ``{n}``, ``{n,m}``, ``{n,}``, ``{,m}``, each reluctant with a ``?`` behind it,
+    ``PERMUTE(A, B)``, and between two rows ``~>``, which skips rows up to the first that matches,
+    ``~>>``, which may skip that one, too, and ``!X ~>``, which skips no row that matches ``X``. ``A
+    !X`` at the end: no ``X`` follows until ``within`` has passed. What is skipped belongs to no
+    variable.
 
     Rows of a key are in order of (start, payload); their ends play no part. Of several ways the
     preferred one counts, as in ISO SQL: the leftmost alternative first, and as many rows as
@@ -297,9 +304,10 @@ def detect(
     ``rxtemporal.pattern`` and over fields of the last row; without measures ``rows``, their number.
     It lives from the start of the first row to one tick after that of the last; with ``at="last"``
     it is a point at the last row. With ``rows="all"`` each row of a match is a result, a point with
-    its fields, its ``variable`` and ``match``, the start of the match. With ``timeouts`` a start
-    that became no match until ``within`` has passed gives its longest part that could still have
-    gone on, and a field ``complete`` tells the two apart.
+    its fields, its ``variable`` and ``match``, the start of the match. With ``timeouts`` a row at
+    which a match may begin, and that no match takes, gives the longest part of a match that begins
+    at it, of several the one that ends first, as soon as that cannot grow any more, be it by
+    another row or because ``within`` has passed; a field ``complete`` tells the two apart.
 
     A match leaves when no row that may still come can change it. The CTI is held at the start of
     the first row of the oldest match that is not decided; with ``at="last"`` at the last row of a

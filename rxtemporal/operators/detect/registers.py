@@ -12,6 +12,7 @@ from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.columns import Column, Nullable
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.detect.functions import Function, list_functions
+from rxtemporal.operators.detect.layout import NODE_PARENT, NODE_ROW, REGISTERS
 from rxtemporal.operators.detect.row_values import RowValues
 from rxtemporal.operators.detect.settings import DetectSettings
 from rxtemporal.operators.windows.field_values import read_floats, read_integers, read_valid
@@ -42,11 +43,13 @@ class Ways(NamedTuple):
 
 
 class Registers:
-    """The registers that the conditions need, in columns of the nodes from number ``begin`` on."""
+    """The registers that the conditions need, in the last columns of the nodes.
 
-    def __init__(self, settings: DetectSettings, values: RowValues, begin: int) -> None:
+    A sum of floats is there by its bits.
+    """
+
+    def __init__(self, settings: DetectSettings, values: RowValues) -> None:
         self._values = values
-        self._begin = begin
         self._numbers = {name: n for n, name in enumerate(settings.automaton.variables)}
         functions = list_functions(settings.conditions.values())
         found = [each for function in functions for each in self._list_needed(function)]
@@ -66,16 +69,11 @@ class Registers:
         return len(self._registers)
 
     @property
-    def dtypes(self) -> list[Any]:
-        """The types of the columns."""
-        return [np.float64 if self._is_float(each) else np.int64 for each in self._registers]
-
-    @property
     def refs(self) -> dict[int, str]:
         """The columns that have numbers of rows, or of nodes."""
         spaces = {"first": "row", "min": "row", "max": "row", "last": "node"}
         return {
-            self._begin + number: spaces[each.kind]
+            REGISTERS + number: spaces[each.kind]
             for number, each in enumerate(self._registers)
             if each.kind in spaces
         }
@@ -101,7 +99,9 @@ class Registers:
         own: Int64s | None,
     ) -> Array:
         fill = 0 if register.kind in ("count", "sum") else -1
-        kept = nodes[self._begin + number]
+        kept = nodes[REGISTERS + number]
+        if self._is_float(register):
+            kept = kept.view(np.float64)
         base: Array = np.full(len(ways.node), fill, kept.dtype)
         there = ways.node >= 0
         base[there] = kept[ways.node[there]]
@@ -169,8 +169,8 @@ class Registers:
     def _find_last(self, function: Function, nodes: Sequence[Array], ways: Ways) -> Int64s:
         """Return the row of a variable that is the n-th from the last."""
         number = self._numbers[function.variable]
-        kept = nodes[self._begin + self._registers.index(Register("last", number))]
-        row, _, parent = nodes[:3]
+        kept = nodes[REGISTERS + self._registers.index(Register("last", number))]
+        row, parent = nodes[NODE_ROW], nodes[NODE_PARENT]
         node = _take(kept, ways.node)
         back = np.full(len(node), function.n) - (ways.variable == number)
         for _ in range(function.n):

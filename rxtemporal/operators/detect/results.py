@@ -12,7 +12,8 @@ from rxtemporal.core.columns import time_series
 from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.detect.functions import Function, parse_column
-from rxtemporal.operators.detect.row_values import ROW_START, RowValues
+from rxtemporal.operators.detect.layout import ROW_START
+from rxtemporal.operators.detect.row_values import RowValues
 from rxtemporal.operators.detect.settings import DetectSettings
 
 # columns of the frame in which a function is computed
@@ -149,7 +150,7 @@ class Results:
 
     def _read_starts(self, rows: Int64s) -> pl.Series:
         form: TimeForm = "ticks" if self._values.time == pl.Int64 else "datetime"
-        return time_series("", self._values.rows.columns[ROW_START][rows], form)
+        return time_series("", self._values.rows.array[rows, ROW_START], form)
 
 
 def _check_sums(function: Function, frame: pl.DataFrame) -> None:

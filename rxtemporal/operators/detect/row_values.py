@@ -7,13 +7,9 @@ import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Column, Nullable, SeriesColumn, get_valid, make_series
-from rxtemporal.engine.rows import RowStore
-from rxtemporal.operators.detect.functions import START
-
-# columns of the rows that are held: the start; the key; the row before in the key (-1: none), which
-# holds only as long as that is held; how many nodes need the row; 1 for one of the last of its key;
-# and the place in the key
-ROW_START, ROW_KEY, ROW_BEFORE, ROW_REFS, ROW_RECENT, ROW_POSITION = range(6)
+from rxtemporal.engine.records import RecordStore
+from rxtemporal.operators.detect.functions import STARTS
+from rxtemporal.operators.detect.layout import ROW_BEFORE, ROW_START
 
 
 class RowValues:
@@ -21,22 +17,22 @@ class RowValues:
 
     __slots__ = ("rows", "schema", "time")
 
-    def __init__(self, rows: RowStore, schema: pl.Schema, time: pl.DataType) -> None:
+    def __init__(self, rows: RecordStore, schema: pl.Schema, time: pl.DataType) -> None:
         self.rows = rows
         self.schema = schema
         self.time = time
 
     def get_type(self, name: str) -> pl.DataType:
         """Return the type of a field, or of the start."""
-        return self.time if name == START else self.schema[name]
+        return self.time if name in STARTS else self.schema[name]
 
     def read(self, name: str, numbers: Int64s) -> Column:
         """Return a field of rows, or their starts; null where the number is negative."""
         there = numbers >= 0
         all_there = bool(there.all())
         at = numbers if all_there else np.where(there, numbers, 0)
-        if name == START:
-            column: Column = self.rows.columns[ROW_START][at]
+        if name in STARTS:
+            column: Column = self.rows.array[at, ROW_START]
         else:
             (column,) = self.rows.fields(at, [name])
         return column if all_there else _drop_values(column, there)
@@ -47,7 +43,7 @@ class RowValues:
 
     def find_before(self, numbers: Int64s, n: int) -> Int64s:
         """Return the n-th row before each row in its key; -1 if there is none."""
-        before = self.rows.columns[ROW_BEFORE]
+        before = self.rows.array[:, ROW_BEFORE]
         for _ in range(n):
             numbers = np.where(numbers >= 0, before[numbers], -1)
         return numbers

@@ -15,7 +15,7 @@ from rxtemporal.core.events import EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, time_ticks
 from rxtemporal.errors import ArgumentError
-from rxtemporal.operators.causes.causes import BOUNDARY, HISTORY, ROW
+from rxtemporal.operators.causes.causes import BOUNDARY, HISTORY, ROW, Causes
 from rxtemporal.operators.causes.history import History, code_rows
 from rxtemporal.operators.causes.lost_row import write_lifetime, write_place, write_values
 from rxtemporal.text import html
@@ -33,13 +33,15 @@ class CausedRow:
     """A row on the way to the result: its times in ticks, its payload, and the role that it has.
 
     ``role`` is ``"row"`` if its payload or lifetime is in the result, ``"boundary"`` if it only
-    bounds a row that is, and ``"history"`` if a function with a state has seen it before.
+    bounds a row that is, and ``"history"`` if a function with a state has seen it before. ``part``
+    is the part that it has in the result: of a match, the variable that it is; else empty.
     """
 
     start: int
     end: int
     payload: Mapping[str, Any]
     role: str
+    part: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -115,8 +117,9 @@ class Explanation:
 
     def _write_row(self, row: CausedRow) -> str:
         lifetime = write_lifetime(row.start, row.end, self.time)
-        role = "" if row.role == "row" else f" ({row.role})"
-        return make_visible(f"{lifetime} {write_values(row.payload)}{role}")
+        notes = [each for each in (row.part, "" if row.role == "row" else row.role) if each]
+        note = f" ({', '.join(notes)})" if notes else ""
+        return make_visible(f"{lifetime} {write_values(row.payload)}{note}")
 
     def _repr_html_(self) -> str:
         tables = [
@@ -261,7 +264,11 @@ def explain_row(flow: Flow, row: int) -> Explanation:
         bounds[history.name] = to_frame(history, others, flow.time)
         arrivals[history.name] = _list_arrivals(flow, history, rows)
     (first,) = to_frame(flow.result, np.array([row]), flow.time).to_dicts()
-    steps = [_describe(flow.histories[each], found[each]) for each in sorted(found, reverse=True)]
+    parts = _trace_parts(flow, found)
+    steps = [
+        _describe(flow.histories[each], found[each], parts.get(each, {}))
+        for each in sorted(found, reverse=True)
+    ]
     return Explanation(first, causes, bounds, arrivals, tuple(steps), flow.time)
 
 
@@ -292,6 +299,41 @@ def trace_roles(flow: Flow, number: int, row: int) -> dict[int, dict[int, int]]:
     return found
 
 
+def _trace_parts(flow: Flow, found: dict[int, dict[int, int]]) -> dict[int, dict[int, list[str]]]:
+    """Return the parts that rows have in a result, for each node of the rows on which it stands.
+
+    An operator that does not change a row leaves it the part that it has.
+    """
+    parts: dict[int, dict[int, list[str]]] = {}
+    for each in sorted(found, reverse=True):
+        above = flow.histories[each]
+        names = () if above.node.operator is None else above.node.operator.cause_parts
+        causes = (
+            flow.causes(each, list(found[each]))
+            if names or any(parts.get(each, {}).values())
+            else Causes.none()
+        )
+        for of, side, row, part in zip(
+            *(a.tolist() for a in (causes.of, causes.side, causes.row, causes.part)), strict=True
+        ):
+            number = above.inputs[side]
+            mine = parts.setdefault(number, {}).setdefault(row, [])
+            if part >= 0:
+                its = [names[part]]
+            elif not names and _is_same_row(above, of, flow.histories[number], row):
+                its = parts[each].get(of, [])
+            else:
+                its = []
+            mine += [name for name in its if name not in mine]
+    return parts
+
+
+def _is_same_row(one: History, row: int, other: History, row2: int) -> bool:
+    """Return True if two rows have one lifetime and one payload."""
+    times = one.start[row] == other.start[row2] and one.end[row] == other.end[row2]
+    return bool(times) and one.payload[row].equals(other.payload[row2])
+
+
 def to_frame(history: History, rows: Int64s, time: TimeForm) -> pl.DataFrame:
     """Return rows of a node as a frame: ``start_time``, ``end_time`` (null: never), the payload."""
     payload = history.payload[rows]
@@ -303,7 +345,9 @@ def to_frame(history: History, rows: Int64s, time: TimeForm) -> pl.DataFrame:
     return EventBatch.of_rows(start, end, payload, 0).to_polars(time)
 
 
-def _describe(history: History, roles: dict[int, int]) -> ExplainedStep:
+def _describe(
+    history: History, roles: dict[int, int], parts: dict[int, list[str]]
+) -> ExplainedStep:
     # rows before those that only bound it or came before
     rows = sorted(roles, key=lambda row: (roles[row], row))
     shown = [
@@ -312,6 +356,7 @@ def _describe(history: History, roles: dict[int, int]) -> ExplainedStep:
             int(history.end[row]),
             history.payload.row(row, named=True) if history.payload.width else {},
             name_role(roles[row]),
+            " ".join(parts.get(row, ())),
         )
         for row in rows[:MOST_ROWS]
     ]

@@ -1,0 +1,85 @@
+"""Layout of the records that kernels share with the step: what each column holds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rxtemporal.engine.records import KEY
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+# a row: its start; the row before in its key (-1: none), which holds only as long as that is held;
+# how many need the row: the nodes, and its key while it is one of the last; its place in the key
+ROW_START, ROW_BEFORE, ROW_REFS, ROW_POSITION = range(KEY + 1, KEY + 5)
+# a node: the row, its variable, the node before, how many need the node, and how many rows lead up
+# to it; registers are behind
+NODE_ROW, NODE_VARIABLE, NODE_PARENT, NODE_REFS, NODE_LENGTH = range(KEY + 1, KEY + 6)
+REGISTERS = KEY + 6
+# a thread: its state; the first row and the last node of its way; its slot; where its tests are
+# among the pairs; the last node of the longest way that has its future (of ``timeouts`` alone)
+STATE, FIRST, NODE, SLOT, PAIR, LONGEST = range(KEY + 1, KEY + 7)
+THREAD_COLUMNS = KEY + 7
+# a slot: the first row; the last node of its match (-1: none); 1 if that is complete
+SLOT_FIRST, SLOT_NODE, SLOT_COMPLETE = range(KEY + 1, KEY + 4)
+SLOT_COLUMNS = KEY + 4
+# of a key: its last row, and how many of its last rows it needs; the position of its next row; its
+# next wake-up; the first of its threads, which follow each other, and their count; its slots
+LAST_ROW, RECENT, PLACE, WAKE, THREADS, THREAD_COUNT, SLOTS, SLOT_COUNT = range(8)
+# a match that leaves: the node, whether it is complete
+LEFT_NODE, LEFT_COMPLETE = range(2)
+
+# a state of the automaton: its kind, its variable, the variable that may not come, and where the
+# states that take the next row, and those after its own row, begin and end in the list of states
+KIND, VARIABLE, ABSENT, ENTER, ENTER_END, OUT, OUT_END = range(7)
+# no node, no row
+NONE = -1
+# skips
+NEXT, PAST_LAST, TO_FIRST, TO_LAST = range(4)
+
+# what a call of the kernel counts: where it is, the threads and slots of the key it is at, the
+# numbers of records and those released, what it has found, 1 if numbers of nodes that are released
+# are given out again, and how much room the next row needs
+(
+    AT, LINE, LOADED, SIDE, LIVE, LATER, HAVE, STAMP,
+    ROWS_GONE, NODES, NODES_GONE, FREE, THREADS_UPTO, THREADS_GONE, SLOTS_UPTO, SLOTS_GONE,
+    LEFT, WAKES, SAME_START, NOT_THERE, CROWDED,
+    REUSES, WORK_ROOM, SLOT_ROOM, NODE_ROOM, LEFT_ROOM,
+) = range(26)  # fmt: skip
+COUNTS = 26
+
+
+class MatchRules(NamedTuple):
+    """The settings of a pattern; spans in ticks, -1 for none.
+
+    ``chain``: the next match begins behind the last row of the one before, and all threads are in
+    one order; ``across``: threads in one state have one future though their starts differ.
+    ``merges``: of threads in one state, and of one start unless ``across``, one is enough.
+    ``budget``: the most threads of one start, 0 without a limit. ``by_pair``: tests are those of a
+    thread and a variable. ``before``: how many rows before a matched one are needed; ``recent``:
+    how many last rows of a key while a match may go on, and ``kept`` always. ``fan`` is how many
+    threads one thread becomes at most, and ``tries`` how many nodes it makes. ``begin`` to ``end``
+    are the states before the first row, in the list of states.
+    """
+
+    within: int
+    max_gap: int
+    chain: bool
+    across: bool
+    merges: bool
+    skip: int
+    skip_variable: int
+    timeouts: bool
+    at_last: bool
+    budget: int
+    by_pair: bool
+    before: int
+    recent: int
+    kept: int
+    fan: int
+    tries: int
+    begin: int
+    end: int

@@ -1,0 +1,113 @@
+"""Kernels of ways: nodes, each of which leads to the one before, and the rows that they need."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rxtemporal.engine.kernels.compiled import borrow, jit
+from rxtemporal.engine.records import KEY
+from rxtemporal.operators.detect.layout import (
+    FREE,
+    NODE_LENGTH,
+    NODE_PARENT,
+    NODE_REFS,
+    NODE_ROW,
+    NODE_VARIABLE,
+    NODES,
+    NODES_GONE,
+    NONE,
+    REUSES,
+    ROW_BEFORE,
+    ROW_REFS,
+    ROWS_GONE,
+    Ints,
+)
+
+
+@borrow
+def release_row(rows: Ints, counts: Ints, row: int) -> None:
+    """Count that something needs a row no more; release it if nothing does."""
+    rows[row, ROW_REFS] -= 1
+    if rows[row, ROW_REFS] == 0:
+        rows[row, KEY] = NONE
+        counts[ROWS_GONE] += 1
+
+
+@borrow
+def release_way(rows: Ints, nodes: Ints, counts: Ints, node: int, before: int) -> None:
+    """Count that something needs a node no more; release it, and what it led to, if nothing does.
+
+    With a node goes its need of its row and of the rows ``before`` that. Released nodes are a list,
+    in which each leads to the next as its parent.
+    """
+    while node >= 0:
+        nodes[node, NODE_REFS] -= 1
+        if nodes[node, NODE_REFS] > 0:
+            return
+        row, parent = nodes[node, NODE_ROW], nodes[node, NODE_PARENT]
+        nodes[node, KEY], nodes[node, NODE_PARENT] = NONE, counts[FREE]
+        counts[FREE] = node
+        counts[NODES_GONE] += 1
+        for _ in range(before + 1):
+            if row < 0:
+                break
+            further = rows[row, ROW_BEFORE]
+            release_row(rows, counts, row)
+            row = further
+        node = parent
+
+
+@borrow
+def add_node(
+    rows: Ints, nodes: Ints, counts: Ints, row: int, variable: int, parent: int, before: int
+) -> int:
+    """Make a node that its caller needs; return its number."""
+    node = counts[FREE]
+    if node >= 0 and counts[REUSES]:
+        counts[FREE] = nodes[node, NODE_PARENT]
+        counts[NODES_GONE] -= 1
+    else:
+        node = counts[NODES]
+        counts[NODES] += 1
+    nodes[node, KEY], nodes[node, NODE_ROW] = rows[row, KEY], row
+    nodes[node, NODE_VARIABLE], nodes[node, NODE_PARENT] = variable, parent
+    nodes[node, NODE_REFS], nodes[node, NODE_LENGTH] = 1, 1
+    if parent >= 0:
+        nodes[parent, NODE_REFS] += 1
+        nodes[node, NODE_LENGTH] += nodes[parent, NODE_LENGTH]
+    for _ in range(before + 1):
+        if row < 0:
+            break
+        rows[row, ROW_REFS] += 1
+        row = rows[row, ROW_BEFORE]
+    return int(node)
+
+
+@jit
+def list_ways(nodes: Ints, last: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return the rows and variables of the ways that end with these nodes, and their lengths.
+
+    Each way is in order, from its first row. O(result).
+    """
+    lengths = np.empty(len(last), np.int64)
+    total = 0
+    for i in range(len(last)):
+        lengths[i] = nodes[last[i], NODE_LENGTH]
+        total += lengths[i]
+    row, variable = np.empty(total, np.int64), np.empty(total, np.int64)
+    end = 0
+    for i in range(len(last)):
+        end += lengths[i]
+        node, at = last[i], end
+        while node >= 0:
+            at -= 1
+            row[at], variable[at] = nodes[node, NODE_ROW], nodes[node, NODE_VARIABLE]
+            node = nodes[node, NODE_PARENT]
+    return row, variable, lengths
+
+
+@jit
+def release_ways(rows: Ints, nodes: Ints, counts: Ints, last: Ints, before: int) -> None:
+    """Count that matches need the ways that end with these nodes no more. O(released nodes)."""
+    for i in range(len(last)):
+        release_way(rows, nodes, counts, last[i], before)
