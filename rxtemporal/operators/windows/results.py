@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import polars as pl
 
 from rxtemporal.core import columns as core
-from rxtemporal.core.batch import Bools, Int64s
+from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns, SeriesColumn, get_valid
 from rxtemporal.engine.expressions.evaluator import Evaluator
 from rxtemporal.engine.holdings import PART, Moves, Selection
@@ -29,12 +29,17 @@ from rxtemporal.operators.windows.bounds import Windows
 from rxtemporal.operators.windows.combinations import hide_rows
 from rxtemporal.operators.windows.overlaps import SlicePlan
 from rxtemporal.operators.windows.rows import (
+    ROW_START,
     WINDOW,
     Contents,
     ListedAggregate,
     find_changes,
 )
 
+# columns beside the fields of rows that are sorted
+_GROUP, _ROW = "__group__", "__row__"
+# returns fields of rows, by name: of these numbers, or of all rows
+ReadFields: TypeAlias = Callable[[Sequence[str], Int64s | None], list[pl.Series]]
 # the results of running aggregates; None for what is computed from the rows of each window
 Swept: TypeAlias = list[core.Column | None]
 
@@ -79,12 +84,6 @@ class WindowResults(Protocol):
 
     def sweep(self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int) -> Swept:
         """Apply the changes to running aggregates; return a column for each of their fields."""
-
-    def pick(self, window: Int64s, rows: pl.DataFrame) -> Bools | None:
-        """Return the mask of the rows that may be in a result, of pairs of windows and rows.
-
-        None: of all of them.
-        """
 
     def keep_selected(self, selection: Selection) -> None:
         """Drop all keys that are not selected."""
@@ -217,9 +216,6 @@ class AggregateResults(Stateful):
             for output in self._outputs
         ]
 
-    def pick(self, window: Int64s, rows: pl.DataFrame) -> None:
-        """Return nothing: all rows count."""
-
     def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return one row for each window."""
         columns = []
@@ -264,9 +260,16 @@ class ListedResults(Stateful):
         """Return nothing."""
         return []
 
-    def pick(self, window: Int64s, rows: pl.DataFrame) -> Bools | None:
-        """Return nothing: all rows may be in a result."""
-        return None
+
+class Order(NamedTuple):
+    """Rows in order of group and rank.
+
+    ``rows`` ``int64[n]``: their numbers in the order. ``tie`` ``int64[n]``: rising, and equal for
+    rows that share a rank.
+    """
+
+    rows: Int64s
+    tie: Int64s
 
 
 class TopKResults(ListedResults):
@@ -274,6 +277,7 @@ class TopKResults(ListedResults):
 
     With ``shares`` rows that are equal by all orders share a rank, else they are in the order of
     (start, payload). ``orders`` are expressions, each with True if the greatest value is first.
+    ``schema`` has the fields of the rows.
     """
 
     def __init__(
@@ -282,55 +286,88 @@ class TopKResults(ListedResults):
         orders: Sequence[tuple[pl.Expr, bool]],
         fields: list[str],
         rank: str | None,
+        schema: pl.Schema,
         *,
         shares: bool,
     ) -> None:
         self._names = [f"__by_{number}__" for number in range(len(orders))]
         self._by = [by.alias(name) for (by, _), name in zip(orders, self._names, strict=True)]
         self._falls = [falls for _, falls in orders]
-        self._k = k
-        self._fields = fields
         self._rank = rank
         self._shares = shares
+        self._schema = schema
+        self._sortable = [name for name, dtype in schema.items() if not isinstance(dtype, pl.List)]
+        read = {name for each in self._by for name in each.meta.root_names()}
+        # what the expressions read, as far as they say it by name
+        self._reads = [*schema] if read - {*schema} else [name for name in schema if name in read]
+        self.k = k
+        self.fields = fields
 
-    def pick(self, window: Int64s, rows: pl.DataFrame) -> Bools | None:
-        """Return the mask of the rows that are not worse than ``k`` others by the first order.
+    def sort(self, group: Int64s, start: Int64s, read: ReadFields) -> Order:
+        """Return the order of rows by group, and in a group by rank; costs one sort.
 
-        So only these are sorted.
+        ``group``, ``start`` ``int64[n]``; ``read`` returns fields of rows by number. Rows that are
+        equal by all orders are in that of (start, payload), nulls first, and of their numbers.
         """
-        by = rows.with_columns(self._by[0])[self._names[0]]  # a constant is for all rows
-        if by.dtype.is_float() and by.is_nan().any():
-            return None
-        value, falls = pl.col("by"), self._falls[0]
-        limit = value.top_k(self._k).min() if falls else value.bottom_k(self._k).max()
-        given = pl.DataFrame({"window": window, "by": by})
-        limits = given.group_by("window").agg(limit.alias("limit"), value.count().alias("n"))
-        joined = given.join(limits, on="window", how="left", maintain_order="left")
-        good = value >= pl.col("limit") if falls else value <= pl.col("limit")
-        chosen = joined.select(good.fill_null(False) | (pl.col("n") < self._k))
-        picked: Bools = chosen.to_series().to_numpy()
-        return picked
+        rows = pl.DataFrame(read(self._reads, None), height=len(group))
+        by = [
+            series + 0.0 if series.dtype.is_float() else series  # -0.0 ties with 0.0
+            for series in rows.with_columns(self._by).select(self._names)
+        ]
+        given = pl.DataFrame([pl.Series(_GROUP, group), *by, pl.Series(ROW_START, start)])
+        falls = [False, *self._falls, False]
+        order: Int64s = _find_order(given, falls)
+        given = given[order]
+        is_next = find_changes(given, [_GROUP, *self._names])
+        order = self._sort_equal(given, order, read)
+        return Order(order, np.cumsum(is_next) if self._shares else np.arange(len(order)))
+
+    def _sort_equal(self, given: pl.DataFrame, order: Int64s, read: ReadFields) -> Int64s:
+        """Return the order with those that are equal, and start at one time, sorted by payload."""
+        is_next = find_changes(given, given.columns)
+        is_equal = ~is_next
+        is_equal[:-1] |= ~is_next[1:]
+        equal = np.flatnonzero(is_equal)
+        if not len(equal):
+            return order
+        stretch = pl.Series(_GROUP, np.cumsum(is_next)[equal])
+        numbers = order[equal]
+        payload = read(self._sortable, numbers)
+        rows = pl.DataFrame([stretch, *payload, pl.Series(_ROW, numbers)])
+        order[equal] = numbers[_find_order(rows, nulls_last=False)]
+        return order
 
     def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return the rows of the best ranks, in order of window and rank."""
         assert contents is not None
-        by = [
-            series + 0.0 if series.dtype.is_float() else series  # -0.0 ties with 0.0
-            for series in contents.rows.with_columns(self._by).select(self._names)
-        ]
-        ranked = contents.rows.with_columns(by).sort(
-            WINDOW, *self._names, descending=[False, *self._falls], nulls_last=True,
-            maintain_order=True,
-        )  # fmt: skip
-        window: Int64s = ranked[WINDOW].to_numpy()
+        rows = contents.rows
+        window: Int64s = rows[WINDOW].to_numpy()
+
+        def read(names: Sequence[str], numbers: Int64s | None) -> list[pl.Series]:
+            return rows.select(names)[slice(None) if numbers is None else numbers].get_columns()
+
+        order, tie = self.sort(window, rows[ROW_START].to_physical().to_numpy(), read)
+        window = window[order]
         places = np.arange(len(window))
         begins = np.diff(window, prepend=-1) != 0
         first = np.maximum.accumulate(np.where(begins, places, 0))
-        if self._shares and len(ranked):
-            changes = begins | find_changes(ranked, self._names)
+        if len(tie):
+            changes = begins | (np.diff(tie, prepend=-1) != 0)
             places = np.maximum.accumulate(np.where(changes, places, 0))
         rank = places - first + 1
-        best = np.flatnonzero(rank <= self._k)
-        columns = Columns.from_frame(ranked[best].select(self._fields)).columns
-        ranks = [] if self._rank is None else [rank[best]]
-        return ResultRows([*columns, *ranks], window[best])
+        best = np.flatnonzero(rank <= self.k)
+        columns = Columns.from_frame(rows.select(self.fields)[order[best]]).columns
+        return ResultRows(self.add_ranks(columns, rank[best]), window[best])
+
+    def add_ranks(self, columns: Sequence[core.Column], rank: Int64s) -> list[core.Column]:
+        """Return the columns of results, with their ranks if there is a field for them."""
+        return [*columns] if self._rank is None else [*columns, rank]
+
+
+def _find_order(
+    rows: pl.DataFrame, falls: Sequence[bool] | bool = False, *, nulls_last: bool = True
+) -> Int64s:
+    """Return the numbers of rows in the order of their columns."""
+    by = pl.arg_sort_by(rows.columns, descending=falls, nulls_last=nulls_last, maintain_order=True)
+    found = rows.select(by).to_series().cast(pl.Int64)
+    return found.to_numpy(writable=True)
