@@ -183,10 +183,6 @@ class PayloadStore:
         for field, column in zip(self.by_name.values(), payload.columns, strict=True):
             field.append(column, self._height)
 
-    def select_schema(self, names: Sequence[str]) -> pl.Schema:
-        """Return the types of these fields."""
-        return pl.Schema({name: self._schema[name] for name in names})
-
     def take(self, numbers: Int64s) -> core.Columns:
         """Return these rows, which may repeat and be in any order."""
         taken = [field.take(numbers) for field in self.by_name.values()]
@@ -329,10 +325,6 @@ class RowStore(Stateful):
     def payload(self, numbers: Int64s) -> Columns:
         """Return the payload of these rows, which may repeat and be in any order."""
         return self._payloads.take(numbers)
-
-    def select_schema(self, names: Sequence[str]) -> pl.Schema:
-        """Return the types of these fields of the payload."""
-        return self._payloads.select_schema(names)
 
     def fields(self, numbers: Int64s, names: Sequence[str]) -> list[core.Column]:
         """Return these fields of the payload of these rows."""

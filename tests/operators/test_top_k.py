@@ -94,6 +94,43 @@ def test_rows_that_end_come_back() -> None:
     assert best["rank"].to_list() == [1] * 80
 
 
+VALUES: dict[str, list[Any]] = {
+    "integers": [3, None, -(1 << 63), (1 << 63) - 1, 3, 0, None],
+    "floats": [0.0, None, -0.0, float("nan"), -1.5, float("-inf"), -float("nan"), 2.5],
+    "texts": ["b", None, "", "ä", "a", "b"],
+    "bools": [True, None, False, True],
+}
+
+
+@pytest.mark.parametrize("falls", [True, False])
+@pytest.mark.parametrize("nulls", [True, False])
+@pytest.mark.parametrize("kind", VALUES)
+def test_ranks_of_all_kinds_of_values(kind: str, nulls: bool, falls: bool) -> None:
+    """They are those of polars, nulls last; NaN is the greatest, and zeros are equal."""
+    x = pl.Series("x", [each for each in VALUES[kind] if nulls or each is not None])
+    frame = pl.DataFrame({"t": range(len(x)), "x": x, "n": range(len(x))})
+    query = rxt.from_polars(frame, start="t").never_ends().snapshot_window()
+    made = query.top_k(9, "x", descending=falls).to_polars()
+    last = made.filter(pl.col("end_time").is_null()).sort("n")["rank"]
+    plain = x + 0.0 if kind == "floats" else x
+    expected = plain.rank("min", descending=falls).fill_null(1 + len(x) - x.null_count())
+    assert last.to_list() == expected.to_list()
+
+
+@given(rows=st.lists(st.tuples(*2 * [st.integers(0, 3)], st.integers(0, 2)), max_size=90))
+def test_rows_are_sorted_in_groups(rows: list[tuple[int, int, int]]) -> None:
+    """By group, codes, start and number, however many there are."""
+    group, code, start = np.array(rows, np.int64).reshape(-1, 3).T.copy()
+    number = np.arange(len(rows))[::-1].copy()
+    base, order, tie, same = ranks.sort_groups(group, 4, code.reshape(1, -1), start, number)
+    assert order.tolist() == np.lexsort([number, start, code, group]).tolist()
+    assert base.tolist() == [int((group < each).sum()) for each in range(5)]
+    pairs = [*zip(group[order].tolist(), code[order].tolist(), strict=True)]
+    assert np.diff(tie).astype(bool).tolist() == [a != b for a, b in pairwise(pairs)]
+    times = [*zip(pairs, start[order].tolist(), strict=True)]
+    assert same.tolist()[1:] == [a == b for a, b in pairwise(times)]
+
+
 def test_the_next_place_is_found_anywhere() -> None:
     """The steps of blocks pass over no row."""
     size = MANY + 5

@@ -502,14 +502,13 @@ class WindowStep(Stateful):
         if not len(windows):
             return EventBatch(*NO_TIMES, self._types.empty, 0)
 
-        def read(names: Sequence[str], numbers: Int64s | None) -> list[pl.Series]:
-            each = self._rows.fields(rows if numbers is None else rows[numbers], names)
-            return Columns(self._rows.select_schema(names), each, len(each[0])).frame.get_columns()
+        def read(names: Sequence[str], numbers: Int64s | None) -> Sequence[Column]:
+            return self._rows.fields(rows if numbers is None else rows[numbers], names)
 
-        order, tie = results.sort(slot, columns[START][rows], read)
+        start = columns[START][rows]
+        order, tie, base = results.sort(slot, len(keys), start, rows, read)
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
-        base = np.concatenate([[0], np.cumsum(np.bincount(slot, minlength=len(keys)))])
         rows = rows[order]
         (window, row, rank), there = rank_rows(
             changes.what, changes.key, windows.at, windows.key, keys, slots, rows, before, base,
