@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -19,6 +20,7 @@ from reactivex.testing import TestScheduler
 
 import rxtemporal as rxt
 from rxtemporal.brokers.mqtt import from_mqtt
+from rxtemporal.serve.openapi import _describe_row
 
 FIELDS = {"x": int}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -213,6 +215,12 @@ def test_a_source_that_pushes_rows() -> None:
     assert list_starts(results) == [(4, 1), (4, 2), (4, 3)]
 
 
+def read_in_spark(_: Path) -> Any:
+    """Describe a DataFrame as a stream."""
+    inputs = pytest.importorskip("rxtemporal.spark.query.inputs")
+    return inputs.stream(SimpleNamespace(isStreaming=True, columns=["x"]), start=rxt.ARRIVAL)
+
+
 class Table(rxt.Source):
     """A source that is read."""
 
@@ -244,6 +252,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda _: rxt.from_kafka("localhost:9092", "t", schema=FIELDS, start=rxt.ARRIVAL),  # type: ignore[arg-type]
         "there already.*Hint: start=None",
     ),
+    "spark": (read_in_spark, r"Spark reads rows.*Hint: current_timestamp\(\)"),
     "a source that is read": (
         lambda _: rxt.from_source(Table(), start=rxt.ARRIVAL),
         "source 'table' reads.*Hint",
@@ -275,4 +284,6 @@ def test_other_inputs() -> None:
     stream = from_mqtt("mqtt://localhost", "t", schema=FIELDS, start=rxt.ARRIVAL)
     assert stream.schema.names() == ["x"]
     assert make_source().layout.start is None
+    row = _describe_row(make_source(seq="n"))
+    assert (row["required"], [*row["properties"]]) == ([], ["x", "n"])
     assert repr(rxt.ARRIVAL) == "rxt.ARRIVAL"
