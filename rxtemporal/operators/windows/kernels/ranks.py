@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.compiled import jit
-from rxtemporal.operators.windows.kernels.changes import BITS, ENDS
+from rxtemporal.operators.windows.kernels.changes import BITS, ENDS, link, unlink
 
 _MAX = MAX_TIME
 # a block has 64 places, and a large block 64 blocks
@@ -146,28 +146,14 @@ def collect_rows(
         row = what[i] >> BITS
         k = key[row]
         if what[i] & ENDS:
-            _unlink(row, k, head, after, before)
+            unlink(row, k, head, after, before)
             continue
-        before[row], after[row] = -1, head[k]
-        if head[k] >= 0:
-            before[head[k]] = row
-        head[k] = row
+        link(row, k, head, after, before)
         s = _find_slot(k, keys, slots, t)
         if s >= 0:
             rows[m], slot[m] = row, s
             m += 1
     return keys[:t], slots, rows[:m], slot[:m], alive
-
-
-@jit
-def _unlink(row: int, k: int, head: Ints, after: Ints, before: Ints) -> None:
-    """Take a row out of the list of its key."""
-    if before[row] >= 0:
-        after[before[row]] = after[row]
-    else:
-        head[k] = after[row]
-    if after[row] >= 0:
-        before[after[row]] = before[row]
 
 
 @jit
@@ -283,6 +269,6 @@ def drop_beaten(
             if better >= k:
                 beaten[b] = rows[p]
                 b += 1
-                _unlink(rows[p], keys[s], head, after, before)
+                unlink(rows[p], keys[s], head, after, before)
             same += 1
     return beaten[:b]
