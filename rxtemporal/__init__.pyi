@@ -112,6 +112,9 @@ from .errors import (
 from .errors import (
     UnboundedWindowError as UnboundedWindowError,
 )
+from .ingress.arrivals import (
+    ARRIVAL as ARRIVAL,
+)
 from .ingress.encoded_rows import (
     ArrowIpc as ArrowIpc,
 )

@@ -22,6 +22,7 @@ from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, parse_time
 from rxtemporal.core.time_forms import TimeForm, Unit
 from rxtemporal.errors import ArgumentError, CheckpointError, EventError, SourceError, explain_calls
+from rxtemporal.ingress.arrivals import refuse_arrival
 from rxtemporal.ingress.clock_settings import ClockFields, add_clock, list_fields
 from rxtemporal.ingress.input_state import SourceStats
 from rxtemporal.ingress.pushed_inputs import check_name
@@ -534,6 +535,11 @@ def from_kafka(
     fields = payload_schema(schema)
     policy, others = choose(Rejects, rejects, "rejects"), choose(Extra, extra, "extra")
     # an argument that is wrong is an error now
+    refuse_arrival(
+        start,
+        "from_kafka",
+        "start=None is the timestamp of the message, which Kafka keeps.",
+    )
     first = TIMESTAMP if start is None else start
     reader = RowReader(title, fields, start=first, end=end, extra=others, unit=unit)
     further = check_config(config)

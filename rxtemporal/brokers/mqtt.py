@@ -14,6 +14,7 @@ from rxtemporal.brokers.mqtt_feed import MqttFeed
 from rxtemporal.brokers.mqtt_settings import MqttSettings
 from rxtemporal.core.spans import Span
 from rxtemporal.errors import ArgumentError, explain_calls
+from rxtemporal.ingress.arrivals import ArrivalTime
 from rxtemporal.ingress.settings import AdvanceTimePolicy
 from rxtemporal.ingress.source import Subscription
 from rxtemporal.query.push_source import PushSource
@@ -29,7 +30,7 @@ def from_mqtt(
     topics: str | Iterable[str],
     *,
     schema: Any,
-    start: str = "time",
+    start: str | ArrivalTime = "time",
     end: str | None = None,
     seq: str | None = None,
     delay: Span = 0,

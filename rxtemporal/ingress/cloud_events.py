@@ -44,10 +44,11 @@ def decode_event(payload: bytes, attributes: Mapping[str, str]) -> dict[str, Any
     return value if isinstance(value, dict) and "specversion" in value else None
 
 
-def read_cloud_event(event: Any, start: str, seq: str | None) -> CloudEvent:
+def read_cloud_event(event: Any, start: str | None, seq: str | None) -> CloudEvent:
     """Return an event as a row; ``start`` and ``seq`` name its fields for time and number.
 
-    The row has the members of ``data``. ``time``, if it is there, is the start. The number is the
+    The row has the members of ``data``. ``time``, if it is there, is the start, unless rows have
+    none (``start=None``: they start when they arrive). The number is the
     extension ``sequence`` if that is a whole number, else ``id`` if that is one; an event with
     neither has no number, so a repeated one is not recognized.
 
@@ -61,7 +62,7 @@ def read_cloud_event(event: Any, start: str, seq: str | None) -> CloudEvent:
         raise EventError(f"an event is a JSON object, got {brief(event)}")
     _check(event)
     row = dict(event["data"])
-    if event.get("time") is not None:
+    if start is not None and event.get("time") is not None:
         row[start] = event["time"]
     number = _find_number(event)
     if seq is not None and number is not None:

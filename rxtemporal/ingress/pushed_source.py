@@ -53,6 +53,7 @@ class PushedSource(StreamSource):
         min_rows: int,
         refuses_ahead: bool,
         time: TimeForm | None,
+        arrives: bool,
     ) -> None:
         self.name = name
         self.time = time
@@ -65,17 +66,19 @@ class PushedSource(StreamSource):
         self._stats = stats
         self.min_rows = min_rows
         self.refuses_ahead = refuses_ahead
+        self.arrives = arrives
 
     def guard(self, ahead: int | None) -> None:
         """Guard against clocks that are further ahead, unless ``ahead=`` says so already.
 
         None stands for the delay: a row that is further ahead makes punctual rows of others late.
-        It is at least a second, for clocks are never exactly right, and at most a minute.
+        It is at least a second, for clocks are never exactly right, and at most a minute. Rows that
+        start when they arrive are not ahead.
         """
         settings = self.settings
         assert settings is not None
         assert settings.generation is not None
-        if settings.ahead is not None:
+        if self.arrives or settings.ahead is not None:
             return
         if ahead is None:
             ahead = min(max(settings.generation.delay_ticks, SECOND), 60 * SECOND)

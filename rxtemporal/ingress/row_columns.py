@@ -149,7 +149,7 @@ class RowColumns:
     def __init__(
         self,
         fields: Sequence[Field],
-        start: str,
+        start: str | None,
         end: str | None,
         seq: str | None,
         unit: Unit | None = None,
@@ -161,7 +161,7 @@ class RowColumns:
 
     def read(self, rows: Sequence[dict[str, Any]]) -> RowBatch:
         """Return rows as columns; raise if one of them does not fit."""
-        start, time = read_times([row[self._start] for row in rows], self._unit)
+        start, time = self._read_starts(rows)
         end = start + TICK
         if self._end is not None:
             end = _read_ends([row[self._end] for row in rows], time, self._unit)
@@ -175,6 +175,12 @@ class RowColumns:
         return RowBatch(
             EventBatch.of_rows(start, end, payload, MIN_TIME), seq, time, self._extra(rows)
         )
+
+    def _read_starts(self, rows: Sequence[dict[str, Any]]) -> tuple[Int64s, TimeForm]:
+        name = self._start
+        if name is None:
+            return np.zeros(len(rows), np.int64), "datetime"  # until the door stamps them
+        return read_times([row[name] for row in rows], self._unit)
 
     def _extra(self, rows: Sequence[dict[str, Any]]) -> Mapping[Any, int]:
         unnumbered = 0 if self._seq is None else sum(self._seq not in row for row in rows)
@@ -201,7 +207,7 @@ class FrameReader:
         self,
         fields: Sequence[Field],
         schema: pl.Schema,
-        start: str,
+        start: str | None,
         end: str | None,
         seq: str | None,
         unit: Unit | None = None,
@@ -209,17 +215,25 @@ class FrameReader:
         self._start, self._end, self._seq = start, end, seq
         self._unit = unit
         self._payload = PayloadFrame(fields, schema)
-        self._names = [start, *([end] if end else []), *schema]
+        self._names = [*(name for name in (start, end) if name is not None), *schema]
         self._known = {*self._names, seq}
 
     def read(self, frame: pl.DataFrame) -> RowBatch:
         """Return the rows of a frame as columns; raise if one of them does not fit."""
-        rows = read_unit(frame.select(self._names), {self._start, self._end}, self._unit)
-        batch = EventBatch.from_polars(rows, start=self._start, end=self._end)
+        batch = self._read_batch(frame.select(self._names))
         batch = batch.replace(payload=self._payload.read(batch.payload))
         seq = None if self._seq is None else read_seqs(frame, self._seq)
         extra = {name: frame.height for name in frame.columns if name not in self._known}
         return RowBatch(batch, seq, batch.time, extra)
+
+    def _read_batch(self, frame: pl.DataFrame) -> EventBatch:
+        if self._start is not None:
+            rows = read_unit(frame, {self._start, self._end}, self._unit)
+            return EventBatch.from_polars(rows, start=self._start, end=self._end)
+        start = np.zeros(len(frame), np.int64)  # until the door stamps them
+        batch = EventBatch.of_rows(start, start + TICK, frame, MIN_TIME)
+        batch.time = "datetime"
+        return batch
 
 
 def read_unit(frame: pl.DataFrame, names: Iterable[str | None], unit: Unit | None) -> pl.DataFrame:

@@ -38,6 +38,7 @@ from rxtemporal.core.spans import SECOND
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.core.time_forms import Unit, check_unit, find_time_form, find_unit_form
 from rxtemporal.errors import ArgumentError, EventError, SchemaError
+from rxtemporal.ingress.arrivals import ARRIVAL, UNSTAMPED, ArrivalTime, check_arrival
 from rxtemporal.ingress.encoded_rows import ArrowIpc, JsonLines, JsonMessages
 from rxtemporal.ingress.row_columns import (
     NO_SEQ,
@@ -113,7 +114,7 @@ class RowReader:
         name: str,
         schema: pl.Schema,
         *,
-        start: str,
+        start: str | ArrivalTime,
         end: str | None = None,
         shape: EventShape | None = None,
         seq: str | None = None,
@@ -127,17 +128,20 @@ class RowReader:
         self._unit = check_unit(unit)
         # the form of the times, as far as it is declared; and in the run that takes the rows
         self.time = find_unit_form(unit)
-        if isinstance(schema.get(start), pl.Datetime):
+        # True if rows start when they arrive: the door stamps them
+        self.arrives = start is ARRIVAL
+        start_field = None if isinstance(start, ArrivalTime) else start
+        if self.arrives or isinstance(schema.get(start_field or ""), pl.Datetime):
             self.time = "datetime"
         self.times = StreamTime(self.time, f"the times of stream {name!r} are known")
         # ticks in a number; None: none, or no whole number of them
         self._factor = None if unit is None else {"s": SECOND, "ms": 1_000, "us": 1}.get(unit)
         self.schema = pl.Schema(
-            {field: dtype for field, dtype in schema.items() if field not in (start, end)}
+            {field: dtype for field, dtype in schema.items() if field not in (start_field, end)}
         )
         self.ignored: Counter[str] = Counter()
         self._ignored_lock = threading.Lock()
-        self._start, self._end, self._seq, self._shape = start, end, seq, shape
+        self._start, self._end, self._seq, self._shape = start_field, end, seq, shape
         self._refuses = extra is Extra.REFUSE
         fields = [field_of(*each) for each in self.schema.items()]
         self._required = tuple(name for name in required if name in self.schema)
@@ -152,12 +156,12 @@ class RowReader:
         self._is_scalar = list(self.schema) == [SCALAR_FIELD]
         # the fields of an event's payload, and those of a row
         self._inner = frozenset(self.schema) | ({seq} if seq else set())
-        self._outer = self._inner | {start} | ({end} if end else set())
+        self._outer = self._inner | {each for each in (start_field, end) if each}
         self._inner_width, self._outer_width = len(self._inner), len(self._outer)
         is_plain = self._shape is EventShape.POINT and seq is None and not self._is_scalar
         self._plain_width = self._outer_width if is_plain else -1
-        self._columns = RowColumns(fields, start, end, seq, unit)
-        self._frames = FrameReader(fields, self.schema, start, end, seq, unit)
+        self._columns = RowColumns(fields, start_field, end, seq, unit)
+        self._frames = FrameReader(fields, self.schema, start_field, end, seq, unit)
         self._payload = PayloadFrame(fields, self.schema)
         self._fields = fields
 
@@ -191,7 +195,7 @@ class RowReader:
             return None
         fields: dict[str, Any] = {}
         try:
-            time = row[self._start]
+            time: Any = UNSTAMPED if self._start is None else row[self._start]
             for name, exact, check in self._checks:
                 value = row[name]
                 kind = type(value)
@@ -214,9 +218,11 @@ class RowReader:
 
     def _read_dict(self, row: dict[Any, Any]) -> One:
         # this runs once for each row that is pushed
-        time = given = row[self._start]
-        if type(time) is not int or self._unit is not None:
-            time = plain_time(time, self._start, self._unit)
+        name = self._start
+        time: Any = UNSTAMPED if name is None else row[name]
+        given = time
+        if name is not None and (type(time) is not int or self._unit is not None):
+            time = plain_time(time, name, self._unit)
         fields = self._read_fields(row)
         seq = None if self._seq is None else check_seq(row.get(self._seq), self._seq)
         event: Event
@@ -230,7 +236,8 @@ class RowReader:
                 self._check_form(end, self._end, row[self._end])
         if len(row) != self._outer_width or (seq is None and self._seq):
             self._see_extra(row, self._outer)
-        self._check_form(time, self._start, given)
+        if name is not None:
+            self._check_form(time, name, given)
         return event, seq
 
     def _check_form(self, time: Time, name: str, given: Any) -> None:
@@ -295,7 +302,16 @@ class RowReader:
         read = tuple(checks[name](each) for name, each in zip(names, values, strict=True))
         return read[0] if len(names) == 1 else read
 
+    def _refuse_own_start(self) -> None:
+        """Raise for an event, if rows start when they arrive."""
+        if self.arrives:
+            raise UnfitError(
+                f"an event names its own start, and with start=rxt.ARRIVAL the rows of stream "
+                f"{self.name!r} start when they arrive. Hint: push the payload alone."
+            )
+
     def _read_event(self, event: RowEvent) -> One:
+        self._refuse_own_start()
         row = to_fields(event.payload)
         fields = self._read_fields(row)
         seq = None if self._seq is None else check_seq(row.get(self._seq), self._seq)
@@ -445,6 +461,7 @@ class RowReader:
         return ReadRows(items, index, numbers, tuple(rejected), len(rows) - ctis)
 
     def _read_batch(self, given: EventBatch) -> ReadRows:
+        self._refuse_own_start()
         batch = own_batch(given)
         if batch.time is not None and not self.times.takes(batch.time):
             raise UnfitError(f"the start of a batch is {self.times.explain(None)}")
@@ -541,11 +558,17 @@ def _name(key: Any) -> str:
     return encodable(key) if type(key) is str else brief(key)
 
 
-def _check_names(start: str, end: str | None, seq: str | None, shape: EventShape) -> None:
-    for argument, name in (("start", start), ("end", end), ("seq", seq)):
+def _check_names(
+    start: str | ArrivalTime, end: str | None, seq: str | None, shape: EventShape
+) -> None:
+    names: dict[str, Any] = {"start": start, "end": end, "seq": seq}
+    if start is ARRIVAL:
+        check_arrival(end=end, shape=None if shape is EventShape.POINT else shape)
+        del names["start"]
+    for argument, name in names.items():
         if not isinstance(name, str | None) or name == "" or (name is None and argument == "start"):
             raise ArgumentError(f"{argument} is the name of a field, got {name!r}")
-    named = [name for name in (start, end, seq) if name is not None]
+    named = [name for name in names.values() if name is not None]
     if len(set(named)) < len(named):
         raise ArgumentError(f"start, end and seq are different fields, got {', '.join(named)}")
     if (end is None) != (shape is EventShape.POINT):
@@ -562,17 +585,20 @@ _PASSED = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti, EventBatch})
 class RowObserver(abc.ObserverBase[Any]):
     """Observer that passes rows on as events, and lists and frames of them as batches.
 
-    Events, CTIs and batches pass as they are. A row that cannot be read fails the stream.
+    Events, CTIs and batches pass as they are; events do not if rows start when they arrive. A row
+    that cannot be read fails the stream.
     """
 
     def __init__(self, observer: abc.ObserverBase[Any], rows: RowReader) -> None:
         self._observer, self._rows = observer, rows
         self._push, self._read_one = observer.on_next, rows.read_one
+        # with starts of arrival an event is read, and refused
+        self._passed = frozenset({Cti}) if rows.arrives else _PASSED
 
     def on_next(self, value: Any) -> None:
         """Pass an item on."""
         kind = type(value)
-        if kind in _PASSED:
+        if kind in self._passed:
             self._push(value)
         elif kind is dict:
             event, _ = self._read_one(value)

@@ -33,6 +33,7 @@ from rxtemporal.ingress.stream_time import StreamTime
 
 if TYPE_CHECKING:
     from rxtemporal.ingress.input_state import SourceStats
+    from rxtemporal.ingress.row_reader import RowReader
 
 
 def read_units(items: Iterable[Any], unit: Unit | None) -> Iterable[Any]:
@@ -394,6 +395,8 @@ class StreamSource(Source):
     endless: bool = False
     # True if its items were compared with the wall clock when they were recorded
     replays: bool = False
+    # True if its rows start when the door accepts them
+    arrives: bool = False
 
     @property
     def declared_time(self) -> TimeForm | None:
@@ -443,8 +446,12 @@ class UserSource(StreamSource):
         hand_off: HandOff | None,
         lively: Liveliness | None,
         unit: Unit | None = None,
+        rows: RowReader | None = None,
     ) -> None:
         self.unit, self.time = unit, find_unit_form(unit)
+        self._rows = rows
+        if rows is not None:
+            self.time, self.arrives, self.omits_ctis = rows.time, rows.arrives, True
         self.source, self.schema, self.settings = source, schema, settings
         self.name, self.hand_off, self.lively = name, hand_off, lively
         self.min_rows = min_rows
@@ -460,7 +467,33 @@ class UserSource(StreamSource):
                 f"open() of the source of stream {self.name!r} returned {type(cursor).__name__}, "
                 "not an rxt.Cursor. Hint: rxt.Cursor(items) reads any iterable of events."
             )
+        if self._rows is not None:
+            return RowCursor(cursor, self._rows)
         return cursor if self.unit in (None, "ticks") else UnixCursor(cursor, self.unit)
+
+
+class RowCursor(Cursor):
+    """Cursor of a source that pushes rows, which become events without a start."""
+
+    def __init__(self, inner: Cursor, rows: RowReader) -> None:
+        super().__init__()
+        self._inner, self._reader = inner, rows
+        self.completes = inner.completes
+
+    def connect(self, observer: abc.ObserverBase[Any]) -> abc.DisposableBase:
+        """Push the rows of the inner cursor."""
+        from rxtemporal.ingress.row_reader import RowObserver
+
+        rows = self._reader if self.times is None else self._reader.join(self.times)
+        return self._inner.connect(RowObserver(observer, rows))
+
+    def note_saved(self, position: Any) -> None:
+        """Note that a checkpoint of the run has this position."""
+        self._inner.note_saved(position)
+
+    def close(self) -> None:
+        """Release the source."""
+        self._inner.close()
 
 
 class UnixCursor(Cursor):

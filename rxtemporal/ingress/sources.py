@@ -378,6 +378,7 @@ class ObservableSource(StreamSource):
         self.unit = unit
         self.time = find_unit_form(unit) if rows is None else rows.time
         self._rows = rows
+        self.arrives = rows is not None and rows.arrives
         # batches that are made of rows have no CTI
         self.omits_ctis = rows is not None
         self.observable = observable

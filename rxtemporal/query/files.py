@@ -15,6 +15,7 @@ from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span
 from rxtemporal.core.time_forms import Unit
 from rxtemporal.errors import ArgumentError, SchemaError, SourceError, explain_calls
+from rxtemporal.ingress.arrivals import HINT_ARRIVAL, refuse_arrival
 from rxtemporal.ingress.clock_settings import ClockFields, add_clock
 from rxtemporal.ingress.settings import AdvanceTime, read_advance_time
 from rxtemporal.ingress.sources import FrameSource, scan_batches
@@ -167,6 +168,9 @@ class _File:
     times: TimeOptions
     scan: Callable[[], pl.LazyFrame]
     types: pl.Schema | None = None
+
+    def __post_init__(self) -> None:
+        refuse_arrival(self.start, "a file", HINT_ARRIVAL)
 
     def make_stream(
         self,

@@ -21,9 +21,18 @@ from rxtemporal.errors import (
     SchemaError,
     explain_calls,
 )
+from rxtemporal.ingress.arrivals import (
+    ARRIVAL,
+    HINT_ARRIVAL,
+    ArrivalTime,
+    check_arrival,
+    refuse_arrival,
+)
 from rxtemporal.ingress.clock_settings import ClockFields, add_clock, list_fields
 from rxtemporal.ingress.settings import (
+    INCREASING_START_TIME,
     AdvanceTime,
+    AdvanceTimeSettings,
     HandOff,
     Heartbeat,
     Liveliness,
@@ -233,7 +242,7 @@ def from_observable(
     observable: Observable[Any],
     *,
     schema: Any = None,
-    start: str | None = None,
+    start: str | ArrivalTime | None = None,
     end: str | None = None,
     advance_time: AdvanceTime | None = None,
     name: str = "observable",
@@ -258,7 +267,8 @@ def from_observable(
     fields ``start`` and, for intervals, ``end``, as ``PushSource.push`` takes them, one by one or
     in lists. Times are aware datetimes, ISO 8601 texts with an offset, or numbers: ticks, or Unix
     times of a ``unit``. ``schema`` has the other fields, and a row that does not fit it is a
-    ``SchemaError``, which ends the stream.
+    ``SchemaError``, which ends the stream. With ``start=rxt.ARRIVAL`` rows start when they arrive,
+    as in ``PushSource``; events are refused, and without ``advance_time`` each row makes a CTI.
 
     While the source is silent, a ``heartbeat`` advances its CTI by the wall clock. After
     ``idle_after`` of silence (a timedelta or ticks of wall time) the stream is idle: it follows the
@@ -295,7 +305,7 @@ def from_observable(
         raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff().")
     given = None if schema is None else payload_schema(schema)
     rows = _make_reader(name, given, start, end, check_unit(unit), list_fields(clock))
-    settings = read_advance_time(advance_time)
+    settings = _read_arrival_settings(start, clock, advance_time)
     if settings is None:
         warn_of_lost_ctis(observable, name)
     lively = Liveliness.check(heartbeat, idle_after, settings)
@@ -314,10 +324,21 @@ def from_observable(
     return _stream(source, clock, behind, silent_after, forget_after, spread)
 
 
+def _read_arrival_settings(
+    start: str | ArrivalTime | None, clock: ClockFields | None, advance_time: AdvanceTime | None
+) -> AdvanceTimeSettings | None:
+    """Return the settings of a stream whose rows may start when they arrive."""
+    settings = read_advance_time(advance_time)
+    if start is not ARRIVAL:
+        return settings
+    check_arrival(clock=clock, ahead=None if settings is None else settings.ahead)
+    return settings or INCREASING_START_TIME
+
+
 def _make_reader(
     name: str,
     schema: pl.Schema | None,
-    start: str | None,
+    start: str | ArrivalTime | None,
     end: str | None,
     unit: Unit | None,
     required: Sequence[str],
@@ -343,6 +364,7 @@ def _make_reader(
 def from_source(
     source: Source,
     *,
+    start: ArrivalTime | None = None,
     advance_time: AdvanceTime | None = None,
     name: str | None = None,
     batch_rows: int | None = None,
@@ -359,6 +381,8 @@ def from_source(
     """Make a stream from a source of your own: an instance of a subclass of ``Source``.
 
     Items are as in ``from_events``, or event batches. ``name`` is by default the source's own.
+    With ``start=rxt.ARRIVAL`` a source that pushes sends rows, one by one or in lists, which start
+    when they arrive, as in ``from_observable``.
     ``batch_rows`` is the number of waiting rows at which the next CTI sends them on: by default 1,
     or 1,024 if the source is bounded. ``hand_off``, ``heartbeat`` and ``idle_after`` are as in
     ``from_observable``, for a source that pushes. ``unit`` is that of the numbers among the times
@@ -379,7 +403,7 @@ def from_source(
         )
     if batch_rows is not None and batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
-    settings = read_advance_time(advance_time)
+    settings = _read_arrival_settings(start, clock, advance_time)
     lively = Liveliness.check(heartbeat, idle_after, settings)
     if not source.pushes and (hand_off is not None or lively is not None):
         raise ArgumentError(
@@ -390,6 +414,9 @@ def from_source(
         raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff().")
     least = batch_rows or (SIZED_ROWS if source.bounded else 1)
     given = None if source.schema is None else payload_schema(source.schema)
+    if not source.pushes:
+        hint = "a source with pushes = True pushes its rows."
+        refuse_arrival(start, f"source {source.name!r}", hint)
     stream = UserSource(
         source,
         given,
@@ -399,6 +426,7 @@ def from_source(
         hand_off,
         lively,
         check_unit(unit),
+        _make_reader(name or source.name, given, start, None, unit, ()),
     )
     return _stream(stream, clock, behind, silent_after, forget_after, spread)
 
@@ -432,6 +460,7 @@ def from_polars(
     ``clock``, ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are as in
     ``from_events``: with them a frame may be sorted by device instead of time.
     """
+    refuse_arrival(start, "from_polars", HINT_ARRIVAL)
     if not isinstance(frame, pl.DataFrame):
         raise ArgumentError(
             f"from_polars takes a polars DataFrame, got {type(frame).__name__}{_name_other(frame)}"

@@ -26,6 +26,7 @@ from rxtemporal.errors import (
     SchemaError,
     explain_calls,
 )
+from rxtemporal.ingress.arrivals import ARRIVAL, ArrivalTime, check_arrival
 from rxtemporal.ingress.clock_settings import (
     ClockFields,
     ClockSettings,
@@ -82,7 +83,8 @@ class RowLayout(NamedTuple):
     """The parts of a row that a ``PushSource`` takes."""
 
     schema: pl.Schema
-    start: str
+    # None: rows start when they arrive
+    start: str | None
     end: str | None
     seq: str | None
     unit: Unit | None
@@ -102,6 +104,9 @@ class PushSource:
       times (``"s"``, ``"ms"``, ``"us"`` or ``"ns"`` since 1970-01-01T00:00:00Z, with fractions too)
       and the stream has datetimes. Without it they are ticks. A number in a stream of datetimes, or
       under a query whose spans have units, is rejected, and so is a datetime among ticks.
+      With ``start=rxt.ARRIVAL`` rows have no time of their own and start when they are accepted:
+      at the time of the wall clock, never before an earlier row of the stream or its CTI. Logs and
+      recordings have these starts, so that a replay and a run that resumes repeat them.
     * Rows: each is accepted, late, a duplicate or rejected, as its ``Verdict`` says. A row that
       cannot be read never ends the run: with ``Rejects.KEEP`` it is in the verdict, and with
       ``Rejects.RAISE`` the push raises and none of its rows is accepted. ``extra`` says what is
@@ -152,7 +157,7 @@ class PushSource:
         name: str,
         *,
         schema: Any,
-        start: str = "time",
+        start: str | ArrivalTime = "time",
         end: str | None = None,
         delay: Span = 0,
         shape: EventShape | None = None,
@@ -179,6 +184,8 @@ class PushSource:
             raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff().")
         if not isinstance(batch_rows, int) or batch_rows < 1:
             raise ArgumentError(f"batch_rows must be positive, got {batch_rows!r}")
+        if start is ARRIVAL:
+            check_arrival(ahead=ahead, clock=clock)
         settings = make_push_settings(delay, policy, ahead, when_ahead, self._rejects)
         # the fields of a row that are not in its payload
         self._layout: dict[str, Any] = {
@@ -216,6 +223,7 @@ class PushSource:
             min_rows=batch_rows,
             refuses_ahead=when_ahead is WhenAhead.REJECT,
             time=self._rows.time,
+            arrives=self._rows.arrives,
         )
         add_clock(source, clock, behind, silent_after, forget_after, spread)
         self._stream = Streamable(Node(source.schema, (), source=source))
@@ -268,8 +276,9 @@ class PushSource:
     @property
     def layout(self) -> RowLayout:
         """The names of the times and of the number in a row, and the fields of its payload."""
-        names = {name: self._layout[name] for name in ("start", "end", "seq", "unit")}
-        return RowLayout(schema=self._rows.schema, **names)
+        names = {name: self._layout[name] for name in ("end", "seq", "unit")}
+        start = None if self._rows.arrives else self._layout["start"]
+        return RowLayout(schema=self._rows.schema, start=start, **names)
 
     @property
     def unit(self) -> Unit | None:
@@ -304,6 +313,8 @@ class PushSource:
         """
         if self.clock is not None:
             raise ArgumentError(f"source {self.name!r} has clock={self.clock.fields!r} already")
+        if self._rows.arrives:
+            check_arrival(clock=clock)
         if self._entry is not None:
             raise ArgumentError(f"source {self.name!r} is in a run already, with one time")
         add_clock(self._entrance, clock, **spans)

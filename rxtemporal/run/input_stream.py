@@ -12,6 +12,7 @@ from rxtemporal.core.events import EdgeEvent, Event
 from rxtemporal.core.spans import SECOND
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import annotate
+from rxtemporal.ingress.arrivals import ArrivalClock
 from rxtemporal.ingress.batch_verdicts import EventRun, classify_rows
 from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
 from rxtemporal.ingress.packer import RUN_LEAST, Packer
@@ -87,6 +88,8 @@ class InputStream:
         self.front: Front | None = None
         # a stream has a guard, or its CTIs are watched, or neither
         self.guard: ClockGuard | None = None
+        # stamps the rows of the source, if they start when they arrive
+        self.arrivals: ArrivalClock | None = None
         self._watch: JumpWatch | None = None
         # how many rows and CTIs have been ahead of the wall clock
         self.ahead = 0
@@ -103,6 +106,8 @@ class InputStream:
         CTIs of sources that are read at once, and those that a subject watches.
         """
         self.clock, source = clock, self.source
+        if source.arrives:
+            self.arrivals = ArrivalClock(clock.now, self.door)
         if source.replays:
             return
         if source.clock is not None and source.clock.silent_by_wall:

@@ -301,6 +301,8 @@ class PushEntry(Reader):
     def _judge_one(self, event: RowEvent | Cti, of: PushedInput, seq: int | None) -> Verdict:
         """Accept one event, and let other streams follow; the caller holds the lock."""
         # this runs once for each row that is pushed
+        if self.arrivals is not None:
+            event = self.arrivals.stamp(event)
         if not of.accepted % CLOCK_ROWS:
             self._compare(find_time(event), of)
         ahead, found = False, NEW
@@ -375,7 +377,7 @@ class PushEntry(Reader):
         self, items: Sequence[RowEvent | Cti], part: Numbered, of: PushedInput, count: _PushCount
     ) -> None:
         """Accept events one by one."""
-        if items:
+        if items and self.arrivals is None:
             self._compare(max(map(find_time, items)), of)
         for number, event in enumerate(items):
             self._check_taken()
@@ -396,6 +398,8 @@ class PushEntry(Reader):
         """Accept complete rows as columns."""
         if not len(batch):
             return
+        if self.arrivals is not None:
+            batch = self.arrivals.stamp(batch)
         self._compare(int(batch.start.max()), of)
         rows = _PushedRows.of_part(batch, part)
         ahead = None if self.guard is None else self.guard.rows_ahead(batch.start)

@@ -101,14 +101,15 @@ class PushedStream(Reader, HandOffObserver):
         # accepts a pushed item, waiting for room if necessary
         self._accept_later: Callable[[Any], None] = self.accept_pushed
         self._watched = self.source.lively is not None
-        # True if pushed events are neither recorded nor logged, and nobody watches for silence or
-        # for clocks that run ahead
+        # True if pushed events are neither recorded, logged nor stamped, and nobody watches for
+        # silence or for clocks that run ahead
         self._plain = False
 
     def open(self) -> None:
         """Open the source after the items already read."""
         super().open()
-        self._plain = not self.is_recorded and not self._watched and self.guard is None
+        is_watched = self._watched or self.guard is not None or self.arrivals is not None
+        self._plain = not self.is_recorded and not is_watched
 
     def connect(self) -> abc.DisposableBase:
         """Subscribe to the source, with a producer in between if there is a hand-off."""
@@ -212,7 +213,9 @@ class PushedStream(Reader, HandOffObserver):
                 self.flow.follow(self)
 
     def _accept_watched(self, item: Any) -> None:
-        """Accept an item that is recorded, logged or a batch, or whose source may be silent."""
+        """Accept an item that is recorded, logged, stamped or a batch, or ends a silence."""
+        if self.arrivals is not None:
+            item = self.arrivals.stamp(item)
         if self._watched:
             self.flow.note_activity(self)
         if self._log is None:

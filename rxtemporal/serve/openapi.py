@@ -260,11 +260,12 @@ def _describe_row(source: PushSource) -> dict[str, Any]:
     unit = f"a number of {layout.unit} since 1970" if layout.unit else "ticks"
     time = {"type": ["string", "integer"], "description": f"ISO 8601 with a zone, or {unit}"}
     fields: dict[str, Any] = dict.fromkeys(times, time)
+    required = [] if layout.start is None else [layout.start]
     fields |= {name: _describe_type(dtype) for name, dtype in layout.schema.items()}
     if layout.seq is not None:
         number = "The sequence number of the row: a repeated one is a duplicate."
         fields[layout.seq] = {**_NUMBER, "description": number}
-    return {"type": "object", "required": [layout.start], "properties": fields}
+    return {"type": "object", "required": required, "properties": fields}
 
 
 def _describe_type(dtype: pl.DataType) -> Mapping[str, Any]:

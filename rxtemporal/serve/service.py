@@ -118,7 +118,9 @@ def set_clocks(
     chosen = {
         name: source
         for name, source in sources.items()
-        if source.clock is None and {*section.clock} <= {*(source.stream.schema or ())}
+        if source.clock is None
+        and source.layout.start is not None  # such rows have one clock, that of this process
+        and {*section.clock} <= {*(source.stream.schema or ())}
     }
     fields = {name for source in sources.values() for name in source.stream.schema or ()}
     if not {*section.clock} <= fields:

@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import quote
 
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.batch import END, START, EventBatch, TimeForm
 from rxtemporal.core.spans import span
-from rxtemporal.core.ticks import to_datetime
+from rxtemporal.core.ticks import MAX_TIME, add, to_datetime
 from rxtemporal.engine.codec import Captured, loads
-from rxtemporal.errors import ArgumentError, CheckpointError
+from rxtemporal.errors import ArgumentError, CheckpointError, SchemaError
 from rxtemporal.sinks.formats import find_format
 from rxtemporal.sinks.sink import ReadySink
 
@@ -29,6 +30,10 @@ _PART = re.compile(r"-(-?\d{6,}|\d{4}-\d\d-\d\d(T\d{6})?)(-\d+)?")
 # rows of a Parquet file unless roll= says otherwise, and of a piece that is written at once
 PARQUET_ROWS, PIECE = 1_000_000, 65_536
 _DAY = 86_400_000_000
+# so many files are open at once
+MOST_OPEN = 64
+# the value of a null in the name of a folder, as in Hive
+_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,16 +66,103 @@ class Roll:
 
 
 @dataclasses.dataclass(slots=True)
-class _OpenFile:
-    """The file that is written: its name, the number or time behind it, and what it has.
+class _FilePart:
+    """A file that is written: its name, the number or time behind it, and what it has.
 
-    ``length`` is in bytes: of a Parquet file, those of its rows in memory.
+    ``folder`` is that of its partition, from that of the sink's path on; empty without partitions.
+    ``length`` is in bytes: of a Parquet file, those of its rows in memory, which are ``held``.
     """
 
+    folder: str
     name: str
     label: int
     length: int = 0
     rows: int = 0
+    held: list[pl.DataFrame] = dataclasses.field(default_factory=list)
+    file: BinaryIO | None = None
+
+    @property
+    def path(self) -> str:
+        """The path from the folder of the sink's path on."""
+        return f"{self.folder}/{self.name}" if self.folder else self.name
+
+    @property
+    def facts(self) -> tuple[str, str, int, int, int]:
+        """All but the rows that are held and the file that is open, as plain values."""
+        return self.folder, self.name, self.label, self.length, self.rows
+
+    def join(self) -> pl.DataFrame | None:
+        """Return the rows that are held, as one frame."""
+        if len(self.held) > 1:
+            self.held = [pl.concat(self.held)]  # the next state need not join them again
+        return self.held[0] if self.held else None
+
+    def sync(self) -> None:
+        """Write to the disk what the file has, and close it."""
+        file, self.file = self.file, None
+        if file is not None:
+            with file:
+                file.flush()
+                os.fsync(file.fileno())
+
+
+class _Partitions:
+    """Partitions of results: a folder for each value of a column, or each day of a column of time.
+
+    >>> frame = pl.DataFrame({"room": ["a/b", None]})
+    >>> _Partitions("room").list_folders(frame).to_list()
+    ['room=a%2Fb', 'room=__HIVE_DEFAULT_PARTITION__']
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._is_day = name in (START, END)
+
+    def check(self, schema: pl.Schema) -> None:
+        """Raise unless the results have such a column, of a type that names folders."""
+        columns = {START: pl.Datetime("us", "UTC"), END: pl.Datetime("us", "UTC"), **schema}
+        if self.name not in columns:
+            raise SchemaError(
+                f"partition_by names {self.name!r}, which no column of the results has; they are "
+                f"{list(columns)}. Hint: select() adds fields."
+            )
+        dtype = columns[self.name]
+        self._is_day = isinstance(dtype, pl.Datetime)
+        if isinstance(dtype, (pl.Float64, pl.Binary, pl.List)):
+            raise SchemaError(
+                f"partition_by={self.name!r} has the type {dtype}, whose values name no folders. "
+                "Hint: a text, an integer, a date or a time does."
+            )
+        if self._is_day and f"{self.name}_day" in columns:
+            raise SchemaError(
+                f"partition_by={self.name!r} adds a column '{self.name}_day', a field's name. "
+                "Hint: rename the field with select()."
+            )
+
+    @property
+    def key(self) -> str:
+        """The name in front of the values in the names of folders."""
+        return f"{self.name}_day" if self._is_day else self.name
+
+    def list_folders(self, frame: pl.DataFrame) -> pl.Series:
+        """Return the folder of each row."""
+        values = frame[self.name]
+        if self._is_day:
+            if values.dtype.is_integer():
+                raise ArgumentError(
+                    f"partition_by={self.name!r} partitions by days, and the times of this stream "
+                    "are ticks. Hint: partition by a field; or name the unit of the times, as in "
+                    "unit='s'."
+                )
+            values = values.dt.date()
+        names = values.unique()
+        texts = [_NULL if each is None else quote(each, "") for each in names.cast(pl.String)]
+        folders = pl.Series([f"{self.key}={text}" for text in texts], dtype=pl.String)
+        return values.replace_strict(names, folders, return_dtype=pl.String)
+
+    def strip(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows as the files have them: without the values that their folders name."""
+        return frame if self._is_day else frame.drop(self.name)
 
 
 class AppendFile(ReadySink):
@@ -88,6 +180,13 @@ class AppendFile(ReadySink):
     * a span of application time, ``"1d"``: a file has the rows that start in it, and is named by
       its beginning, ``rows-2026-05-04.jsonl``, in UTC, or by the tick;
     * None: one file, ``path`` itself; Parquet files have a million rows.
+
+    ``partition_by`` names a column, for each of whose values there is a folder beside ``path``, as
+    Hive has them: ``room=attic/rows.jsonl``; such a column is not in the files. Of one of time
+    (``start_time``, ``end_time`` or a field) the days in UTC have folders,
+    ``start_time_day=2026-05-04/rows.jsonl``. ``roll`` is the limit of each file of each folder.
+
+    A file of a span, or of a day of ``start_time``, is complete when the CTI passes its end.
 
     A file that exists is continued, or, if files have numbers or are Parquet, the next one is
     begun. A run that is resumed cuts off what was written after its checkpoint, and writes it
@@ -110,6 +209,7 @@ class AppendFile(ReadySink):
         path: str | os.PathLike[str],
         roll: str | int | None = None,
         *,
+        partition_by: str | None = None,
         time: TimeForm | None = None,
     ) -> None:
         super().__init__(time)
@@ -118,11 +218,14 @@ class AppendFile(ReadySink):
         self._roll = Roll.parse(roll)
         if self._format == "parquet" and roll is None:
             self._roll = Roll(rows=PARQUET_ROWS)
-        self._part: _OpenFile | None = None
-        self._file: BinaryIO | None = None
-        # rows of a Parquet file that is not complete
-        self._held: list[pl.DataFrame] = []
-        # the names of the files at a checkpoint that is loaded
+        if not isinstance(partition_by, str | None) or partition_by == "":
+            raise ArgumentError(f"partition_by is the name of a column, got {partition_by!r}")
+        self._partitions = None if partition_by is None else _Partitions(partition_by)
+        # the files that are written, by folder and then by the number or time behind their names
+        self._parts: dict[str, dict[int, _FilePart]] = {}
+        # those that are open, the one written last at the end
+        self._open: dict[str, _FilePart] = {}
+        # the paths of the files at a checkpoint that is loaded
         self._loaded: list[str] | None = None
         self._in_checkpoint = False
 
@@ -132,46 +235,53 @@ class AppendFile(ReadySink):
             raise FileNotFoundError(
                 2, "the folder of the result file does not exist", str(self.path.parent)
             )
+        if self._partitions is not None:
+            self._partitions.check(schema)
+        self._open = {}
         if self._loaded is not None:
             self._restore(self._loaded)
             self._loaded = None
             return
-        self._part, self._held, self._in_checkpoint = None, [], False
-        if self._is_single:
-            self._begin(0)
+        self._parts, self._in_checkpoint = {}, False
+        if self._is_single and self._partitions is None:
+            self._begin("", 0)
 
     def write(self, batch: EventBatch) -> None:
         """Append the rows; begin the next file where the limit says so."""
-        for part in self._cut(batch):
-            frame = part.to_polars(self._form())
-            assert self._part is not None
-            if self._format == "parquet":
-                self._held.append(frame)
-                self._part.length += int(frame.estimated_size())
-            else:
-                self._append(frame, self._part)
-            self._part.rows += len(part)
-            if self._is_full(self._part):
-                self._end()
+        for folder, rows in self._split(batch):
+            for part, piece in self._cut(folder, rows):
+                frame = piece.to_polars(self._form())
+                if self._partitions is not None:
+                    frame = self._partitions.strip(frame)
+                if self._format == "parquet":
+                    part.held.append(frame)
+                    part.length += int(frame.estimated_size())
+                else:
+                    self._append(frame, part)
+                part.rows += len(piece)
+                if self._is_full(part):
+                    self._end(part)
+        self._end_passed(batch.cti)
 
     def close(self, error: BaseException | None) -> None:
-        """Write what is held, and close the file."""
+        """Write what is held, and close the files."""
         super().close(error)
         goes_on = self._in_checkpoint and error is not None
-        if not (self._held and goes_on):
-            self._end()
+        for part in self._list_parts():
+            if not (part.held and goes_on):
+                self._end(part)
 
     def save(self) -> Callable[[], bytes]:
-        """Return a function that syncs the file and returns the state: lengths, and held rows."""
+        """Return a function that syncs the files and returns the state: lengths, and held rows."""
         self._in_checkpoint = True
-        part = None if self._part is None else dataclasses.astuple(self._part)
-        held = pl.concat(self._held) if self._held else None
-        self._held = [] if held is None else [held]  # the next state need not join them again
-        state = Captured("append file", [part, self._list_names(), held])
-        file = self._file
+        parts = self._list_parts()
+        held = [part.join() for part in parts]
+        facts = [part.facts for part in parts]
+        state = Captured("append file", [facts, self._list_names(), held])
+        files = [part.file for part in parts if part.file is not None]
 
         def finish() -> bytes:
-            if file is not None:
+            for file in files:
                 with suppress(ValueError):  # closed since then: it was synced before
                     os.fsync(file.fileno())
             return state.dumps()
@@ -180,10 +290,13 @@ class AppendFile(ReadySink):
 
     def load(self, state: bytes) -> None:
         """Resume where ``save`` was called."""
-        part, names, held = loads("append file", state)
+        facts, names, held = loads("append file", state)
         self._in_checkpoint = True
-        self._part = None if part is None else _OpenFile(*part)
-        self._held = [] if held is None else [held]
+        self._parts = {}
+        for each, rows in zip(facts, held, strict=True):
+            part = _FilePart(*each)
+            part.held = [] if rows is None else [rows]
+            self._parts.setdefault(part.folder, {})[part.label] = part
         self._loaded = [*names]
 
     # Files ----------------------------------------------------------------------------------------
@@ -192,11 +305,25 @@ class AppendFile(ReadySink):
     def _is_single(self) -> bool:
         return self._roll == Roll()
 
+    def _list_parts(self) -> list[_FilePart]:
+        """Return the files that are written."""
+        return [part for parts in self._parts.values() for part in parts.values()]
+
     def _list_names(self) -> list[str]:
-        """Return the names of all files of this sink."""
+        """Return the paths of all files of this sink, from the folder of its path on."""
+        if self._partitions is None:
+            return self._list_folder("")
+        key = f"{self._partitions.key}="
+        folders = [path.name for path in self.path.parent.iterdir() if path.name.startswith(key)]
+        return [
+            f"{folder}/{name}" for folder in sorted(folders) for name in self._list_folder(folder)
+        ]
+
+    def _list_folder(self, folder: str) -> list[str]:
+        """Return the names of the files of this sink in a folder."""
         stem, suffix = self.path.stem, self.path.suffix
         found = []
-        for path in self.path.parent.iterdir():
+        for path in self._at(folder).iterdir() if self._at(folder).is_dir() else ():
             middle = path.name.removeprefix(stem).removesuffix(suffix)
             if path.name == self.path.name or (
                 path.name == f"{stem}{middle}{suffix}" and _PART.fullmatch(middle)
@@ -206,63 +333,86 @@ class AppendFile(ReadySink):
 
     def _restore(self, names: list[str]) -> None:
         """Leave the files as they were at the checkpoint."""
-        part = self._part
+        parts = self._list_parts()
+        kept = {*names, *(part.path for part in parts)}
         for name in self._list_names():
-            if name not in names and (part is None or name != part.name):
+            if name not in kept:
                 self._at(name).unlink()
-        if part is None or self._format == "parquet":
-            return
-        path = self._at(part.name)
-        if not path.exists() or path.stat().st_size < part.length:
-            raise CheckpointError(
-                f"{path} lacks rows that the run wrote before its checkpoint. Hint: restore the "
-                "file, or begin with a new folder."
-            )
-        self._file = path.open("r+b")
-        self._file.truncate(part.length)
-        self._file.seek(part.length)
-
-    def _at(self, name: str) -> Path:
-        return self.path.with_name(name)
-
-    def _begin(self, label: int) -> None:
-        """Begin a file, or continue the one that exists."""
-        name = self._name(label)
-        self._part = _OpenFile(name, label)
         if self._format == "parquet":
             return
-        self._file = self._at(name).open("a+b")
-        self._part.length = end = self._file.seek(0, os.SEEK_END)
-        self._file.seek(max(0, end - 1))
-        if self._file.read(1) not in (b"", b"\n"):  # a line that was torn, without its end
-            self._part.length += self._file.write(b"\n")
+        for part in parts:
+            path = self._at(part.path)
+            if not path.exists() or path.stat().st_size < part.length:
+                raise CheckpointError(
+                    f"{path} lacks rows that the run wrote before its checkpoint. Hint: restore "
+                    "the file, or begin with a new folder."
+                )
+            os.truncate(path, part.length)
+            self._open_part(part)
 
-    def _name(self, label: int) -> str:
+    def _at(self, name: str) -> Path:
+        return self.path.parent / name
+
+    def _begin(self, folder: str, label: int) -> _FilePart:
+        """Begin a file, or continue the one that exists."""
+        if folder:
+            self._at(folder).mkdir(exist_ok=True)
+        part = _FilePart(folder, self._name(folder, label), label)
+        self._parts.setdefault(folder, {})[label] = part
+        if self._format != "parquet":
+            file = self._open_part(part)
+            if part.length:
+                with self._at(part.path).open("rb") as before:
+                    before.seek(part.length - 1)
+                    if before.read(1) != b"\n":  # a line that was torn, without its end
+                        part.length += file.write(b"\n")
+        return part
+
+    def _open_part(self, part: _FilePart) -> BinaryIO:
+        """Return the file of a part, at its end; close the one written longest ago if many are."""
+        self._open.pop(part.path, None)
+        if part.file is None:
+            if len(self._open) >= MOST_OPEN:
+                self._open.pop(next(iter(self._open))).sync()
+            part.file = self._at(part.path).open("ab")
+            part.length = part.file.tell()
+        self._open[part.path] = part
+        return part.file
+
+    def _name(self, folder: str, label: int) -> str:
+        stem, suffix = self.path.stem, self.path.suffix
         if self._is_single:
             return self.path.name
         middle = f"-{'-' * (label < 0)}{abs(label):06}"
         if self._roll.span is not None and self._form() == "datetime":
             whole_days = self._roll.span % _DAY == 0
             middle = to_datetime(label).strftime("-%Y-%m-%d" if whole_days else "-%Y-%m-%dT%H%M%S")
-        name, again = f"{self.path.stem}{middle}{self.path.suffix}", 1
-        while self._format == "parquet" and self._at(name).exists():
+        name, again = f"{stem}{middle}{suffix}", 1
+        while self._format == "parquet" and (self._at(folder) / name).exists():
             again += 1
-            name = f"{self.path.stem}{middle}-{again}{self.path.suffix}"
+            name = f"{stem}{middle}-{again}{suffix}"
         return name
 
-    def _cut(self, batch: EventBatch) -> Iterator[EventBatch]:
-        """Yield the rows in pieces that go into one file each, which is open by then."""
+    def _split(self, batch: EventBatch) -> Iterator[tuple[str, EventBatch]]:
+        """Yield the rows of each partition, with its folder."""
+        if self._partitions is None or not len(batch):
+            yield "", batch
+            return
+        folders = self._partitions.list_folders(batch.to_polars(self._form()))
+        rows = pl.DataFrame({"folder": folders}).with_row_index("row")
+        for (folder,), each in rows.group_by("folder", maintain_order=True):
+            yield str(folder), batch.take(each["row"].to_numpy().astype(np.int64))
+
+    def _cut(self, folder: str, batch: EventBatch) -> Iterator[tuple[_FilePart, EventBatch]]:
+        """Yield the rows in pieces that go into one file each, with the file."""
         begin = 0
         while begin < len(batch):
-            end, label = self._find_end(batch, begin)
-            if self._part is not None and label != self._part.label:
-                self._end()
-            if self._part is None:
-                self._begin(label)
-            yield batch if not begin and end == len(batch) else batch.slice(begin, end)
+            end, label = self._find_end(folder, batch, begin)
+            part = self._parts.get(folder, {}).get(label) or self._begin(folder, label)
+            yield part, batch if not begin and end == len(batch) else batch.slice(begin, end)
             begin = end
 
-    def _find_end(self, batch: EventBatch, begin: int) -> tuple[int, int]:
+    def _find_end(self, folder: str, batch: EventBatch, begin: int) -> tuple[int, int]:
         """Return the end of the next piece, and the number or time of its file."""
         end = min(begin + PIECE, len(batch))
         if self._roll.span is not None:
@@ -271,57 +421,67 @@ class AppendFile(ReadySink):
             return min(end, max(last, begin + 1)), label
         if self._is_single:
             return end, 0
-        label = self._part.label if self._part is not None else self._find_number()
+        part = next(iter(self._parts.get(folder, {}).values()), None)
+        label = self._find_number(folder) if part is None else part.label
         if self._roll.rows is not None:
-            rows = 0 if self._part is None else self._part.rows
+            rows = 0 if part is None else part.rows
             end = min(end, begin + self._roll.rows - rows)
         return end, label
 
-    def _find_number(self) -> int:
-        """Return the number behind the last file."""
+    def _find_number(self, folder: str) -> int:
+        """Return the number behind the last file of a folder."""
         numbers = [
             int(found[1])
-            for name in self._list_names()
+            for name in self._list_folder(folder)
             if (found := re.search(r"-(\d{6,})(-\d+)?$", Path(name).stem))
         ]
         return max(numbers, default=0) + 1
 
-    def _is_full(self, part: _OpenFile) -> bool:
+    def _end_passed(self, cti: int) -> None:
+        """Complete the files into which no further row comes: the CTI has passed their ends."""
+        span = self._roll.span
+        is_daily = self._partitions is not None and self._partitions.name == START
+        if span is None and not is_daily:
+            return
+        today = f"{START}_day={to_datetime(cti).date()}" if is_daily and cti < MAX_TIME else "~"
+        for part in self._list_parts():
+            is_passed = span is not None and add(part.label, span) <= cti
+            if is_passed or (is_daily and part.folder < today):
+                self._end(part)
+
+    def _is_full(self, part: _FilePart) -> bool:
         if self._roll.rows is not None:
             return part.rows >= self._roll.rows
         if self._roll.size is None:
             return False
         return part.length >= self._roll.size
 
-    def _append(self, frame: pl.DataFrame, part: _OpenFile) -> None:
+    def _append(self, frame: pl.DataFrame, part: _FilePart) -> None:
         """Write lines; if that fails the file is as before."""
-        assert self._file is not None
+        file = self._open_part(part)
         text = io.BytesIO()
         if self._format == "csv":
             frame.write_csv(text, include_header=not part.length)
         else:
             frame.write_ndjson(text)
         try:
-            self._file.write(text.getbuffer())
-            self._file.flush()
+            file.write(text.getbuffer())
+            file.flush()
         except BaseException:
             with suppress(OSError):
-                os.ftruncate(self._file.fileno(), part.length)
+                os.ftruncate(file.fileno(), part.length)
             raise
         part.length += len(text.getbuffer())
 
-    def _end(self) -> None:
-        """Complete the file: sync it, or write the rows that are held."""
-        part, file = self._part, self._file
-        self._part = self._file = None
-        if file is not None:
-            with file:
-                file.flush()
-                os.fsync(file.fileno())
-        if self._held:
-            assert part is not None
-            _publish(pl.concat(self._held), self._at(part.name))
-            self._held = []
+    def _end(self, part: _FilePart) -> None:
+        """Complete a file: sync it, or write the rows that are held."""
+        del self._parts[part.folder][part.label]
+        if not self._parts[part.folder]:
+            del self._parts[part.folder]
+        self._open.pop(part.path, None)
+        part.sync()
+        if (held := part.join()) is not None:
+            _publish(held, self._at(part.path))
 
 
 def _publish(frame: pl.DataFrame, path: Path) -> None:

@@ -26,6 +26,7 @@ PACKAGE = ROOT / "rxtemporal"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 PUBLIC = [
+    "ARRIVAL",
     "INCREASING_START_TIME",
     "MAX_TIME",
     "MIN_TIME",

@@ -179,10 +179,11 @@ def test_long_streams(name: str) -> None:
     nowhere: in small batches and in one the history is the same.
     """
     short, long, whole = (long_run(name, *ticks) for ticks in ((400,), (4_000,), (4_000, 4_000)))
-    assert long.rows <= 1.1 * short.rows + 5
+    if name not in GROW:
+        assert long.rows <= 1.1 * short.rows + 5
     # a table keeps up to 1,024 numbers of rows that are gone, of 8 bytes each; scan has two tables
     tables = 2 if name.startswith(("scan", "deadband", "previous")) else 1
-    assert long.size <= 2 * short.size + tables * 8 * 1_024
+    assert name in GROW or long.size <= 2 * short.size + tables * 8 * 1_024
     if not long.out:  # there is no result before the end of time
         assert not whole.out
         return
@@ -191,10 +192,12 @@ def test_long_streams(name: str) -> None:
     assert_frame_equal(history(long.out, cti), history(whole.out, cti))
 
 
+# rows that never end, and share a rank, are all in the results
+GROW = ("snapshot_window of rows that never end, top_k by two, share",)
 # what is held for a key for ever: its latest rows or values, or the state of a user's function
 FOR_EVER = (
     "to_signal", "count_window", "whole_window", "scan, grouped", "deadband", "previous",
-    "reference",
+    "reference", "snapshot_window of rows that never end",
 )  # fmt: skip
 
 

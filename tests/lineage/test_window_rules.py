@@ -116,6 +116,14 @@ def test_a_rank_that_ties_do_not_share_stands_on_those_before_it() -> None:
     assert [find(best, row) for row in range(2)] == [{ROW: [0]}, {ROW: [0, 1]}]
 
 
+def test_ranks_of_rows_without_fields() -> None:
+    """Equal results are told apart where a ranking leaves no field of the input in them."""
+    rows = rxt.from_events([rxt.PointEvent(t, {}) for t in (1, 1, 3)], schema={})
+    best = rows.tumbling_window(10).top_k(3, rxt.start(), descending=False, ties="first", rank=None)
+    assert best.to_polars(time="ticks").rows() == [(0, 10)] * 3
+    assert [find(best, row) for row in range(3)] == [{ROW: [0]}, {ROW: [0, 1]}, {ROW: [0, 1, 2]}]
+
+
 def test_sessions_before_a_limited_one() -> None:
     """The limit of a session depends on the one before it, if that was ended by its own."""
     rows = make_rows(*((t, t + 1, t) for t in (3, 7, 11, 15, 19, 21, 24)))

@@ -264,6 +264,16 @@ BAD_FIELDS: dict[str, tuple[Compose, str, str]] = {
         "tumbling_window().top_k",
         "adds the field 'rank', which exists already. Hint: rank='place' names",
     ),
+    "top_k: the name of a field": (
+        lambda st: st.snapshot_window().top_k(1, "x", rank="s"),
+        "snapshot_window().top_k",
+        "adds the field 's', which exists already. Hint: rank='place' names",
+    ),
+    "top_k: the name of a key": (
+        lambda st: st.group_by("s").count_window(2).top_k(1, "x", rank="s"),
+        "count_window().top_k",
+        "adds the field 's', which exists already. Hint: rank='place' names",
+    ),
     "apply: a key": (
         lambda st: st.group_by("s").snapshot_window().apply(list, schema={"s": str}),
         "snapshot_window().apply",

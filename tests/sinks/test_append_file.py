@@ -15,6 +15,7 @@ from runs import SOON
 
 import rxtemporal as rxt
 from rxtemporal.errors import ArgumentError, CheckpointError
+from rxtemporal.sinks import append_file
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 FRAME = pl.DataFrame(
@@ -52,6 +53,26 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+class Killed(rxt.AppendFile):
+    """Sink of a process that is killed at some batch, in the midst of a line."""
+
+    left = 0
+
+    def write(self, batch: rxt.EventBatch) -> None:
+        """Write a batch, unless this is where it ends."""
+        super().write(batch)
+        self.left -= 1
+        if not self.left:
+            for part in self._list_parts():
+                if part.file is not None:
+                    part.file.write(b"torn")
+                    part.file.flush()
+            raise KeyError("killed")
+
+    def close(self, error: BaseException | None) -> None:
+        """Do nothing: the process was killed."""
+
+
 @pytest.mark.parametrize("saves", [save_at_once, save_never])
 @pytest.mark.parametrize("roll", ROLLS)
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
@@ -67,31 +88,13 @@ def test_a_run_that_breaks_anywhere_writes_each_row_once(
     saves(monkeypatch)
     draw = random.Random(f"{suffix} {roll}")
 
-    class Breaking(rxt.AppendFile):
-        """Sink that breaks at some batch, in the midst of a line."""
-
-        left = 0
-
-        def write(self, batch: rxt.EventBatch) -> None:
-            """Write a batch, unless this is where it breaks."""
-            super().write(batch)
-            self.left -= 1
-            if not self.left:
-                if self._file is not None:
-                    self._file.write(b"torn")
-                    self._file.flush()
-                raise KeyError("killed")
-
-        def close(self, error: BaseException | None) -> None:
-            """Do nothing: the process was killed."""
-
     for _ in range(5):
-        sink = Breaking(folder / f"rows.{suffix}", roll)
+        sink = Killed(folder / f"rows.{suffix}", roll)
         sink.left = draw.randrange(1, 5)
         with pytest.raises(KeyError, match="killed"):
             readings(draw.randrange(3, 9)).run(sink, resume=tmp_path / "kept").wait(SOON)
-        if sink._file is not None:
-            sink._file.close()
+        for part in sink._list_parts():
+            part.sync()
     path = folder / f"rows.{suffix}"
     readings().run(rxt.AppendFile(path, roll), resume=tmp_path / "kept").wait(SOON)
     assert numbers(folder) == list(range(200))
@@ -103,6 +106,119 @@ def test_a_run_that_breaks_anywhere_writes_each_row_once(
         assert [each.name for each in sorted(folder.iterdir())] == [
             each.name for each in sorted(whole.iterdir())
         ]
+
+
+def read_partitions(folder: Path) -> dict[str, list[int]]:
+    """Return the numbers of the rows of each folder, in order of the files."""
+    return {each.name: numbers(each) for each in sorted(folder.iterdir())}
+
+
+PARTITIONED = FRAME.with_columns(
+    room=pl.Series(["hall", "a/b", None, "ä =%"] * 50), at=pl.col("t") + timedelta(days=1)
+)
+
+
+@pytest.mark.parametrize("saves", [save_at_once, save_never])
+@pytest.mark.parametrize("by", ["start_time", "end_time", "at", "room", "n"])
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_a_run_that_breaks_anywhere_writes_each_row_of_each_partition_once(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+    by: str,
+    saves: Any,
+) -> None:
+    """The folders and their rows are those of a run that never broke, with few files open."""
+    saves(monkeypatch)
+    monkeypatch.setattr(append_file, "MOST_OPEN", 2)
+    draw = random.Random(f"{suffix} {by} {saves.__name__}")
+    roll: Any = draw.choice([None, 17, "5h"])
+    frame = PARTITIONED[:40] if by == "n" else PARTITIONED
+    path = folder / f"rows.{suffix}"
+    for _ in range(3):
+        sink = Killed(path, roll, partition_by=by)
+        sink.left = draw.randrange(1, 5)
+        with pytest.raises(KeyError, match="killed"):
+            readings(draw.randrange(3, 9), frame).run(sink, resume=tmp_path / "kept").wait(SOON)
+        for part in sink._list_parts():
+            part.sync()
+    sink = rxt.AppendFile(path, roll, partition_by=by)
+    readings(frame=frame).run(sink, resume=tmp_path / "kept").wait(SOON)
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    readings(frame=frame).run(rxt.AppendFile(whole / path.name, roll, partition_by=by)).wait(SOON)
+    if by == "n":
+        assert len([*folder.iterdir()]) == len([*folder.glob("*/*")]) == 40
+        return
+    assert read_partitions(folder) == read_partitions(whole)
+    found = sorted(number for rows in read_partitions(folder).values() for number in rows)
+    assert found == list(range(200))
+
+
+def test_partitions_are_folders_of_values(folder: Path) -> None:
+    """As Hive has them, so that others read the column; a null has a folder, too."""
+    path = folder / "rows.parquet"
+    readings(frame=PARTITIONED).run(rxt.AppendFile(path, partition_by="room")).wait(SOON)
+    assert sorted(each.name for each in folder.iterdir()) == [
+        "room=%C3%A4%20%3D%25",
+        "room=__HIVE_DEFAULT_PARTITION__",
+        "room=a%2Fb",
+        "room=hall",
+    ]
+    again = pl.scan_parquet(folder / "*/*.parquet", hive_partitioning=True).collect().sort("n")
+    assert again["room"].to_list() == PARTITIONED["room"].to_list()
+
+
+def test_partitions_of_times_are_days(folder: Path) -> None:
+    """In UTC; a row that never ends has the folder of nulls."""
+    frame = PARTITIONED.with_columns(
+        end=pl.when(pl.col("n") < 199).then(pl.col("t") + timedelta(hours=1))
+    )
+    stream = rxt.from_polars(frame, start="t", end="end", advance_time="1h")
+    stream.run(rxt.AppendFile(folder / "rows.csv", partition_by="end_time")).wait(SOON)
+    assert [each.name for each in sorted(folder.iterdir())] == [
+        *(f"end_time_day=2026-05-0{day}" for day in range(4, 9)),
+        "end_time_day=__HIVE_DEFAULT_PARTITION__",
+    ]
+
+
+@pytest.mark.parametrize("options", [{"roll": "1h"}, {}])
+def test_a_part_is_there_when_the_cti_has_passed_it(folder: Path, options: Any) -> None:
+    """No row has to come behind it: the Parquet files of a span, or of a day, appear then."""
+    source = rxt.PushSource("s", schema={"room": str}, start="t")
+    by = "room" if options else "start_time"
+    sink = rxt.AppendFile(folder / "rows.parquet", **options, partition_by=by)
+    with source.stream.run(sink):
+        source.push([{"t": NOON, "room": room} for room in "ab"])
+        last = NOON + timedelta(hours=1) if options else NOON.replace(hour=0) + timedelta(days=1)
+        source.advance(last - timedelta(microseconds=1))
+        assert not [*folder.glob("*/*.parquet")]
+        source.advance(last)
+        assert [each.parent.name for each in sorted(folder.glob("*/*.parquet"))] == (
+            ["room=a", "room=b"] if options else ["start_time_day=2026-05-04"]
+        )
+        source.close()
+
+
+def test_wrong_partitions_are_refused(folder: Path) -> None:
+    """Each says what is allowed."""
+    wrong: list[tuple[Any, Any, str]] = [
+        ("rooms", FRAME, r"partition_by names 'rooms', .*they are .*'n'.*Hint"),
+        ("x", FRAME.with_columns(x=1.5), r"'x' has the type Float64.*Hint"),
+        (
+            "start_time",
+            FRAME.with_columns(start_time_day=1),
+            r"adds a column 'start_time_day'.*Hint",
+        ),
+        ("start_time", FRAME.with_columns(t=pl.col("n")), "are ticks. Hint"),
+    ]
+    for by, frame, says in wrong:
+        stream = rxt.from_polars(frame, start="t")
+        with pytest.raises((ArgumentError, rxt.SchemaError), match=says):
+            stream.run(rxt.AppendFile(folder / "rows.csv", partition_by=by)).wait(SOON)
+    with pytest.raises(ArgumentError, match="partition_by is the name of a column"):
+        rxt.AppendFile(folder / "rows.csv", partition_by="")
 
 
 def test_a_run_that_is_stopped_goes_on(folder: Path, tmp_path: Path) -> None:

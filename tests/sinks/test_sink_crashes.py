@@ -32,6 +32,7 @@ sinks = {{
     "jsonl": lambda: rxt.AppendFile(where, 5_000),
     "csv": lambda: rxt.AppendFile(where),
     "parquet": lambda: rxt.AppendFile(where, 7_000),
+    "partitions": lambda: rxt.AppendFile(where + ".parquet", 2_000, partition_by="room"),
     "delta": lambda: rxt.DeltaTable(where, rows=1_000, every="50ms"),
     "iceberg": lambda: rxt.IcebergTable(
         "house.results",
@@ -71,7 +72,18 @@ def read_iceberg(place: str) -> pl.DataFrame:
     return pl.DataFrame(catalog.load_table("house.results").scan().to_arrow())
 
 
-LAKES: dict[str, Any] = {"delta": pl.read_delta, "iceberg": read_iceberg}
+def read_partitions(place: str) -> pl.DataFrame:
+    """Return the rows of all folders, in the columns of the results."""
+    files = Path(place).parent / "*/*.parquet"
+    rows = pl.read_parquet(files, hive_partitioning=True)
+    return rows.select("start_time", "end_time", "room", "n")
+
+
+LAKES: dict[str, Any] = {
+    "delta": pl.read_delta,
+    "iceberg": read_iceberg,
+    "partitions": read_partitions,
+}
 
 
 @pytest.fixture
@@ -101,7 +113,7 @@ def read(kind: str, place: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "kind", ["sqlite", "postgres", "jsonl", "csv", "parquet", "delta", "iceberg"]
+    "kind", ["sqlite", "postgres", "jsonl", "csv", "parquet", "partitions", "delta", "iceberg"]
 )
 def test_twenty_kills_lose_no_row_and_double_none(kind: str, place: str, tmp_path: Path) -> None:
     """The process is killed at any moment, and started again."""

@@ -22,6 +22,7 @@ from law_functions import (
 from law_windows import (
     NEAR,
     POINTS,
+    RUNNING,
     SNAPSHOT,
     WHOLE,
     aggregating,
@@ -74,6 +75,7 @@ CASES: dict[str, Case] = {
             ("snapshot_window", SNAPSHOT, True),
             ("hopping_window", hopping(5, 2, 1), False),
             ("session_window", session(5), False),
+            ("snapshot_window of rows that never end", RUNNING, True),
         )
         for ties in ("share", "first")
     },

@@ -129,6 +129,11 @@ SNAPSHOT = Kind(
     finished_by_key=lambda t, e: oracle_windows.cti_time_sensitive_snapshot(t, e, ["k"]),
 )
 
+RUNNING = Kind(
+    lambda s: s.never_ends().snapshot_window(),
+    lambda rows: oracle.snapshot_windows([row._replace(end=oracle.MAX_TIME) for row in rows]),
+)
+
 # what is made of them
 
 

@@ -75,8 +75,11 @@ class ClipStep(Stateful):
         self.keep_clips(batch)
         return self.result()
 
-    def keep(self, batch: EventBatch) -> None:
-        """Keep rows to be clipped; note the ends of rows kept earlier."""
+    def keep(self, batch: EventBatch) -> Int64s:
+        """Keep rows to be clipped; note the ends of rows kept earlier.
+
+        Returns the keys of the rows that begin.
+        """
         self._ctis[0] = batch.cti
         ends = batch.find_ends()
         begun = batch if ends is None else batch.take(~ends)
@@ -96,12 +99,14 @@ class ClipStep(Stateful):
             self._rows.columns[END][closed] = end
             self._rows.columns[INPUT][closed] = 0
             self._ends.push(end, closed)
+        return key
 
-    def keep_clips(self, batch: EventBatch) -> None:
-        """Keep the starts of rows that clip."""
+    def keep_clips(self, batch: EventBatch, key: Int64s | None = None) -> None:
+        """Keep the starts of rows that clip; ``key`` has their keys, if they are known."""
         self._ctis[1] = batch.cti
         batch = batch.take_begins()
-        key = self._keying.encode(1, batch.columns)
+        if key is None:
+            key = self._keying.encode(1, batch.columns)
         begins = key >= 0
         self._begins.push(batch.start[begins], (key[begins] << 1) | 1)
 
@@ -198,8 +203,8 @@ class SignalStep(Stateful):
         if self._max_gap is not None:
             end = add_length(begins.start, self._max_gap)
         lasting = EventBatch.of_rows(begins.start, end, begins.columns, batch.cti, batch.keys)
-        self._clip.keep(lasting)
-        self._clip.keep_clips(lasting)
+        key = self._clip.keep(lasting)
+        self._clip.keep_clips(lasting, key)
         return self._clip.result()
 
 

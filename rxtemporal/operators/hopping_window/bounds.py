@@ -59,6 +59,7 @@ def make_endless_error() -> UnboundedWindowError:
 class HoppingBounds(Stateful):
     """Bounds of the windows ``[a + n * p, a + n * p + d)`` that hold any row."""
 
+    end_by_time = False
     held = MappingProxyType(dict.fromkeys(("_counts", "_roster", "_known"), OWNED))
 
     def __init__(self, duration: int, period: int, alignment: int, *, points: bool) -> None:

@@ -28,6 +28,7 @@ class SnapshotBounds(Stateful):
 
     span = 0
     pending = 0
+    end_by_time = True
     held = MappingProxyType({
         "_state": ByKey(axis=0), "_late": KEY_LIST, "_next_edge": NEXT_EDGE,
     })  # fmt: skip

@@ -90,6 +90,9 @@ class Bounds(Protocol):
     span: int
     """A row that so many windows hold may be a single change; 0 if none may."""
 
+    end_by_time: bool
+    """True if windows hold a row until its own end, and so for ever if it never ends."""
+
     @property
     def pending(self) -> int:
         """The number of rows whose only change is applied, though their window has not ended."""

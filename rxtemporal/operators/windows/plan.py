@@ -202,7 +202,11 @@ class Windowed(Generic[Result]):
         list. Rows that are equal by all share a rank, so there may be more than ``k``; with
         ``ties="first"`` the first one in order of (start, payload) is before the others, and there
         are ``k``. ``rank`` names the field of the rank; None leaves it out. A result lives for its
-        window. The cost is proportional to the rows in the windows.
+        window.
+
+        A batch costs a sort of the rows of the keys whose windows change, and the results; the
+        number of windows that hold a row does not matter. Over snapshot windows, rows that never
+        end are held only while they are among the best of their key.
 
         >>> import rxtemporal as rxt
         >>> bids = rxt.from_events([

@@ -6,14 +6,14 @@ import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import polars as pl
 
 from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Bools, Int64s
-from rxtemporal.core.columns import Columns, SeriesColumn, get_valid
+from rxtemporal.core.columns import Columns, Nullable, SeriesColumn, get_valid, make_column
 from rxtemporal.engine.expressions.evaluator import Evaluator
 from rxtemporal.engine.holdings import PART, Moves, Selection
 from rxtemporal.engine.rows import Column
@@ -27,14 +27,19 @@ from rxtemporal.operators.windows.aggregates import (
 )
 from rxtemporal.operators.windows.bounds import Windows
 from rxtemporal.operators.windows.combinations import hide_rows
+from rxtemporal.operators.windows.kernels.ranks import sort_groups
 from rxtemporal.operators.windows.overlaps import SlicePlan
 from rxtemporal.operators.windows.rows import (
+    ROW_START,
     WINDOW,
     Contents,
     ListedAggregate,
-    find_changes,
 )
 
+# columns beside the fields of rows that are sorted
+_GROUP, _ROW, _BY = "__group__", "__row__", "__by__"
+# returns fields of rows, by name: of these numbers, or of all rows
+ReadFields: TypeAlias = Callable[[Sequence[str], "Int64s | None"], Sequence[core.Column]]
 # the results of running aggregates; None for what is computed from the rows of each window
 Swept: TypeAlias = list[core.Column | None]
 
@@ -79,12 +84,6 @@ class WindowResults(Protocol):
 
     def sweep(self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int) -> Swept:
         """Apply the changes to running aggregates; return a column for each of their fields."""
-
-    def pick(self, window: Int64s, rows: pl.DataFrame) -> Bools | None:
-        """Return the mask of the rows that may be in a result, of pairs of windows and rows.
-
-        None: of all of them.
-        """
 
     def keep_selected(self, selection: Selection) -> None:
         """Drop all keys that are not selected."""
@@ -217,9 +216,6 @@ class AggregateResults(Stateful):
             for output in self._outputs
         ]
 
-    def pick(self, window: Int64s, rows: pl.DataFrame) -> None:
-        """Return nothing: all rows count."""
-
     def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return one row for each window."""
         columns = []
@@ -264,9 +260,18 @@ class ListedResults(Stateful):
         """Return nothing."""
         return []
 
-    def pick(self, window: Int64s, rows: pl.DataFrame) -> Bools | None:
-        """Return nothing: all rows may be in a result."""
-        return None
+
+class Order(NamedTuple):
+    """Rows in order of group and rank.
+
+    ``rows`` ``int64[n]``: their numbers in the order. ``tie`` ``int64[n]``: rising, and equal for
+    rows of a group that share a rank. ``base`` ``int64[groups + 1]``: the first place of each
+    group.
+    """
+
+    rows: Int64s
+    tie: Int64s
+    base: Int64s
 
 
 class TopKResults(ListedResults):
@@ -274,6 +279,7 @@ class TopKResults(ListedResults):
 
     With ``shares`` rows that are equal by all orders share a rank, else they are in the order of
     (start, payload). ``orders`` are expressions, each with True if the greatest value is first.
+    ``schema`` has the fields of the rows.
     """
 
     def __init__(
@@ -282,55 +288,107 @@ class TopKResults(ListedResults):
         orders: Sequence[tuple[pl.Expr, bool]],
         fields: list[str],
         rank: str | None,
+        schema: pl.Schema,
         *,
         shares: bool,
     ) -> None:
-        self._names = [f"__by_{number}__" for number in range(len(orders))]
-        self._by = [by.alias(name) for (by, _), name in zip(orders, self._names, strict=True)]
+        self._by = [by for by, _ in orders]
         self._falls = [falls for _, falls in orders]
-        self._k = k
-        self._fields = fields
+        # the fields that are ranked by; None for what is computed
+        self._named = [_find_name(by, schema) for by in self._by]
         self._rank = rank
         self._shares = shares
+        self._schema = schema
+        sortable = {name: type_ for name, type_ in schema.items() if not isinstance(type_, pl.List)}
+        self._sortable = pl.Schema(sortable)
+        self.k = k
+        self.fields = fields
 
-    def pick(self, window: Int64s, rows: pl.DataFrame) -> Bools | None:
-        """Return the mask of the rows that are not worse than ``k`` others by the first order.
+    def sort(
+        self, group: Int64s, groups: int, start: Int64s, number: Int64s, read: ReadFields
+    ) -> Order:
+        """Return the order of rows by group, and in a group by rank; costs one sort.
 
-        So only these are sorted.
+        ``group``, ``start``, ``number`` ``int64[n]``; ``read`` returns fields of rows. Rows that
+        are equal by all orders are in that of (start, payload), nulls first, and of their numbers.
         """
-        by = rows.with_columns(self._by[0])[self._names[0]]  # a constant is for all rows
-        if by.dtype.is_float() and by.is_nan().any():
-            return None
-        value, falls = pl.col("by"), self._falls[0]
-        limit = value.top_k(self._k).min() if falls else value.bottom_k(self._k).max()
-        given = pl.DataFrame({"window": window, "by": by})
-        limits = given.group_by("window").agg(limit.alias("limit"), value.count().alias("n"))
-        joined = given.join(limits, on="window", how="left", maintain_order="left")
-        good = value >= pl.col("limit") if falls else value <= pl.col("limit")
-        chosen = joined.select(good.fill_null(False) | (pl.col("n") < self._k))
-        picked: Bools = chosen.to_series().to_numpy()
-        return picked
+        codes = np.empty((len(self._by), len(group)), np.int64)
+        for place, (by, name) in enumerate(zip(self._by, self._named, strict=True)):
+            if name is None:
+                rows = Columns(self._schema, read([*self._schema], None), len(group)).frame
+                field = make_column(rows.with_columns(by.alias(_BY))[_BY])
+            else:
+                (field,) = read([name], None)
+            codes[place] = _encode(field, falls=self._falls[place])
+        base, order, tie, same = sort_groups(group, groups, codes, start, number)
+        if same.any():
+            self._sort_equal(order, same, number, read)
+        return Order(order, tie if self._shares else np.arange(len(order)), base)
+
+    def _sort_equal(self, order: Int64s, same: Bools, number: Int64s, read: ReadFields) -> None:
+        """Sort rows that are equal so far, and start at one time, by payload."""
+        is_equal = same.copy()
+        is_equal[:-1] |= same[1:]
+        equal = np.flatnonzero(is_equal)
+        rows = order[equal]
+        stretch = pl.Series(_GROUP, np.cumsum(~same)[equal])
+        payload = Columns(self._sortable, read([*self._sortable], rows), len(rows)).list_series()
+        given = pl.DataFrame([stretch, *payload, pl.Series(_ROW, number[rows])])
+        found = given.select(pl.arg_sort_by(given.columns, nulls_last=False, maintain_order=True))
+        order[equal] = rows[found.to_series().to_numpy()]
 
     def compute(self, swept: Swept, contents: Contents | None) -> ResultRows:
         """Return the rows of the best ranks, in order of window and rank."""
         assert contents is not None
-        by = [
-            series + 0.0 if series.dtype.is_float() else series  # -0.0 ties with 0.0
-            for series in contents.rows.with_columns(self._by).select(self._names)
-        ]
-        ranked = contents.rows.with_columns(by).sort(
-            WINDOW, *self._names, descending=[False, *self._falls], nulls_last=True,
-            maintain_order=True,
-        )  # fmt: skip
-        window: Int64s = ranked[WINDOW].to_numpy()
-        places = np.arange(len(window))
-        begins = np.diff(window, prepend=-1) != 0
-        first = np.maximum.accumulate(np.where(begins, places, 0))
-        if self._shares and len(ranked):
-            changes = begins | find_changes(ranked, self._names)
-            places = np.maximum.accumulate(np.where(changes, places, 0))
-        rank = places - first + 1
-        best = np.flatnonzero(rank <= self._k)
-        columns = Columns.from_frame(ranked[best].select(self._fields)).columns
-        ranks = [] if self._rank is None else [rank[best]]
-        return ResultRows([*columns, *ranks], window[best])
+        rows = contents.rows
+        window: Int64s = rows[WINDOW].to_numpy()
+        count = len(window)
+
+        def read(names: Sequence[str], numbers: Int64s | None) -> Sequence[core.Column]:
+            chosen = rows.select(names)[slice(None) if numbers is None else numbers]
+            return Columns.from_frame(chosen).columns
+
+        start = rows[ROW_START].to_physical().to_numpy()
+        order, tie, base = self.sort(window, len(contents), start, np.arange(count), read)
+        window, places = window[order], np.arange(count)
+        begins = np.diff(tie, prepend=-1) != 0
+        begins[base[base < count]] = True
+        rank = np.maximum.accumulate(np.where(begins, places, 0)) - base[window] + 1
+        best = np.flatnonzero(rank <= self.k)
+        columns = Columns.from_frame(rows.select(self.fields)[order[best]]).columns
+        return ResultRows(self.add_ranks(columns, rank[best]), window[best])
+
+    def add_ranks(self, columns: Sequence[core.Column], rank: Int64s) -> list[core.Column]:
+        """Return the columns of results, with their ranks if there is a field for them."""
+        return [*columns] if self._rank is None else [*columns, rank]
+
+
+def _find_name(by: pl.Expr, schema: pl.Schema) -> str | None:
+    """Return the name of the field that an expression is, if it is one."""
+    return next((name for name in schema if by.meta.eq(pl.col(name))), None)
+
+
+_HIGHEST = np.iinfo(np.int64).max
+
+
+def _encode(field: core.Column, *, falls: bool) -> Int64s:
+    """Return integers in the order of the values: equal for equal ones, the highest for nulls."""
+    if isinstance(field, SeriesColumn):
+        series = field.series
+        found = series.rank("dense", descending=falls).cast(pl.Int64)
+        return found.fill_null(_HIGHEST).to_numpy()
+    if isinstance(field, Nullable):
+        codes = _encode(field.values, falls=falls)
+        if (codes[field.valid] == _HIGHEST).any():
+            codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+        return np.where(field.valid, codes, _HIGHEST)
+    if field.dtype.kind == "f":
+        values = field.astype(np.float64) + 0.0  # -0.0 ties with 0.0
+        values[np.isnan(values)] = np.nan  # of either sign: the greatest
+        bits = values.view(np.int64)
+        codes = bits ^ ((bits >> 63) & _HIGHEST)
+    elif field.dtype == np.uint64:
+        codes = (field ^ np.uint64(1 << 63)).view(np.int64)
+    else:
+        codes = field.astype(np.int64)
+    return ~codes if falls else codes

@@ -580,7 +580,7 @@ class TopK(ResultSpec):
 
         fields = [name for name in self.output(schema, keys) if name not in (*keys, self.rank)]
         orders = list(zip(self.expressions, self.descending, strict=True))
-        return TopKResults(self.k, orders, fields, self.rank, shares=self.shares)
+        return TopKResults(self.k, orders, fields, self.rank, schema, shares=self.shares)
 
     def explain_loss(self, lost: LostRow, windows: WindowRows) -> Fate:
         """Return the rows of its windows that ranked before it."""

@@ -45,7 +45,8 @@ from rxtemporal.operators.windows.kernels.changes import (
     list_rows,
     release_done,
 )
-from rxtemporal.operators.windows.results import Swept, WindowResults
+from rxtemporal.operators.windows.kernels.ranks import collect_rows, drop_beaten, rank_rows
+from rxtemporal.operators.windows.results import Swept, TopKResults, WindowResults
 from rxtemporal.operators.windows.rows import Contents
 
 # so many rows, or batches, are taken up at once
@@ -216,8 +217,9 @@ class WindowStep(Stateful):
         self._begins, self._ends = Queue(), Queue()
         self._open = OpenEdges()
         self._head = np.zeros(0, np.int64)
-        # results emitted as start edges: their ids and payload, by window
-        self._open_results: dict[int, tuple[int, Columns]] = {}
+        # results emitted as start edges: the id of the first and, unless it can be computed again,
+        # their payload; by window
+        self._open_results: dict[int, Any] = {}
         self._next_edge = 1
 
     @property
@@ -412,6 +414,8 @@ class WindowStep(Stateful):
     def _make_result(self, windows: Windows, due: Due, time: int) -> EventBatch:
         swept = self._results.sweep(windows, due.changes, due.values, len(self._keys))
         cti = self._bounds.cti(time)
+        if isinstance(self._results, TopKResults):
+            return self._rank_results(self._results, windows, due.changes).replace(cti=cti)
         if self._lists:
             return self._list_results(swept, windows, due.changes).replace(cti=cti)
         if not len(windows):
@@ -465,9 +469,6 @@ class WindowStep(Stateful):
         self, swept: Swept, windows: Windows, window: Int64s, row: Int64s
     ) -> EventBatch:
         columns, rows = self._rows.columns, self._rows.payload(row).frame
-        picked = self._results.pick(window, rows)
-        if picked is not None:
-            window, row, rows = window[picked], row[picked], rows.filter(pl.Series(picked))
         held = Contents.from_pairs(
             window, rows, columns[START][row], columns[END][row], windows.start, windows.end
         )
@@ -484,6 +485,62 @@ class WindowStep(Stateful):
         start, end = (times[of] for times in self._lifetimes(windows))
         if made.lifetimes is not None and not self._points:
             start, end = made.lifetimes
+        return EventBatch(start, end, ids, payload, 0)
+
+    def _rank_results(self, results: TopKResults, windows: Windows, changes: Changes) -> EventBatch:
+        """Return the best rows of windows.
+
+        The rows of the keys that have windows are sorted once. Those that no later window may have
+        among its best are released.
+        """
+        self._head = grow(self._head, len(self._keys), -1)
+        columns = self._rows.columns
+        lists = self._head, columns[AFTER], columns[BEFORE]
+        keys, slots, rows, slot, before = collect_rows(
+            changes.what, changes.key, windows.key, *lists
+        )
+        if not len(windows):
+            return EventBatch(*NO_TIMES, self._types.empty, 0)
+
+        def read(names: Sequence[str], numbers: Int64s | None) -> Sequence[Column]:
+            return self._rows.fields(rows if numbers is None else rows[numbers], names)
+
+        start = columns[START][rows]
+        order, tie, base = results.sort(slot, len(keys), start, rows, read)
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        rows = rows[order]
+        (window, row, rank), there = rank_rows(
+            changes.what, changes.key, windows.at, windows.key, keys, slots, rows, before, base,
+            tie, place, results.k,
+        )  # fmt: skip
+        made = self._make_ranked(results, windows, window, row, rank)
+        if self._bounds.end_by_time and not len(self._open):
+            end = columns[END]
+            self._rows.release(drop_beaten(keys, rows, base, tie, there, end, results.k, *lists))
+        return made
+
+    def _make_ranked(
+        self, results: TopKResults, windows: Windows, window: Int64s, row: Int64s, rank: Int64s
+    ) -> EventBatch:
+        """Return the results of windows: the rows, with their ranks.
+
+        A window that ends after it has left as start edges has the same results again, in the same
+        order.
+        """
+        count = np.bincount(window, minlength=len(windows))
+        begin = np.cumsum(count) - count
+        edge, is_end = windows.edge, windows.is_end
+        opens = (edge != 0) & ~is_end
+        opened = np.where(opens, count, 0)
+        first = self._next_edge + np.cumsum(opened) - opened
+        self._next_edge += int(opened.sum())
+        first[is_end] = [self._open_results.pop(each) for each in edge[is_end].tolist()]
+        self._open_results.update(zip(edge[opens].tolist(), first[opens].tolist(), strict=True))
+        ids = np.where(edge[window] != 0, (first - begin)[window] + np.arange(len(window)), 0)
+        columns = results.add_ranks(self._rows.fields(row, results.fields), rank)
+        payload = self._add_keys(columns, windows.key[window])
+        start, end = (times[window] for times in self._lifetimes(windows))
         return EventBatch(start, end, ids, payload, 0)
 
     def _forget_keys(self) -> None:

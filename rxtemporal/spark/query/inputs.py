@@ -13,6 +13,7 @@ from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span
 from rxtemporal.core.time_forms import Unit, check_unit
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, SchemaError
+from rxtemporal.ingress.arrivals import refuse_arrival
 from rxtemporal.ingress.clock_settings import ClockFields, ClockSettings, read_clock
 from rxtemporal.ingress.settings import AdvanceTime, AdvanceTimeSettings, read_advance_time
 from rxtemporal.spark.schema import arrow_schema, quote_name
@@ -184,6 +185,8 @@ def payload_fields(frame: DataFrame, fields: Sequence[str]) -> pl.Schema:
 def _check(frame: Any, start: str) -> None:
     if not hasattr(frame, "isStreaming"):
         raise ArgumentError(f"stream takes a Spark DataFrame, got {frame!r}")
+    hint = "current_timestamp() in a column, where the rows are written, is a time of arrival."
+    refuse_arrival(start, "Spark", hint)
     if start not in frame.columns:
         raise SchemaError(
             f"there is no column {start!r}; there are {frame.columns}. "

@@ -108,6 +108,26 @@ def release_done(what: Ints, alive: Bools) -> int:
 
 
 @jit
+def link(row: int, k: int, head: Ints, after: Ints, before: Ints) -> None:
+    """Put a row at the head of the list of key ``k``; the arrays are as in ``list_rows``."""
+    before[row], after[row] = -1, head[k]
+    if head[k] >= 0:
+        before[head[k]] = row
+    head[k] = row
+
+
+@jit
+def unlink(row: int, k: int, head: Ints, after: Ints, before: Ints) -> None:
+    """Take a row out of the list of key ``k``; the arrays are as in ``list_rows``."""
+    if before[row] >= 0:
+        after[before[row]] = after[row]
+    else:
+        head[k] = after[row]
+    if after[row] >= 0:
+        before[after[row]] = before[row]
+
+
+@jit
 def list_rows(
     what: Ints,
     key: Ints,
@@ -147,18 +167,9 @@ def list_rows(
         row = what[i] >> 3
         k = key[row]
         if what[i] & 1:
-            if before[row] >= 0:
-                after[before[row]] = after[row]
-            else:
-                head[k] = after[row]
-            if after[row] >= 0:
-                before[after[row]] = before[row]
+            unlink(row, k, head, after, before)
         else:
-            before[row] = -1
-            after[row] = head[k]
-            if head[k] >= 0:
-                before[head[k]] = row
-            head[k] = row
+            link(row, k, head, after, before)
     return out_window[:r], out_row[:r]
 
 
