@@ -261,6 +261,10 @@ def test_every_type_gets_through(spark: SparkSession, tmp_path: Path) -> None:
     )
     assert got.select(there.columns).schema == there.schema
     assert got.select(there.columns).rows() == there.rows()
+    by_spark = spark.read.parquet(str(tmp_path / "table"))
+    assert dict(by_spark.dtypes)["took"] == "interval day to second"
+    assert dict(by_spark.dtypes)["local"] == "timestamp_ntz"
+    assert by_spark.where("took = interval '-0.000007' second").count() == 1
 
 
 def test_devices_with_times_of_their_own_are_there_once(
