@@ -219,7 +219,7 @@ def test_damage_in_the_spool_is_said_by_the_run(spark: SparkSession, tmp_path: P
     table = ParquetTable(tmp_path / "table")
     it = sink(table, tmp_path, spark, trigger="1 hour")
     it.open("q", SCHEMA)
-    it.write(batches(2)[0])
+    write(it, batches(2)[:1])
     segment = tmp_path / "sink" / "spool" / "000000000001.arrow"
     data = bytearray(segment.read_bytes())
     data[len(data) // 2] ^= 1

@@ -60,7 +60,7 @@ def held(path: Path, hours: int, shift: int, moments: Moments, master: str) -> S
     spool = SegmentFolder(path / "sink" / "spool")
     for batch in batches(hours, shift=shift):
         wait_until(lambda: moments.may_write(spool.bounds()[1] + 1), 900)
-        it.write(batch)
+        write(it, [batch])
     it.close(None)
     return it.stats()
 

@@ -32,7 +32,7 @@ ROWS = 3
 FOLDERS = ("a", "b")
 # every change of a name in the file system is one of these
 STEPS: Steps = {
-    "rows are written": (parquet_files, "write_file"),
+    "rows are written": (parquet_files, "write_rows"),
     "files are merged": (compaction, "merge"),
     "a file gets a name": (os, "replace"),
     "a file is deleted": (Path, "unlink"),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from rxtemporal.core.log import get_logger
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark.targets.manifest import TableFile, name_file
-from rxtemporal.spark.targets.parquet_files import sync_file
+from rxtemporal.spark.targets.parquet_files import sync_file, write_file
 from rxtemporal.storage.files import make_folder, sync_folder
 
 if TYPE_CHECKING:
@@ -180,10 +180,7 @@ def _write_merged(aside: Path, files: tuple[TableFile, ...]) -> None:
 
     begin = pq.read_metadata(files[0].path)
     schema, codec = pq.read_schema(files[0].path), begin.row_group(0).column(0).compression
-    with pq.ParquetWriter(aside, schema, compression=codec, store_schema=False) as writer:
-        for rows in _read_large(files, schema):
-            writer.write_table(rows)
-    sync_file(aside)
+    write_file(aside, _read_large(files, schema), schema, codec)
     before = sum(pq.read_metadata(each.path).num_rows for each in files)
     if pq.read_metadata(aside).num_rows != before:
         raise SpoolError(f"{aside} has not the {before} rows that it was made of")

@@ -34,7 +34,7 @@ from rxtemporal.spark.targets.parquet_files import (
     FileTask,
     cut_runs,
     find_codec,
-    write_file,
+    write_rows,
 )
 from rxtemporal.spark.targets.target import MicroBatch, Origin, Segments, Writer
 from rxtemporal.storage.files import WriterLock, make_folder, publish, report_errors, sync_folder
@@ -207,7 +207,7 @@ class _ParquetWriter:
         if self._day:
             rows = rows.append_column(self._day, pa.array([], pa.date32()))
         part = path.with_name(f".{path.name}.part")
-        write_file(part, rows, "none")
+        write_rows(part, rows, columns, "none")
         os.replace(part, path)
 
     def _move(self, staged: list[tuple[str, str]], first: int, last: int) -> list[TableFile]:

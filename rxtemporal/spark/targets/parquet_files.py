@@ -113,21 +113,30 @@ class FileTask:
 
     def _write(self, rows: pa.Table) -> str:
         path = f"{self.stage}/{uuid.uuid4().hex}.parquet"
-        types = {_ROW_METADATA: self.columns.row_metadata.encode()}
-        write_file(path, rows.replace_schema_metadata(types), self.codec)
+        write_rows(path, rows, self.columns, self.codec)
         return path
 
 
-def write_file(path: str | Path, rows: pa.Table, codec: str) -> None:
-    """Write a Parquet file with the types that Spark would give it; it is on disk afterwards."""
+def write_rows(path: str | Path, rows: pa.Table, columns: FileColumns, codec: str) -> None:
+    """Write rows into a Parquet file with the types that Spark gives them."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     for place, field in enumerate(rows.schema):
         if pa.types.is_duration(field.type):  # Parquet has no such type
             rows = rows.set_column(place, field.name, rows[place].cast(pa.int64()))
+    metadata = {_ROW_METADATA: columns.row_metadata.encode()}
+    write_file(path, [rows], rows.schema.with_metadata(metadata), codec)
+
+
+def write_file(path: str | Path, parts: Iterable[pa.Table], schema: pa.Schema, codec: str) -> None:
+    """Write a Parquet file; it is on disk afterwards."""
+    import pyarrow.parquet as pq
+
     # Arrow's own types in the file would differ from those that are in older files
-    pq.write_table(rows, path, compression=codec, store_schema=False)
+    with pq.ParquetWriter(path, schema, compression=codec, store_schema=False) as writer:
+        for rows in parts:
+            writer.write_table(rows.replace_schema_metadata(schema.metadata))
+        writer.add_key_value_metadata(schema.metadata or {})
     sync_file(path)
 
 
