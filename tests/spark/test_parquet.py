@@ -202,6 +202,17 @@ def test_undoing_is_on_disk_before_it_is_done_again(
     assert synced[-1] == tmp_path / "t" / "day=b"
 
 
+@pytest.mark.java
+@pytest.mark.parametrize("name", ["a b%20", "ä#?", "x[1]", "y{a,b}*"])
+def test_any_name_of_a_folder_will_do(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """Though Spark and polars take some characters for patterns."""
+    writer = ParquetTable(tmp_path / name / "t", "x").open(origin())
+    writer.write(micro_batch(tmp_path, 1, spark))
+    frame: Any = read(tmp_path / name / "t", session=spark)
+    assert sorted(row["x"] for row in frame.collect()) == of_segments(1)
+    assert sorted(read(tmp_path / name / "t").collect()["x"]) == of_segments(1)
+
+
 def test_what_lies_in_the_stage_is_not_published(tmp_path: Path) -> None:
     """Files of a task that ended too late, or was repeated, are not published."""
     writer = ParquetTable(tmp_path / "t", partition_by="x").open(origin())

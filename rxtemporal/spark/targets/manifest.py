@@ -21,7 +21,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import polars as pl
 
@@ -104,6 +104,19 @@ def find_aside(table: Path) -> Path:
     return table.with_name(f".{table.name}.rxtemporal")
 
 
+def read_layout(path: Path) -> str | None:
+    """Return the column by which a table is partitioned; ``SpoolError`` if that is damaged."""
+    if not path.exists():
+        return None
+    try:
+        return json.loads(path.read_bytes())["partition_by"]  # type: ignore[no-any-return]
+    except (ValueError, KeyError, TypeError) as error:
+        raise SpoolError(
+            f"{path} is damaged. Hint: delete it, and run the query again with the partition_by "
+            "that the table has always had."
+        ) from error
+
+
 def name_columns(aside: Path, query: str) -> Path:
     """Return the path of a file without rows that has the columns of a query."""
     return aside / f"{query}.columns.parquet"
@@ -149,6 +162,10 @@ def list_files(path: str | os.PathLike[str]) -> list[Path]:
     return [each.path for each in counting]
 
 
+@overload
+def read(path: str | os.PathLike[str], *, session: None = None) -> pl.LazyFrame: ...
+@overload
+def read(path: str | os.PathLike[str], *, session: SparkSession) -> DataFrame: ...
 def read(
     path: str | os.PathLike[str], *, session: SparkSession | None = None
 ) -> pl.LazyFrame | DataFrame:
@@ -174,7 +191,11 @@ def read(
     if not is_session(session):
         raise ArgumentError(f"session is a Spark session, got {session!r}")
     found: Any = session.read.option("basePath", f"file://{table}")
-    return found.parquet(*(f"file://{each}" for each in list_files(table) or _find_samples(table)))
+    files = list_files(table) or _find_samples(table)
+    # Spark takes these characters for patterns
+    return found.parquet(
+        *("file://" + re.sub(r"[\\*?{}\[\]]", r"\\\g<0>", str(each)) for each in files)
+    )
 
 
 def _read_lazily(table: Path) -> pl.LazyFrame:
@@ -211,11 +232,8 @@ def _retry(look: Callable[[], _Found]) -> _Found:
 
 def _scan(table: Path) -> pl.LazyFrame:
     """Return the rows of the files that count now."""
-    try:
-        partition_by = json.loads((find_aside(table) / LAYOUT).read_bytes())["partition_by"]
-    except FileNotFoundError:
-        partition_by = None
     files = list_files(table)
+    partition_by = read_layout(find_aside(table) / LAYOUT)
     if not files:
         return pl.scan_parquet(_find_samples(table), glob=False)
     rows = pl.scan_parquet(files, hive_partitioning=partition_by is not None, glob=False)
@@ -223,7 +241,8 @@ def _scan(table: Path) -> pl.LazyFrame:
         return rows
     # polars takes the names of folders above the table for columns, too
     above = {name for name, equals, _ in (part.partition("=") for part in table.parts) if equals}
-    clash = above & {*pl.read_parquet_schema(files[0]), f"{partition_by}_day", partition_by}
+    inside = pl.scan_parquet(files[0], hive_partitioning=False, glob=False).collect_schema()
+    clash = above & {*inside, f"{partition_by}_day", partition_by}
     if clash:
         raise ArgumentError(
             f"a folder above the table {table} has the name of its column {min(clash)!r}, and "

@@ -28,6 +28,7 @@ from rxtemporal.spark.targets.manifest import (
     find_files,
     name_columns,
     name_file,
+    read_layout,
 )
 from rxtemporal.spark.targets.parquet_files import (
     FileColumns,
@@ -275,13 +276,7 @@ class _ParquetWriter:
         given = self._table.partition_by
         if not path.exists():
             return
-        try:
-            found = json.loads(path.read_bytes())["partition_by"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise SpoolError(
-                f"{path} is damaged. Hint: delete it if the table has always had "
-                f"partition_by={given!r}."
-            ) from error
+        found = read_layout(path)
         if found != given:
             raise ArgumentError(
                 f"the table {self._table.path} was begun with partition_by={found!r}, got "
