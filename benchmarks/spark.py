@@ -32,6 +32,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.errors import SpoolError
 from rxtemporal.spark import ParquetTable, SparkSink, list_files, session
 from rxtemporal.spark.sink.checkpoint import last_segment
 from rxtemporal.storage import segments
@@ -263,7 +264,10 @@ def wait_for_rows(table: Path, rows: int) -> None:
 
 def count_rows(table: Path) -> int:
     """Return how many rows a reader of the table sees, from the ends of its files."""
-    return sum(pq.read_metadata(path).num_rows for path in list_files(table))
+    try:
+        return sum(pq.read_metadata(path).num_rows for path in list_files(table))
+    except SpoolError:  # the sink has not made it yet
+        return 0
 
 
 def by_spark(spark: Any, folder: Path, batches: list[EventBatch]) -> float:
