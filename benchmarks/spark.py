@@ -212,6 +212,7 @@ def parquet(spark: Any, folder: Path, rows: int, batches: int) -> None:
     sink.open("q", SCHEMA)
     for batch in make_batches(10 * batches, rows // 10):
         sink.write(batch)
+        sink.save()()  # type: ignore[operator]  # a segment of its own
     sink.close(None)
     assert sum(pl.scan_parquet(table).select(pl.len()).collect()["len"]) == rows * batches
     checkpoint = folder / "checkpoint"
