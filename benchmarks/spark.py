@@ -3,8 +3,11 @@
 ``latency``: time from a segment's appearance to the call of the handler, in turns with a bare
 Python data source of Spark (a folder of Arrow files, without verification) in the same session; and
 in direct mode, from ``write`` to the handler. ``parquet``: rows per second from the spool into a
-``ParquetTable``, between Spark's commits of two micro-batches. ``spool``: rows per second appended
-to the spool and synced. ``state``: bytes per key in the engine's state.
+``ParquetTable``, between Spark's commits of two micro-batches. ``table``: rows per second from
+``write`` into a ``ParquetTable``, in both modes, in turns with Spark that reads and writes the same
+rows as Parquet. ``delay``: time from ``write`` until a reader of the table sees the rows, with a
+trigger of a second. ``spool``: rows per second appended to the spool and synced; ``pushes``: the
+same in batches of few rows, through a sink. ``state``: bytes per key in the engine's state.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import os
 import random
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,10 +28,12 @@ import measure
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.spark import ParquetTable, SparkSink, session
+from rxtemporal.errors import SpoolError
+from rxtemporal.spark import ParquetTable, SparkSink, list_files, session
 from rxtemporal.spark.sink.checkpoint import last_segment
 from rxtemporal.storage import segments
 from rxtemporal.storage.segments import Spool
@@ -206,6 +212,7 @@ def parquet(spark: Any, folder: Path, rows: int, batches: int) -> None:
     sink.open("q", SCHEMA)
     for batch in make_batches(10 * batches, rows // 10):
         sink.write(batch)
+        sink.save()()  # type: ignore[operator]  # a segment of its own
     sink.close(None)
     assert sum(pl.scan_parquet(table).select(pl.len()).collect()["len"]) == rows * batches
     checkpoint = folder / "checkpoint"
@@ -227,6 +234,123 @@ def parquet(spark: Any, folder: Path, rows: int, batches: int) -> None:
     files = [path for path in checkpoint.rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files)
     print(f"Spark's checkpoint: {size / len(numbers):,.0f} bytes a micro-batch, {len(files)} files")
+
+
+def into_table(spark: Any, folder: Path, mode: Any, batches: list[EventBatch]) -> float:
+    """Return the seconds from the first ``write`` until all rows are in the table."""
+    table = folder / "table"
+    sink = SparkSink(
+        ParquetTable(table), path=folder / "work", session=spark, mode=mode, trigger="0 seconds"
+    )
+    sink.open("q", SCHEMA)
+    sink.write(batches[0])
+    wait_for_rows(table, len(batches[0]))
+    begun = time.perf_counter()
+    for batch in batches[1:]:
+        sink.write(batch)
+    if mode == "spooled":
+        wait_for_rows(table, sum(map(len, batches)))
+        taken = time.perf_counter() - begun
+        sink.close(None)
+        return taken
+    sink.close(None)
+    return time.perf_counter() - begun
+
+
+def wait_for_rows(table: Path, rows: int) -> None:
+    """Wait until a table has so many rows."""
+    while count_rows(table) < rows:
+        time.sleep(0.01)
+
+
+def count_rows(table: Path) -> int:
+    """Return how many rows a reader of the table sees, from the ends of its files."""
+    try:
+        return sum(pq.read_metadata(path).num_rows for path in list_files(table))
+    except SpoolError:  # the sink has not made it yet
+        return 0
+
+
+def by_spark(spark: Any, folder: Path, batches: list[EventBatch]) -> float:
+    """Return the seconds in which Spark reads the same rows from Parquet and writes them."""
+    folder.mkdir(parents=True)
+    for number, batch in enumerate(batches[1:]):
+        times = pl.DataFrame({"start_time": batch.start, "end_time": batch.end})
+        times = times.cast(pl.Datetime("us", "UTC"))
+        times.hstack(batch.payload).write_parquet(folder / f"{number}.parquet")
+    begun = time.perf_counter()
+    spark.read.parquet(str(folder)).write.parquet(f"{folder}.out")
+    return time.perf_counter() - begun
+
+
+def into_tables(spark: Any, folder: Path, rows: int, rounds: int) -> None:
+    """Print rows per second into a table, and the ratios to Spark's; the first round warms up."""
+    batches = list(make_batches(1 + rows // 100_000, 100_000))
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    ways = {
+        "Spark, Parquet to Parquet": by_spark,
+        "spooled": lambda spark, at, batches: into_table(spark, at, "spooled", batches),
+        "direct": lambda spark, at, batches: into_table(spark, at, "direct", batches),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for number, (name, way) in itertools.product(range(rounds + 1), ways.items()):
+        seconds = way(spark, folder / f"{name.partition(',')[0]}{number}", batches)
+        taken[name] += [seconds] if number else []
+    measure.report(taken, rows, next(iter(ways)))
+
+
+def delay(folder: Path, seconds: float) -> None:
+    """Print the time from ``write`` until a reader sees the rows, 100 rows 20 times a second."""
+    table = folder / "table"
+    sink = SparkSink(ParquetTable(table), path=folder / "work")
+    sink.open("q", SCHEMA)
+    batches = make_batches(int(seconds * 20) + 1, 100)
+    sink.write(next(batches))
+    wait_for_rows(table, 1)
+    sent, seen = list[float](), list[float]()
+
+    def look() -> None:
+        while len(seen) < int(seconds * 20):
+            visible = count_rows(table) // 100 - 1
+            seen.extend([time.perf_counter()] * (visible - len(seen)))
+            time.sleep(0.02)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    for batch in batches:
+        sent.append(time.perf_counter())
+        sink.write(batch)
+        time.sleep(0.05)
+    looking.join()
+    sink.close(RuntimeError("measured"))
+    waited = sorted(there - at for at, there in zip(sent, seen, strict=True))[40:]
+    cuts = statistics.quantiles(waited, n=20)
+    print(
+        f"write to table, a trigger of a second: {cuts[9]:.2f} s (p95 {cuts[18]:.2f} s, longest "
+        f"{waited[-1]:.2f} s), n={len(waited)}"
+    )
+
+
+def pushes(folder: Path, rows: int, seconds: float) -> None:
+    """Print the rows per second of batches of few rows, until all of them are in the spool."""
+    sink = SparkSink(ParquetTable(folder / "table"), path=folder / "work")
+    sink.open("q", SCHEMA)
+    batches = list(make_batches(10_000, rows))
+    sink.write(batches[0])
+    wait_for_rows(folder / "table", rows)
+    begun, count = time.perf_counter(), 0
+    while time.perf_counter() < begun + seconds and count + 1 < len(batches):
+        count += 1
+        sink.write(batches[count])
+    saved = sink.save()
+    assert not isinstance(saved, bytes)
+    saved()  # waits for the disk
+    taken = time.perf_counter() - begun
+    print(
+        f"spool writing, {rows:>3} rows a batch: {rows * count / taken:12,.0f} rows/s, "
+        f"{count / sink.stats().segments:.1f} batches a segment, n={count}"
+    )
+    sink.close(RuntimeError("measured"))
 
 
 def spool(folder: Path, rows: int, count: int) -> None:
@@ -272,28 +396,55 @@ def state() -> None:
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["latency", "parquet", "spool", "state"])
+    parser.add_argument("what", choices=sorted(COMMANDS))
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--batches", type=int, default=5)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        if given.what == "state":
-            state()
-            return
-        if given.what == "spool":
-            for rows in (1_000, 100_000, 1_000_000):
-                spool(folder / str(rows), rows, 10)
-            return
+        COMMANDS[given.what](Path(name), given)
+
+
+def run_in_spark(work: Callable[[Any, Path, Any], None]) -> Callable[[Path, Any], None]:
+    """Return a command that does some work with a session of its own."""
+
+    def run(folder: Path, given: Any) -> None:
         spark = session(**{"spark.driver.memory": "4g"})
         measure.check_compilers(spark)
-        if given.what == "latency":
-            latency(spark, folder, given.rounds, given.times)
-        else:
-            parquet(spark, folder, given.rows, given.batches)
+        work(spark, folder, given)
         spark.stop()
+
+    return run
+
+
+def run_spool(folder: Path, given: Any) -> None:
+    """Measure the spool alone."""
+    for rows in (1_000, 100_000, 1_000_000):
+        spool(folder / str(rows), rows, 10)
+
+
+def run_pushes(folder: Path, given: Any) -> None:
+    """Measure batches of few rows."""
+    for rows in (1, 10):
+        pushes(folder / str(rows), rows, 5)
+
+
+COMMANDS: dict[str, Callable[[Path, Any], None]] = {
+    "delay": lambda folder, given: delay(folder, 20),
+    "latency": run_in_spark(
+        lambda spark, folder, given: latency(spark, folder, given.rounds, given.times)
+    ),
+    "parquet": run_in_spark(
+        lambda spark, folder, given: parquet(spark, folder, given.rows, given.batches)
+    ),
+    "pushes": run_pushes,
+    "spool": run_spool,
+    "state": lambda folder, given: state(),
+    "table": run_in_spark(
+        lambda spark, folder, given: into_tables(spark, folder, 3 * given.rows, given.rounds)
+    ),
+}
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rxtemporal.spark.query.inputs import stream
     from rxtemporal.spark.query.run import explain, repartition, run
     from rxtemporal.spark.sink.sink import SparkSink
+    from rxtemporal.spark.targets.manifest import list_files, read
     from rxtemporal.spark.targets.parquet import ParquetTable
     from rxtemporal.spark.targets.postgres import DatabaseTable
     from rxtemporal.spark.targets.target import Console
@@ -27,6 +28,8 @@ __all__ = [
     "SparkSink",
     "explain",
     "from_dataframe",
+    "list_files",
+    "read",
     "repartition",
     "run",
     "session",
@@ -40,6 +43,8 @@ _MODULES = {
     "SparkSink": "sink.sink",
     "explain": "query.run",
     "from_dataframe": "dataframes.streaming",
+    "list_files": "targets.manifest",
+    "read": "targets.manifest",
     "repartition": "query.run",
     "run": "query.run",
     "session": "jvm.session",

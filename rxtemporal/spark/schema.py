@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rxtemporal.core.batch import END, START
+from rxtemporal.storage.segments import SEGMENT
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
@@ -31,3 +34,10 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(schema, timezone="UTC")
+
+
+def spool_schema(schema: pl.Schema) -> StructType:
+    """Return a segment's columns as Spark fields: times in ticks, the payload, ``_segment``."""
+    # Parquet has no column without a type
+    fields = {name: pl.String() if dt == pl.Null else dt for name, dt in schema.items()}
+    return spark_schema({START: pl.Int64(), END: pl.Int64(), **fields, SEGMENT: pl.Int64()})

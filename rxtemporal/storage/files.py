@@ -54,14 +54,15 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def publish(path: Path, data: bytes) -> None:
-    """Write a private file atomically: write aside, sync, rename; on failure leave nothing behind.
+def publish(path: Path, data: bytes, *, private: bool = True) -> None:
+    """Write a file atomically: write aside, sync, rename; on failure leave nothing behind.
 
-    The name itself is durable after ``sync_folder``.
+    The name itself is durable after ``sync_folder``. ``private``: for this user alone; else as the
+    umask says.
     """
     aside = path.with_name(f".{path.name}.part")
     try:
-        with open(aside, "wb", opener=open_private) as file:
+        with open(aside, "wb", opener=open_private if private else None) as file:
             file.write(data)
             file.flush()
             sync(file.fileno())

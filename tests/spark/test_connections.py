@@ -77,7 +77,7 @@ def test_what_is_published_is_committed(database: str, query: Query, way: str) -
     place = "mine" if "set up" in way or "hand" in way else "public"
     with closing(writer):
         for segment in (1, 2):
-            writer.write(micro_batch(rows(segment), segment), 0, segment)
+            writer.write(micro_batch(rows(segment), segment))
             assert query(f"SELECT max(x) FROM {place}.t") == [(segment,)]
             assert query(f"SELECT segment FROM {place}.rxtemporal_ledger") == [(segment,)]
 
@@ -126,10 +126,10 @@ def test_runs_without_a_spool_have_edges_of_their_own(connect: Any, query: Query
         settled = make_settled_rows(EventShape.EDGE, SCHEMA, MIN_TIME)
         writer = DatabaseTable(connect, "t").open(origin(DIRECT, settled.schema))
         begun = settled.on_batch(opened(x, 7))
-        writer.write(micro_batch(begun, writer.last + 1), 0, writer.last + 1)
+        writer.write(micro_batch(begun, writer.last + 1))
         if x == 2:
             end = opened(x, 7).replace(end=np.array([200]), cti=300)
-            writer.write(micro_batch(settled.on_batch(end), writer.last + 1), 1, writer.last + 1)
+            writer.write(micro_batch(settled.on_batch(end), writer.last + 1))
         writer.close()
     assert query("SELECT _edge, x, end_time IS NULL FROM t ORDER BY _edge") == [
         (1, 1, True),
@@ -142,10 +142,10 @@ def test_two_runs_without_a_spool_at_a_time_are_refused(connect: Any, query: Que
     table = DatabaseTable(connect, "t")
     first, second = table.open(origin(DIRECT)), table.open(origin(DIRECT))
     with closing(first), closing(second):
-        first.write(micro_batch(rows(1), 1), 0, 1)
+        first.write(micro_batch(rows(1), 1))
         with pytest.raises(SpoolError, match=r"another run of the query 'q' .* Hint: end"):
-            second.write(micro_batch(rows(2), 1), 0, 1)
-        first.write(micro_batch(rows(3), 2), 1, 2)
+            second.write(micro_batch(rows(2), 1))
+        first.write(micro_batch(rows(3), 2))
     assert query("SELECT x FROM t ORDER BY x") == [(1,), (3,)]
 
 
@@ -154,7 +154,7 @@ def test_edges_that_are_left_are_not_overwritten(connect: Any, query: Query) -> 
     settled = make_settled_rows(EventShape.EDGE, SCHEMA, MIN_TIME)
     source = origin("id", settled.schema)
     writer = DatabaseTable(connect, "t").open(source)
-    writer.write(micro_batch(settled.on_batch(opened(1, 7)), 1), 0, 1)
+    writer.write(micro_batch(settled.on_batch(opened(1, 7)), 1))
     writer.close()
     with connect() as connection:
         connection.execute("DELETE FROM rxtemporal_ledger")

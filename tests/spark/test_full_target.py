@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from disks import small_disk
+from segment_batches import SegmentBatch, make_spool
 from sink_input import SCHEMA, batches, expected_rows, read_table, wait_until, write
 
+from rxtemporal.core.batch import EventBatch
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark import ParquetTable, SparkSink
 from rxtemporal.spark.targets.target import Origin
 from rxtemporal.storage.segments import SegmentFolder
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.java
 PATIENCE = 300
@@ -104,13 +106,9 @@ def test_a_publication_without_room_or_right_can_be_repeated(
     Here Python publishes, in this process; the error is injected, for a right that is missing is
     none to the user root, who may run the tests.
     """
-    frame: DataFrame = spark.createDataFrame(
-        [(n, f"k{n}") for n in range(6)], "v bigint, k string"
-    ).selectExpr(
-        "timestamp_micros(v) as start_time",
-        "timestamp_micros(v + 1) as end_time",
-        "k", "v", "1L as _segment",
-    )  # fmt: skip
+    rows = [{"start_time": n, "end_time": n + 1, "k": f"k{n}", "v": n} for n in range(6)]
+    segment = EventBatch.from_dicts(rows, schema=SCHEMA, cti=9)
+    batch = SegmentBatch(1, make_spool(tmp_path / "spool", SCHEMA, [segment]), spark)
     table = ParquetTable(tmp_path / "table", partition_by="k")
     writer = table.open(Origin("q", "id", SCHEMA, 0))
     real, calls = getattr(os, step), 0
@@ -125,10 +123,10 @@ def test_a_publication_without_room_or_right_can_be_repeated(
     with monkeypatch.context() as disk:
         disk.setattr(os, step, denied)
         with pytest.raises(SpoolError, match=rf"cannot publish .*{os.strerror(code)}.* Hint: "):
-            writer.write(frame, 0, 1)
+            writer.write(batch)
     writer.close()
     again = table.open(Origin("q", "id", SCHEMA, 0))
     assert list((tmp_path / "table").rglob("*.parquet")) == [], "what was moved is undone"
-    again.write(frame, 0, 1)
+    again.write(batch)
     again.close()
     assert [row[3] for row in read_table(tmp_path / "table")] == list(range(6))

@@ -15,6 +15,7 @@ from sink_input import SCHEMA, batches, expected_rows, feed, read_table, wait_un
 
 from rxtemporal.spark import ParquetTable, SparkSink
 from rxtemporal.spark.sink import runner
+from rxtemporal.spark.targets import manifest
 from rxtemporal.spark.targets import parquet as tables
 from rxtemporal.storage import segments
 from rxtemporal.storage.segments import Spool
@@ -38,7 +39,8 @@ PUBLISHING = (
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the points away again."""
     for owner, name in [
-        (Spool, "append"), (segments, "publish"), (tables, "_sync"), (tables, "publish"),
+        (Spool, "append"), (segments, "publish"), (tables, "name_file"),
+        (manifest, "publish"),
         (runner.Runner, "_on_batch"),
     ]:  # fmt: skip
         monkeypatch.setattr(owner, name, vars(owner)[name])

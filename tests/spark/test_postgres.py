@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import psycopg
 import pytest
+from plain_batches import FrameBatch
 from sink_input import HOUR, batches, expected_rows, feed, moment, write
 
 from rxtemporal.core.batch import EventBatch
@@ -38,7 +39,7 @@ def micro_batch(spark: SparkSession, first: int, last: int) -> Any:
     begin = datetime(2024, 1, 1, tzinfo=UTC)
     rows = [(begin, None, 10 * n + j, n) for n in range(first, last + 1) for j in range(2)]
     schema = "start_time timestamp, end_time timestamp, x bigint, _segment bigint"
-    return spark.createDataFrame(rows, schema)
+    return FrameBatch(spark.createDataFrame(rows, schema), last)
 
 
 def of_segments(*numbers: int) -> list[tuple[int]]:
@@ -54,10 +55,10 @@ def test_a_batch_that_comes_again_is_not_written_again(
     table = DatabaseTable(connect, "t")
     writer = table.open(origin())
     for first, last in [(1, 2), (1, 2), (2, 3)]:
-        writer.write(micro_batch(spark, first, last), 0, last)
+        writer.write(micro_batch(spark, first, last))
     writer.close()
     again = table.open(origin(committed=3))
-    again.write(micro_batch(spark, 1, 4), 0, 4)
+    again.write(micro_batch(spark, 1, 4))
     again.close()
     assert query("SELECT x FROM t ORDER BY x") == of_segments(1, 2, 3, 4)
     assert query("SELECT query, spool, target, segment FROM rxtemporal_ledger") == [
@@ -72,8 +73,8 @@ def test_what_a_killed_process_commits_late_is_not_doubled(
     """A commit that arrives after the next life has looked is found inside its transaction."""
     table = DatabaseTable(connect, "t")
     killed, after = table.open(origin()), table.open(origin())
-    killed.write(micro_batch(spark, 1, 2), 0, 2)
-    after.write(micro_batch(spark, 1, 3), 0, 3)
+    killed.write(micro_batch(spark, 1, 2))
+    after.write(micro_batch(spark, 1, 3))
     killed.close()
     after.close()
     assert query("SELECT x FROM t ORDER BY x") == of_segments(1, 2, 3)
@@ -93,11 +94,11 @@ def test_rows_and_ledger_are_one_transaction(
 
     monkeypatch.setattr(writer, "_store", breaks)
     with pytest.raises(psycopg.OperationalError):
-        writer.write(micro_batch(spark, 1, 2), 0, 2)
+        writer.write(micro_batch(spark, 1, 2))
     assert query("SELECT x FROM t") == []
     assert query("SELECT segment FROM rxtemporal_ledger") == [(0,)]
     monkeypatch.undo()
-    writer.write(micro_batch(spark, 1, 2), 0, 2)
+    writer.write(micro_batch(spark, 1, 2))
     writer.close()
     assert query("SELECT x FROM t ORDER BY x") == of_segments(1, 2)
 

@@ -161,7 +161,7 @@ class Cut:
 
     last = 0
 
-    def write(self, frame: Any, number: int, last: int) -> None:
+    def write(self, batch: Any) -> None:
         """Fail as the connection does."""
         raise ConnectionRefusedError("Connection refused")
 
@@ -242,9 +242,9 @@ def test_an_error_at_the_start_waits_for_write_or_close(
     wait_until(lambda: sink._delivery is not None and sink._delivery.progress.failure is not None)
     with pytest.raises(JavaError, match="none works"):
         write(sink, batches(1))
-    assert sink.stats().segments == 1
     with pytest.raises(JavaError, match="none works"):
         sink.close(None)
+    assert sink.stats().segments == 1
     sink.close(None)
 
 

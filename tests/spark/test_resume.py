@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -170,14 +171,16 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
-def test_an_interrupt_in_the_midst_of_a_write_ends_the_run(
+def test_an_error_in_the_midst_of_a_write_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Were more written after it, the place that is kept would have run over the lost rows."""
+    failed = threading.Event()
 
     def interrupted(spool: Spool, given: EventBatch) -> int:
         monkeypatch.undo()
-        raise KeyboardInterrupt
+        failed.set()
+        raise LookupError("in the midst")
 
     monkeypatch.setattr(Spool, "append", interrupted)
     subject: reactivex.subject.Subject[EventBatch] = reactivex.subject.Subject()
@@ -185,10 +188,10 @@ def test_an_interrupt_in_the_midst_of_a_write_ends_the_run(
         SparkSink(print, path=tmp_path), name="q"
     )
     first, second = batches(2)[:2]
-    with pytest.raises(KeyboardInterrupt):
-        subject.on_next(first)
+    subject.on_next(first)
+    assert failed.wait(5)
     subject.on_next(second)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(LookupError, match="in the midst"):
         process.wait(5)
     assert SegmentFolder(tmp_path / "spool").bounds() == (0, 0)
 

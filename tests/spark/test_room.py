@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from no_spark import SOON, Failing, Idle
-from sink_input import SCHEMA, batches, wait_until
+from sink_input import SCHEMA, batches, wait_until, write
 
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import SpoolError
@@ -42,14 +42,13 @@ def spooled(path: Path) -> tuple[int, int]:
 def test_a_full_spool_refuses_and_keeps_what_it_has(tmp_path: Path) -> None:
     """Above its limit ``write`` raises with what to do; the next run finds all that was taken."""
     sink = opened(tmp_path, spool_limit=1)
-    sink.write(batches(3)[0])
+    write(sink, batches(3)[:1])
     with pytest.raises(SpoolError, match=r"bytes wait for Spark .* its limit is 1\. Hint: raise"):
-        sink.write(batches(3)[1])
+        write(sink, batches(3)[1:2])
     sink.close(RuntimeError("ended by it"))
     assert spooled(tmp_path) == (0, 1)
     again = opened(tmp_path)
-    for batch in batches(3):
-        again.write(batch)
+    write(again, batches(3))
     again.close(RuntimeError("so that the spool stays"))
     folder = SegmentFolder(tmp_path / "spool")
     assert sum(folder.describe(number).rows for number in (1, 2, 3, 4)) == 9
@@ -58,8 +57,8 @@ def test_a_full_spool_refuses_and_keeps_what_it_has(tmp_path: Path) -> None:
 def test_a_full_spool_blocks_until_spark_has_taken_something(tmp_path: Path) -> None:
     """The producer waits; what Spark has committed makes room, whether or not Spark deletes it."""
     sink = opened(tmp_path, spool_limit=1, when_full="block")
-    sink.write(batches(3)[0])
-    writing = threading.Thread(target=sink.write, args=(batches(3)[1],), daemon=True)
+    write(sink, batches(3)[:1])
+    writing = threading.Thread(target=write, args=(sink, batches(3)[1:2]), daemon=True)
     writing.start()
     writing.join(0.3)
     assert writing.is_alive()
@@ -75,12 +74,12 @@ def test_a_full_spool_blocks_until_spark_has_taken_something(tmp_path: Path) -> 
 def test_a_producer_that_is_blocked_can_be_interrupted(tmp_path: Path) -> None:
     """``cancel`` ends the wait with its error."""
     sink = opened(tmp_path, spool_limit=1, when_full="block")
-    sink.write(batches(3)[0])
+    write(sink, batches(3)[:1])
     raised: list[BaseException] = []
 
     def push() -> None:
         try:
-            sink.write(batches(3)[1])
+            write(sink, batches(3)[1:2])
         except BaseException as error:
             raised.append(error)
 
@@ -109,8 +108,8 @@ def test_a_full_disk_blocks_or_refuses_as_the_limit_does(
     told = opened(tmp_path / "told")
     full.set()
     with pytest.raises(SpoolError, match=os.strerror(code)):
-        told.write(batches(1)[0])
-    writing = threading.Thread(target=waits.write, args=(batches(1)[0],), daemon=True)
+        write(told, batches(1)[:1])
+    writing = threading.Thread(target=write, args=(waits, batches(1)[:1]), daemon=True)
     writing.start()
     writing.join(0.3)
     assert writing.is_alive()
@@ -123,7 +122,7 @@ def test_a_full_disk_blocks_or_refuses_as_the_limit_does(
         told.close(None)
     assert spooled(tmp_path / "told") == (0, 0), "nothing stands for rows that were not written"
     told = opened(tmp_path / "told")
-    told.write(batches(1)[0])
+    write(told, batches(1)[:1])
     for sink, path in [(waits, "waits"), (told, "told")]:
         assert spooled(tmp_path / path) == (0, 1)
         sink.close(RuntimeError())
@@ -161,7 +160,7 @@ def test_a_full_disk_is_not_given_the_same_rows_again_and_again(
     monkeypatch.setattr("rxtemporal.spark.sink.spooled.time", clock)
     monkeypatch.setattr(Spool, "append", full)
     with pytest.raises(KeyboardInterrupt):
-        sink.write(batches(1)[0])
+        write(sink, batches(1)[:1])
     assert 60 <= clock.now < 60.5
     assert 60 / LONGEST_PAUSE <= len(attempts) < 20
     assert attempts[1] - attempts[0] < 0.5, "what passes soon is soon over"
@@ -171,10 +170,10 @@ def test_a_full_disk_is_not_given_the_same_rows_again_and_again(
 def test_room_in_the_spool_is_seen_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long Spark was behind, the producer goes on as soon as there is room below it."""
     sink = opened(tmp_path, spool_limit=1, when_full="block")
-    sink.write(batches(3)[0])
+    write(sink, batches(3)[:1])
     clock = Clock({60: lambda: SegmentFolder(tmp_path / "spool").discard(1)})
     monkeypatch.setattr("rxtemporal.spark.sink.spooled.time", clock)
-    sink.write(batches(3)[1])
+    write(sink, batches(3)[1:2])
     assert 60 <= clock.now < 60.5
     sink.close(RuntimeError())
 

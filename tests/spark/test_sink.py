@@ -28,7 +28,7 @@ from rxtemporal import agg
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, SpoolError
-from rxtemporal.spark import ParquetTable, SparkSink
+from rxtemporal.spark import ParquetTable, SparkSink, list_files, read
 from rxtemporal.storage.segments import SegmentFolder
 
 if TYPE_CHECKING:
@@ -57,6 +57,24 @@ def test_a_table_holds_what_the_query_gave(spark: SparkSession, tmp_path: Path) 
     folder = SegmentFolder(tmp_path / "sink" / "spool")
     assert folder.bounds() == (10, 10)
     assert folder.describe(10).cti == MAX_TIME
+
+
+def test_a_reader_sees_whole_micro_batches(spark: SparkSession, tmp_path: Path) -> None:
+    """While Spark writes a table and its files are merged; each row is there once."""
+    table = ParquetTable(tmp_path / "table", partition_by="k", compact=1)
+    running = sink(table, tmp_path, spark, max_segments_per_batch=1)
+    feeding = threading.Thread(target=feed, args=(running, batches(12)))
+    feeding.start()
+    wait_until((tmp_path / ".table.rxtemporal" / "_table.json").exists)
+    seen: list[int] = []
+    while feeding.is_alive():
+        found = read(table.path).select("start_time", "end_time", "k", "v").collect()
+        seen.append(found.height // 3)
+        assert sorted(found.rows()) == expected_rows(seen[-1])
+    feeding.join()
+    assert len(set(seen)) > 2
+    assert read_table(table.path) == expected_rows(12)
+    assert any("-c" in path.name for path in list_files(table.path))
 
 
 def test_folders_are_local_whatever_the_sessions_file_system_is(
@@ -219,7 +237,7 @@ def test_damage_in_the_spool_is_said_by_the_run(spark: SparkSession, tmp_path: P
     table = ParquetTable(tmp_path / "table")
     it = sink(table, tmp_path, spark, trigger="1 hour")
     it.open("q", SCHEMA)
-    it.write(batches(2)[0])
+    write(it, batches(2)[:1])
     segment = tmp_path / "sink" / "spool" / "000000000001.arrow"
     data = bytearray(segment.read_bytes())
     data[len(data) // 2] ^= 1
@@ -261,6 +279,10 @@ def test_every_type_gets_through(spark: SparkSession, tmp_path: Path) -> None:
     )
     assert got.select(there.columns).schema == there.schema
     assert got.select(there.columns).rows() == there.rows()
+    by_spark = spark.read.parquet(str(tmp_path / "table"))
+    assert dict(by_spark.dtypes)["took"] == "interval day to second"
+    assert dict(by_spark.dtypes)["local"] == "timestamp_ntz"
+    assert by_spark.where("took = interval '-0.000007' second").count() == 1
 
 
 def test_devices_with_times_of_their_own_are_there_once(

@@ -113,4 +113,6 @@ def test_results_are_for_others_as_the_umask_says(tmp_path: Path) -> None:
     rights = list_rights(tmp_path)
     assert rights["rows.csv"] == "-rw-rw-rw-"
     assert rights["a"] == rights["a/table"] == "drwxrwxrwx"
-    assert rights["a/.table.rxtemporal"] == "drwx------"
+    # readers of the table follow its ledgers
+    assert rights["a/.table.rxtemporal"] == "drwxrwxrwx"
+    assert rights["a/.table.rxtemporal/q.lock"] == "-rw-------"

@@ -52,7 +52,7 @@ def killed(path: Path, hours: int) -> SparkSinkStats:
 
 def held(path: Path, hours: int, shift: int, moments: Moments, master: str) -> SparkSinkStats:
     """Run the query, which waits at the next moment until that is over."""
-    target = Held(ParquetTable(path / "table", partition_by="k"), moments)
+    target = Held(ParquetTable(path / "table", partition_by="k", compact=1), moments)
     it = sink(path, target, session={"spark.master": master, **QUICK})
     in_the_spool(moments)
     it.open("q", SCHEMA)
@@ -60,7 +60,7 @@ def held(path: Path, hours: int, shift: int, moments: Moments, master: str) -> S
     spool = SegmentFolder(path / "sink" / "spool")
     for batch in batches(hours, shift=shift):
         wait_until(lambda: moments.may_write(spool.bounds()[1] + 1), 900)
-        it.write(batch)
+        write(it, [batch])
     it.close(None)
     return it.stats()
 

@@ -17,21 +17,18 @@ import functools
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rxtemporal.core.events import EventShape
 from rxtemporal.spark import ParquetTable
 from rxtemporal.spark.sink import runner
+from rxtemporal.spark.targets import manifest
 from rxtemporal.spark.targets import parquet as tables
-from rxtemporal.spark.targets.target import Origin, Writer
+from rxtemporal.spark.targets.target import MicroBatch, Origin, Writer
 from rxtemporal.storage import segments
 from rxtemporal.storage.files import publish
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 # before, during and after; where there are several points in one part, one of them is drawn
 POINTS: dict[tuple[str, str], list[str]] = {
@@ -169,8 +166,9 @@ class HeldWriter:
         self._segment, self._moved = 0, 0
         inner._move = self._around(inner._move, before="all files are staged")
         inner._write_ledger = self._around(inner._write_ledger, after="the ledger is named")
-        self._sync = put(tables, "_sync", self._before_a_move)
-        put(tables, "publish", self._publish)
+        self._make_task, inner._make_task = inner._make_task, self._make_held_task
+        self._name_file = put(tables, "name_file", self._before_a_move)
+        put(manifest, "publish", self._publish)
         taken = runner.Runner._on_batch
         put(runner.Runner, "_on_batch", self._around(taken, after="the micro-batch returns"))
 
@@ -179,13 +177,11 @@ class HeldWriter:
         """The last segment that is published."""
         return int(self._inner.last)
 
-    def write(self, frame: DataFrame, number: int, last: int) -> None:
+    def write(self, batch: MicroBatch) -> None:
         """Publish, with the points around it."""
-        self._segment, self._moved = last, 0
+        self._segment, self._moved = batch.last, 0
         self._at("the handler begins")
-        if self._moments.next_is("a task runs"):
-            frame = frame.mapInArrow(functools.partial(passing, self._moments, last), frame.schema)
-        self._inner.write(frame, number, last)
+        self._inner.write(batch)
         self._at("the handler returns")
 
     def close(self) -> None:
@@ -206,24 +202,29 @@ class HeldWriter:
 
         return called
 
-    def _before_a_move(self, path: Path) -> None:
+    def _make_held_task(self, *given: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
+        task = self._make_task(*given)
+        if not self._moments.next_is("a task runs"):
+            return task
+        return functools.partial(passing, self._moments, self._segment, task)
+
+    def _before_a_move(self, *given: Any) -> str:
         self._moved += 1
         if self._moved == 2:
             self._at("one file is moved")
-        self._sync(path)
+        return self._name_file(*given)
 
-    def _publish(self, path: Path, data: bytes) -> None:
-        # not before the first micro-batch: the table's layout is published as well
-        if self._segment and self._moments.next_is("the ledger is half written"):
+    def _publish(self, path: Path, data: bytes, **given: Any) -> None:
+        if self._moments.next_is("the ledger is half written"):
             half(path, data)
             self._at("the ledger is half written")
-        publish(path, data)
+        publish(path, data, **given)
 
 
 def passing(
-    moments: Moments, last: int, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Pass the rows of a micro-batch on in a task of Spark's, which stands still at the moment."""
-    for batch in batches:
+    moments: Moments, last: int, task: Callable[[Iterable[Any]], Iterator[Any]], runs: Iterable[Any]
+) -> Iterator[Any]:
+    """Write the files of a micro-batch in a task of Spark's, which stands still at the moment."""
+    for file in task(runs):
         moments.at("a task runs", last)
-        yield batch
+        yield file

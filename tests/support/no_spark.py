@@ -107,6 +107,7 @@ class Nothing(NoSpark):
 
 def closed(self: Any, error: BaseException | None) -> None:
     """Let the spool stay as it is when a run ends."""
+    self._queue.close()
     self._spool.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import polars as pl
@@ -38,13 +39,22 @@ class Frame:
         return self.rows.to_arrow()
 
 
+@dataclasses.dataclass(frozen=True)
+class FrameBatch:
+    """A micro-batch for a writer that only looks at its DataFrame."""
+
+    frame: Any
+    last: int
+    number: int = 0
+
+
 def micro_batch(batch: EventBatch, segment: int) -> Any:
     """A batch of settled rows as a writer gets it, as one segment."""
     ends, instant = pl.col(END) < MAX_TIME, pl.Datetime("us", "UTC")
     times = [pl.col("start_time").cast(instant), pl.when(ends).then(pl.col(END)).cast(instant)]
     if EDGE in batch.schema:
         times.append(pl.when(ends).then(pl.lit("closed")).otherwise(pl.lit("open")).alias(STATE))
-    return Frame(rows_frame(batch, segment).with_columns(times))
+    return FrameBatch(Frame(rows_frame(batch, segment).with_columns(times)), segment)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from sink_input import batches, feed
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.spark import ParquetTable, SparkSink, explain, session
-from rxtemporal.spark.targets.target import Origin
+from rxtemporal.spark.targets.target import MicroBatch, Origin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,10 +42,10 @@ class Noting:
         writer: Any = self.table.open(origin)
         write = writer.write
 
-        def note(frame: DataFrame, number: int, last: int) -> None:
+        def note(batch: MicroBatch) -> None:
             with self.notes.open("a", encoding="utf-8") as notes:
-                notes.write(f"{frame.sparkSession.sparkContext.master}\n")
-            write(frame, number, last)
+                notes.write(f"{batch.spark.sparkContext.master}\n")
+            write(batch)
 
         writer.write = note
         return writer

@@ -76,9 +76,17 @@ def feed(sink: SparkSink, given: Sequence[EventBatch], name: str = "q") -> Spark
 
 
 def write(sink: SparkSink, given: Iterable[EventBatch]) -> None:
-    """Write batches."""
+    """Write batches, each into a segment of its own."""
     for batch in given:
         sink.write(batch)
+        flush(sink)
+
+
+def flush(sink: SparkSink) -> None:
+    """Wait until all rows are on disk, as a checkpoint of a run does."""
+    saved = sink.save()
+    assert not isinstance(saved, bytes)
+    saved()
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:

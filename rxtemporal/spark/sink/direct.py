@@ -6,9 +6,14 @@ not in the target yet are lost, and a repeated run writes its rows again.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import polars as pl
 
 from rxtemporal.core.batch import END, START, EventBatch
 from rxtemporal.core.log import get_logger
@@ -16,9 +21,10 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark.jvm.java import report_java_exit
 from rxtemporal.spark.jvm.session import open_session
-from rxtemporal.spark.schema import arrow_schema
+from rxtemporal.spark.schema import arrow_schema, spool_schema
 from rxtemporal.spark.sink.worker import SinkJob
 from rxtemporal.spark.targets.target import DIRECT, EDGE, STATE, Origin, Writer, writer_for
+from rxtemporal.storage.files import report_errors
 from rxtemporal.storage.segments import rows_frame
 
 if TYPE_CHECKING:
@@ -74,6 +80,10 @@ class DirectDelivery:
         if len(fresh) or fresh.cti == MAX_TIME > self._queued:
             self._queue(fresh)
         self._check()
+
+    def flush(self) -> Callable[[], None]:
+        """Return a function that does nothing: in this mode nothing is on disk."""
+        return lambda: None
 
     def close(self, error: BaseException | None) -> None:
         """Wait until everything is in the target (without ``error``), and end the thread."""
@@ -164,7 +174,7 @@ class DirectDelivery:
         self._ctis.pop(number - REMEMBERED, None)
         self._calling = True
         try:
-            writer.write(_as_dataframe(spark, batch, segment), number, segment)
+            writer.write(_DirectBatch(number, segment, spark, batch))
         except BaseException as error:
             error.add_note(f"in micro-batch {number} of a direct Spark sink, which is lost")
             raise
@@ -174,15 +184,54 @@ class DirectDelivery:
         self.batch_seconds += time.monotonic() - began
 
 
+@dataclasses.dataclass(frozen=True)
+class _DirectBatch:
+    """Micro-batch of rows in memory."""
+
+    number: int
+    last: int
+    spark: SparkSession
+    rows: EventBatch
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows as a DataFrame."""
+        return _as_dataframe(self.spark, self.rows, self.last)
+
+    def lay_out(self, after: int, aside: Path) -> tuple[_Slices, dict[int, int]]:
+        """Write the rows into files, a part for each task; nothing has to survive a crash."""
+        frame = rows_frame(self.rows, self.last)
+        size = max(ROWS_PER_TASK, -(-frame.height // self.spark.sparkContext.defaultParallelism))
+        parts = [frame.slice(begin, size) for begin in range(0, frame.height, size)]
+        slices = _Slices(aside)
+        with report_errors(f"cannot write beside the table, into {aside}"):
+            for number, part in enumerate(parts):
+                data = part.rechunk()
+                data.write_ipc(slices.file(number), compat_level=pl.CompatLevel.oldest())
+        return slices, {number: part.height for number, part in enumerate(parts)}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Slices:
+    """Files with parts of the rows of a micro-batch."""
+
+    path: Path
+
+    def file(self, number: int) -> Path:
+        """Return the path of a part."""
+        return self.path / f"{number}.arrow"
+
+    def content(self, sequence: int) -> bytes:
+        """Return a part as an Arrow IPC file."""
+        return self.file(sequence).read_bytes()
+
+
 def _as_dataframe(spark: SparkSession, batch: EventBatch, segment: int) -> DataFrame:
     """Return the rows in the form of rows from a spool; few rows are one partition.
 
     ``add_timestamps`` does the same in Java; for few rows, calling Java takes longer.
     """
-    import polars as pl
     from pyspark.sql import types as st
-
-    from rxtemporal.spark.sink.spool_source import spool_schema
 
     ends, instant = pl.col(END) < MAX_TIME, pl.Datetime("us", "UTC")
     times = [pl.col(START).cast(instant), pl.when(ends).then(pl.col(END)).cast(instant)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.log import get_logger
@@ -12,6 +14,7 @@ from rxtemporal.errors import RxTemporalError, SpoolError
 from rxtemporal.spark.jvm.callbacks import write_batches
 from rxtemporal.spark.jvm.java import explain_java_exit
 from rxtemporal.spark.jvm.session import open_session
+from rxtemporal.spark.schema import spool_schema
 from rxtemporal.spark.sink.checkpoint import committed_segment, last_segment
 from rxtemporal.spark.sink.supervisor import claim, leave, note
 from rxtemporal.spark.sink.worker import (
@@ -27,11 +30,32 @@ from rxtemporal.spark.sink.worker import (
     retry_after,
 )
 from rxtemporal.spark.targets.target import Writer, writer_for
+from rxtemporal.storage.segments import SegmentFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = get_logger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _SpooledBatch:
+    """Micro-batch of segments of the spool."""
+
+    number: int
+    last: int
+    frame: DataFrame
+    spool: SegmentFolder
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the micro-batch."""
+        return self.frame.sparkSession
+
+    def lay_out(self, after: int, aside: Path) -> tuple[SegmentFolder, dict[int, int]]:
+        """Return the spool, and the rows of each of its segments above ``after``."""
+        numbers = range(after + 1, self.last + 1)
+        return self.spool, {number: self.spool.describe(number).rows for number in numbers}
 
 
 class Runner:
@@ -108,7 +132,7 @@ class Runner:
 
     def _start_query(self, spark: SparkSession) -> Any:
         """Start the query, unless the sink was closed meanwhile."""
-        from rxtemporal.spark.sink.spool_source import SpoolSource, add_timestamps, spool_schema
+        from rxtemporal.spark.sink.spool_source import SpoolSource, add_timestamps
 
         job = self._job
         spark.dataSource.register(SpoolSource)
@@ -151,7 +175,7 @@ class Runner:
             cti = self._job.spool.describe(last).cti if last else MIN_TIME
             self._listener(Planned(number, cti))
             assert self._writer is not None
-            self._writer.write(frame, number, last)
+            self._writer.write(_SpooledBatch(number, last, frame, self._job.spool))
         except BaseException as error:
             error.add_note(
                 f"in micro-batch {number} of the Spark sink. Hint: {SAFE}; this micro-batch is "

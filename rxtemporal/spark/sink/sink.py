@@ -151,8 +151,8 @@ class SparkSink(Sink):
     that the sink starts; without it, the session that runs in this process or that
     ``spark-submit`` gives is used, and if there is none the sink starts its own. ``spool_limit`` is
     how many bytes may wait for Spark; it may be exceeded by one segment. When it is reached, or the
-    disk is full, ``write`` waits (``when_full="block"``) or raises a ``SpoolError``, which ends the
-    query (``"refuse"``).
+    disk is full, producers wait (``when_full="block"``) or a ``SpoolError`` ends the query
+    (``"refuse"``).
 
     >>> sink = SparkSink(print, path="late_flights")
     >>> sink.stats().rows
@@ -236,11 +236,13 @@ class SparkSink(Sink):
             self._resume(*self._state)
 
     def write(self, batch: EventBatch) -> None:
-        """Write the batch's settled new rows to the spool; they are on disk when this returns.
+        """Queue the batch's settled new rows for the spool.
 
-        A batch without new rows costs nothing: the next segment's CTI covers it. An error that has
-        stopped Spark for good is raised here, after the rows are safe. Any error ends the run: a
-        later segment's CTI would cover the missing rows.
+        They are on disk a few milliseconds later, and before a checkpoint of the run has them as
+        delivered: batches that arrive while a segment is synced are the next segment together. A
+        batch without new rows costs nothing: the next segment's CTI covers it. An error of the
+        spool, or one that has stopped Spark for good, is raised by the next call. Any error ends
+        the run: a later segment's CTI would cover the missing rows.
         """
         delivery, rows = self._open_parts()
         if self._broken is not None:
@@ -269,10 +271,20 @@ class SparkSink(Sink):
         log.info("spark_sink.closed", error=error and repr(error), **stats)
 
     def save(self) -> bytes | Callable[[], bytes]:
-        """Return the rows that are not settled yet, for a checkpoint of the run."""
+        """Return the rows that are not settled yet, for a checkpoint of the run.
+
+        The function that it returns waits until the other rows are on disk.
+        """
         if self._delivery is None or self._settled is None:
             return b""
-        return Captured("sink", [self._delivery.reached, self._settled.capture()]).dumps
+        state = Captured("sink", [self._delivery.reached, self._settled.capture()])
+        flushed = self._delivery.flush()
+
+        def dump() -> bytes:
+            flushed()
+            return state.dumps()
+
+        return dump
 
     def load(self, state: bytes) -> None:
         """Let ``open`` continue from a saved state; rows that were written later are skipped."""

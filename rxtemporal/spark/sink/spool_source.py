@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -22,9 +21,9 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTr
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import SpoolError
-from rxtemporal.spark.schema import arrow_schema, spark_schema
+from rxtemporal.spark.schema import arrow_schema
 from rxtemporal.spark.targets.target import EDGE, STATE
-from rxtemporal.storage.segments import SEGMENT, SegmentFolder
+from rxtemporal.storage.segments import SegmentFolder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,13 +32,6 @@ if TYPE_CHECKING:
 
 # Fewer rows cost less than a task, so another core does not help.
 ROWS_PER_TASK = 32_768
-
-
-def spool_schema(schema: pl.Schema) -> st.StructType:
-    """Return a segment's columns as Spark fields: times in ticks, the payload, ``_segment``."""
-    # Parquet has no column without a type
-    fields = {name: pl.String() if dt == pl.Null else dt for name, dt in schema.items()}
-    return spark_schema({START: pl.Int64(), END: pl.Int64(), **fields, SEGMENT: pl.Int64()})
 
 
 def add_timestamps(frame: DataFrame) -> DataFrame:
@@ -63,7 +55,7 @@ class SpoolSource(DataSource):  # type: ignore[misc]
         return "rxtemporal_spool"
 
     def streamReader(self, schema: st.StructType) -> SpoolReader:  # noqa: N802 - Spark's name
-        """Return the reader; ``schema`` comes from ``spool_schema``."""
+        """Return the reader; ``schema`` comes from ``rxtemporal.spark.schema``."""
         return SpoolReader(dict(self.options), schema)
 
 

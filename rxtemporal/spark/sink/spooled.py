@@ -6,6 +6,8 @@ import dataclasses
 import errno
 import json
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +20,7 @@ from rxtemporal.spark.jvm.session import adopt_session
 from rxtemporal.spark.sink.checkpoint import committed_segment, last_segment
 from rxtemporal.spark.sink.child import Child, serialize_job
 from rxtemporal.spark.sink.runner import Runner
+from rxtemporal.spark.sink.spool_queue import SpoolQueue
 from rxtemporal.spark.sink.supervisor import Supervisor
 from rxtemporal.spark.sink.worker import Listener, SinkJob, Worker, driver_lock
 from rxtemporal.spark.targets.target import EDGE, Target, writer_for
@@ -36,7 +39,7 @@ class SpooledDelivery:
     """Delivery through a spool on disk, from which Spark reads; not thread-safe.
 
     ``limit`` is how many bytes may wait for Spark; None: as many as the disk holds. Without room,
-    ``write`` waits or raises a ``SpoolError``, as ``when_full`` says.
+    ``write`` waits, or the next call raises a ``SpoolError``, as ``when_full`` says.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class SpooledDelivery:
             log.info("spark_sink.finished_before", query=job.query, path=str(job.path))
         if self.reached < MAX_TIME or self._read_committed() < self._spool.last:
             self._supervisor.start()
+        self._queue = SpoolQueue(self._append, self._supervisor.check, str(self._spool.path))
 
     @property
     def segments(self) -> int:
@@ -74,11 +78,15 @@ class SpooledDelivery:
         return self._supervisor
 
     def write(self, fresh: EventBatch) -> None:
-        """Append new rows to the spool; they are on disk when this returns."""
+        """Queue new rows for the spool; they are on disk a moment later, or after ``flush``."""
         self._promised = max(self._promised, fresh.cti)
         if len(fresh) or fresh.cti == MAX_TIME > self.reached:
-            self._append(fresh)
+            self._put(fresh)
         self._supervisor.check()
+
+    def flush(self) -> Callable[[], None]:
+        """Return a function that waits until the rows so far are on disk; from any thread."""
+        return partial(self._queue.wait, self._queue.put_count)
 
     def close(self, error: BaseException | None) -> None:
         """Wait until everything is in the target (without ``error``), and stop Spark."""
@@ -86,11 +94,13 @@ class SpooledDelivery:
         try:
             if error is None:
                 if self._promised > self.reached:
-                    self._append(EventBatch.empty(self._spool.schema, self._promised))
+                    self._put(EventBatch.empty(self._spool.schema, self._promised))
+                self._queue.wait()
                 self._supervisor.wait(self._spool.last)
                 complete = True
         finally:
             try:
+                self._queue.close()
                 self._supervisor.stop()
                 if complete:
                     self._spool.discard(self._spool.last)
@@ -112,10 +122,18 @@ class SpooledDelivery:
             return known
         return self._spool.describe(last_segment(self._job.checkpoint, batch)).cti
 
+    def _put(self, batch: EventBatch) -> None:
+        self.reached = batch.cti
+        self._queue.put(batch)
+
     def _append(self, batch: EventBatch) -> None:
+        """Append a batch to the spool; the queue's thread calls this."""
         logged, pause = time.monotonic(), PAUSE
         while (refused := self._append_or_refuse(batch)) is not None:
+            self._queue.set_blocked(True)
             self._wait(pause)
+            if self._queue.is_closing:
+                raise refused
             # waiting bytes are quickly counted, but each attempt writes all rows to a full disk
             pause = PAUSE if isinstance(refused, _FullError) else min(2 * pause, LONGEST_PAUSE)
             if time.monotonic() - logged > 5:
@@ -126,13 +144,13 @@ class SpooledDelivery:
                     limit=self._limit,
                     error=str(refused),
                 )
-        self.reached = batch.cti
+        self._queue.set_blocked(False)
         self._supervisor.start()
 
     def _wait(self, seconds: float) -> None:
-        """Wait for some seconds, unless the run is cancelled."""
+        """Wait for some seconds, unless the run ends or is cancelled."""
         until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
+        while (left := until - time.monotonic()) > 0 and not self._queue.is_closing:
             self._supervisor.check()
             time.sleep(min(PAUSE, left))
         self._supervisor.check()

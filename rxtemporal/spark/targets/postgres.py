@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -13,12 +13,8 @@ from rxtemporal.core.batch import END, START
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SpoolError
 from rxtemporal.sinks.postgres import copy_rows, find_postgres_type
-from rxtemporal.spark.targets.target import DIRECT, EDGE, STATE, Origin, Writer
+from rxtemporal.spark.targets.target import DIRECT, EDGE, STATE, MicroBatch, Origin, Writer
 from rxtemporal.storage.segments import SEGMENT
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 # the ledger of all queries of a database, and in edge shape the column with a row's query
 LEDGER, QUERY = "rxtemporal_ledger", "_query"
@@ -89,11 +85,12 @@ class _DatabaseWriter:
         with connection.transaction():
             self.last = self._prepare()
 
-    def write(self, frame: DataFrame, number: int, last: int) -> None:
+    def write(self, batch: MicroBatch) -> None:
         """Publish the segments above the ledger; the frame is executed even if there are none."""
         from pyspark.sql import functions as sf
 
-        rows: Any = pl.from_arrow(frame.where(sf.col(SEGMENT) > self.last).toArrow())
+        rows: Any = pl.from_arrow(batch.frame.where(sf.col(SEGMENT) > self.last).toArrow())
+        last = batch.last
         with self._connection.transaction():
             known = self._lock_ledger()
             if self._origin.spool == DIRECT and known > self.last:

@@ -16,7 +16,7 @@ from rxtemporal.storage.files import publish, report_errors
 from rxtemporal.storage.segments import SEGMENT
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 # the id in place of a spool's where there is no spool
 DIRECT = "direct"
@@ -38,13 +38,48 @@ class Origin:
     path: Path = dataclasses.field(default_factory=Path)
 
 
+class Segments(Protocol):
+    """Segments that tasks of Spark read; it can be pickled."""
+
+    def content(self, sequence: int) -> bytes:
+        """Return a segment's Arrow IPC file."""
+
+
+class MicroBatch(Protocol):
+    """Rows of some segments, as a DataFrame or as files."""
+
+    @property
+    def number(self) -> int:
+        """Spark's number of the micro-batch."""
+
+    @property
+    def last(self) -> int:
+        """The last of the segments."""
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows with timestamps, the payload and ``_segment``."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the micro-batch."""
+
+    def lay_out(self, after: int, aside: Path) -> tuple[Segments, dict[int, int]]:
+        """Return the segments above ``after``, and how many rows each has, in order.
+
+        ``aside`` is a folder for those that are in no file yet.
+        """
+
+
 class Writer(Protocol):
-    """Writer to a target for one query; ``last`` is the last segment that it has published."""
+    """Writer to a target for one query."""
 
-    last: int
+    @property
+    def last(self) -> int:
+        """The last segment that it has published."""
 
-    def write(self, frame: DataFrame, number: int, last: int) -> None:
-        """Write micro-batch ``number``, whose last segment is ``last``; it may come twice."""
+    def write(self, batch: MicroBatch) -> None:
+        """Write a micro-batch; it may come twice."""
 
     def close(self) -> None:
         """Release the target; there are no more micro-batches."""
@@ -72,9 +107,9 @@ class _FunctionWriter:
         self._function = function
         self.last = 0
 
-    def write(self, frame: DataFrame, number: int, last: int) -> None:
+    def write(self, batch: MicroBatch) -> None:
         """Call the function with the micro-batch."""
-        self._function(frame, number)
+        self._function(batch.frame, batch.number)
 
     def close(self) -> None:
         """Do nothing; the function belongs to the user."""
@@ -121,21 +156,22 @@ class _Printer:
         self._ledger = origin.path / "console.json"
         self.last = 0 if origin.spool == DIRECT else self._read_ledger()
 
-    def write(self, frame: DataFrame, number: int, last: int) -> None:
+    def write(self, batch: MicroBatch) -> None:
         """Print new rows; the frame is executed even if there are none."""
         from pyspark.sql import functions as sf
 
-        got: Any = pl.from_arrow(frame.where(sf.col(SEGMENT) > self.last).toArrow())
-        if last <= self.last:
+        got: Any = pl.from_arrow(batch.frame.where(sf.col(SEGMENT) > self.last).toArrow())
+        if batch.last <= self.last:
             return
         rows = got.drop(SEGMENT).sort("start_time")
         with pl.Config(tbl_rows=self._rows, tbl_hide_dataframe_shape=True):
-            print(f"micro-batch {number}: {rows.height} rows", rows.head(self._rows), sep="\n")
+            title = f"micro-batch {batch.number}: {rows.height} rows"
+            print(title, rows.head(self._rows), sep="\n")
         if self._origin.spool != DIRECT:
-            entry = {"spool": self._origin.spool, "segment": last}
+            entry = {"spool": self._origin.spool, "segment": batch.last}
             with report_errors(f"cannot write {self._ledger}"):
                 publish(self._ledger, json.dumps(entry).encode())
-        self.last = last
+        self.last = batch.last
 
     def close(self) -> None:
         """Do nothing; nothing is held."""
