@@ -19,6 +19,7 @@ from rxtemporal.spark.query.job import Job, Query
 from rxtemporal.spark.query.reader import InputReader
 from rxtemporal.spark.query.streaming import run_streaming
 from rxtemporal.spark.schema import arrow_schema
+from rxtemporal.spark.task_errors import Task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,12 +44,12 @@ def run_bounded(job: Job) -> DataFrame:
     )
     work = BucketRun(job.plan, job.readers, arrow_schema(job.tick_schema), steady, with_ctis)
     if job.cti is None:
-        return rows.mapInArrow(work, job.tick_schema)
+        return rows.mapInArrow(Task(work), job.tick_schema)
     schema = job.tick_schema_with_cti
     if all(each.ends for each in job.inputs.values()):
-        return append_end(rows.mapInArrow(work, job.tick_schema), schema)
-    results = rows.mapInArrow(BucketCti(work, arrow_schema(schema)), schema)
-    return results.repartition(1).mapInArrow(LowestCti(arrow_schema(schema)), schema)
+        return append_end(rows.mapInArrow(Task(work), job.tick_schema), schema)
+    results = rows.mapInArrow(Task(BucketCti(work, arrow_schema(schema))), schema)
+    return results.repartition(1).mapInArrow(Task(LowestCti(arrow_schema(schema))), schema)
 
 
 def _is_split_by_any_row(job: Job) -> bool:
@@ -71,7 +72,8 @@ def _select_rows(job: Job, reader: InputReader) -> DataFrame:
         reader, given.advance_time, job.buckets, arrow_schema(schema), given.clock,
         given.synchronized,
     )  # fmt: skip
-    return rows.repartition(1).sortWithinPartitions(*order, STARTS, ENDS).mapInArrow(door, schema)
+    in_order = rows.repartition(1).sortWithinPartitions(*order, STARTS, ENDS)
+    return in_order.mapInArrow(Task(door), schema)
 
 
 log = get_logger(__name__)
