@@ -26,7 +26,10 @@ _WITHOUT_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 _REPORTED = re.compile(
     r"from the Python worker:\s+(?P<name>[\w.]+): (?P<text>.*?)(?: SQLSTATE: |\n\tat |\Z)", re.S
 )
-_OLD_STATE = re.compile(r"STATE_STORE_\w*SCHEMA_NOT_COMPATIBLE|STATE_STORE_\w*SCHEMA_EVOLUTION\w*")
+# Spark's words for a state of ours with the keys that it had in earlier releases
+_OLD_STATE = re.compile(
+    r"STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE.*StructField\(bucket,IntegerType.*new key", re.S
+)
 
 
 @contextmanager
@@ -94,6 +97,8 @@ def read_task_error(error: BaseException | None) -> Exception | None:
     else:
         return None
     found.__cause__ = error
+    for note in getattr(error, "__notes__", ()):
+        annotate(found, note)
     return found
 
 

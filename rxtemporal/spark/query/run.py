@@ -102,8 +102,10 @@ def run(
     Streaming DataFrames give a streaming one, in append mode, whose rows are final. CTIs go to
     every bucket, and a bucket's state is one value in Spark's state store. A checkpoint belongs to
     one query, number of buckets and number of shuffle partitions; others are refused with a
-    ``CheckpointError``, as the cause of Spark's own error. A row that breaks the CTI of an earlier
-    micro-batch ends the query.
+    ``CheckpointError``. A row that breaks the CTI of an earlier micro-batch ends the query.
+
+    An error of the query comes up in Spark's own error, whose text begins with the sentence that
+    this process would raise. DataFrames of Spark Connect are accepted, too.
 
     ``cti`` names one more column of the result, for its CTIs: where it is not null the row is not
     an event, its other columns are null, and no row of a later micro-batch starts before it.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.errors import RxTemporalError, SpoolError, annotate
+from rxtemporal.errors import RxTemporalError, SpoolError
 from rxtemporal.spark.jvm.callbacks import write_batches
 from rxtemporal.spark.jvm.java import explain_java_exit
 from rxtemporal.spark.jvm.session import open_session
@@ -86,13 +86,9 @@ class Runner:
             # a session that the user gave cannot be restarted here
             return WorkerExit(died, "always" if self._job.owns_session else "never")
         retry = retry_after(error)
-        if (found := read_task_error(error)) is not None:
-            for note_ in getattr(error, "__notes__", ()):
-                annotate(found, note_)
-            error = found
         if error is not self._failure and not isinstance(error, RxTemporalError):
-            annotate(error, f"Spark ended the query. Hint: {SAFE}.")
-        return WorkerExit(error, retry)
+            error.add_note(f"Spark ended the query. Hint: {SAFE}.")
+        return WorkerExit(read_task_error(error) or error, retry)
 
     def _drive(self) -> None:
         began = time.monotonic()

@@ -76,7 +76,7 @@ def check_session(session: Any, mode: str = "spooled", target: Any = None) -> No
             raise BindingError(
                 "a Spark Connect session gives micro-batches to functions on its server, which "
                 "cannot reach this sink. Hint: mode='direct' calls a function here for each "
-                "micro-batch; or use a classic session, or leave session out."
+                "micro-batch; or use a classic session."
             )
         if isinstance(target, Target):
             raise BindingError(
@@ -151,7 +151,8 @@ class SparkSink(Sink):
     process, or this process for a function, a ``Console`` and a session of yours. If Spark dies it
     is restarted after a growing pause, unless the session is yours, and rows wait in the spool.
     ``mode="direct"`` passes rows on in memory, for the lowest latency: it is neither durable nor
-    supervised, and an error of Spark ends the query.
+    supervised, and an error of Spark ends the query. It also takes a Spark Connect ``session``,
+    with a function as the target.
 
     ``path`` is a folder that belongs to this query alone, for its spool and Spark's checkpoint.
     After a crash, run the same query over the same source with the same ``path``: rows that have
