@@ -243,7 +243,7 @@ def hopping_window2(duration: Span, period: Span, alignment: TimeLike = 0) -> Wi
     ``hopping_window``.
 
     It holds every row until the last window that the row overlaps has been left. ``hopping_window``
-    holds running results instead of rows where the duration is one to eight periods.
+    holds running results instead of points where the duration is one to eight whole periods.
     Source: *Taming Hopping Windows*, ``HoppingWindow2``.
     """
     snapped = snap_to_window_intervals(duration, period, alignment)
