@@ -26,6 +26,8 @@ _WITHOUT_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 _REPORTED = re.compile(
     r"from the Python worker:\s+(?P<name>[\w.]+): (?P<text>.*?)(?: SQLSTATE: |\n\tat |\Z)", re.S
 )
+# the last line of a traceback, of code that Spark runs outside tasks, such as a source's planning
+_OF_PACKAGE = re.compile(r"^(?P<name>rxtemporal\.errors\.\w+): (?P<text>.*)$", re.M)
 # Spark's words for a state of ours with the keys that it had in earlier releases
 _OLD_STATE = re.compile(
     r"STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE.*StructField\(bucket,IntegerType.*new key", re.S
@@ -86,7 +88,9 @@ def read_task_error(error: BaseException | None) -> Exception | None:
     An error of this package or of Python has its own type, any other one is an
     ``RxTemporalError``. A checkpoint whose state Spark cannot read is a ``CheckpointError``.
     """
-    text = "" if error is None else str(error)
+    if error is None or isinstance(error, errors.RxTemporalError):
+        return None
+    text = str(error)
     if _OLD_STATE.search(text):
         found: Exception = CheckpointError(
             "an earlier release of rxtemporal began this checkpoint, with another form of state. "
@@ -94,6 +98,8 @@ def read_task_error(error: BaseException | None) -> Exception | None:
         )
     elif match := _REPORTED.search(text):
         found = _make_error(match["name"], match["text"].strip())
+    elif matches := [*_OF_PACKAGE.finditer(text)]:
+        found = _make_error(matches[-1]["name"], matches[-1]["text"])
     else:
         return None
     found.__cause__ = error

@@ -59,6 +59,9 @@ def refused(call: Callable[[], Any]) -> str:
          ["in select", "raised at q.py:3"]),
         (f"{HEADER} rxtemporal.errors.SchemaError: a b. Hint: c. (q.py:3)\n\tat org.apache",
          SchemaError, "a b. Hint: c. (q.py:3)", []),
+        ("Failed in latestOffset: Traceback (most recent call last):\n  File x\n"
+         "rxtemporal.errors.CheckpointError: first\n\nDuring handling …\n"
+         "rxtemporal.errors.SchemaError: second\n SQLSTATE: 38000", SchemaError, "second", []),
         (f"{HEADER} shop.OutOfStock: none left", RxTemporalError, "shop.OutOfStock: none left", []),
         (f"{HEADER} UnicodeDecodeError: a byte", RxTemporalError, "UnicodeDecodeError: a byte", []),
     ],
