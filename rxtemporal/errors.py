@@ -123,7 +123,12 @@ class SpoolError(RxTemporalError):
 
 
 class JavaError(RxTemporalError):
-    """No usable Java runtime was found, and Spark needs one."""
+    """No usable Java runtime was found, and Spark needs one.
+
+    ``killed`` is True if there is one and a signal has ended its process while it started.
+    """
+
+    killed: bool = False
 
 
 def blame(error: Exception, place: str) -> Exception:

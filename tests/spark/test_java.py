@@ -150,14 +150,6 @@ def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         session()
 
 
-def test_spark_connect_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Connect client could not reach this process from its functions."""
-    pytest.importorskip("pyspark")
-    monkeypatch.setenv("SPARK_REMOTE", "sc://somewhere")
-    with pytest.raises(BindingError, match="unset SPARK_REMOTE"):
-        session()
-
-
 def test_a_java_that_spark_does_not_start_in_is_told(tmp_path: Path) -> None:
     """Java's error output is part of the one error, with a hint."""
     pytest.importorskip("pyspark")

@@ -241,6 +241,9 @@ def hopping_window2(duration: Span, period: Span, alignment: TimeLike = 0) -> Wi
     one for each window. The output CTI is the end of the earliest window that ends after the
     input CTI, so it is later than the input CTI. The default alignment is that of
     ``hopping_window``.
+
+    It holds every row until the last window that the row overlaps has been left. ``hopping_window``
+    holds running results instead of points where the duration is one to eight whole periods.
     Source: *Taming Hopping Windows*, ``HoppingWindow2``.
     """
     snapped = snap_to_window_intervals(duration, period, alignment)

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +36,12 @@ from rxtemporal.query.streamable import Streamable
 from rxtemporal.run.run_state import ANEW
 from rxtemporal.spark.jvm.callbacks import write_batches
 from rxtemporal.spark.jvm.java import explain_java_exit, report_java_exit
+from rxtemporal.spark.jvm.session import is_connect
 from rxtemporal.spark.query.inputs import DataFrameInput, stream
 from rxtemporal.spark.query.packing import dump_batches
 from rxtemporal.spark.schema import quote_name
 from rxtemporal.spark.sink.supervisor import claim, leave, note
+from rxtemporal.spark.task_errors import read_task_error
 from rxtemporal.storage.files import make_folder, report_errors
 
 if TYPE_CHECKING:
@@ -230,6 +233,8 @@ class _Query(Subscription):
             return gone
         if isinstance(wrong, Exception) and not _is_spark_error(wrong):
             return wrong
+        if (found := read_task_error(wrong) or read_task_error(failed)) is not None:
+            return found
         if failed is None:
             return SourceError(f"somebody stopped the Spark query of stream {name!r}")
         error = SourceError(f"Spark ended the query of stream {name!r}: {failed}")
@@ -381,10 +386,11 @@ def _make_micro_batches(
             "Hint: advance_time=… generates CTIs from the rows, in the order of order_by=; or "
             "cti=… names a column of CTIs."
         )
-    if type(given.frame).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(given.frame):
         raise BindingError(
-            "a streaming DataFrame of Spark Connect runs its functions on another machine, where "
-            "they cannot reach this process. Hint: use a classic session."
+            "a streaming DataFrame of Spark Connect gives its micro-batches to functions on the "
+            "server, which cannot reach this process. Hint: use a classic session; or write the "
+            "DataFrame to a table, and read that here."
         )
     return MicroBatches(given, schema, settings, name, batch_rows=batch_rows, trigger=trigger)
 
@@ -397,7 +403,7 @@ def _fetch(
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _in_frames(batches, batch_rows)
 
-    with report_java_exit(AGAIN):
+    with report_java_exit(AGAIN), _raise_task_errors():
         rows = given.frame.orderBy(*map(quote_name, given.in_order))
         rows = rows.select(*map(quote_name, columns))
         # Spark's local iterator yields single rows, so each row here is a whole frame
@@ -405,6 +411,18 @@ def _fetch(
         for row in packed.toLocalIterator(prefetchPartitions=True):
             frame = load_frame(bytes(row[_DATA]))
             yield frame.rename(dict(zip(frame.columns, columns, strict=True))).cast(dict(schema))  # type: ignore[arg-type]
+
+
+@contextmanager
+def _raise_task_errors() -> Iterator[None]:
+    """Raise the error of a query inside Spark as this process would raise it."""
+    try:
+        yield
+    except Exception as error:
+        found = read_task_error(error)
+        if found is None:
+            raise
+        raise found from error
 
 
 def _in_frames(batches: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:

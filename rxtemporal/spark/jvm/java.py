@@ -174,6 +174,16 @@ _MEMORY = (
 )
 
 
+def make_killed_error(code: int) -> JavaError:
+    """Return the error for a Java process that a signal has ended while it started."""
+    error = JavaError(
+        f"Spark's Java process was killed by signal {-code} while it started. "
+        f"Hint: start it again. {_MEMORY}"
+    )
+    error.killed = True
+    return error
+
+
 def explain_java_exit(error: BaseException, hint: str) -> JavaError | None:
     """Return the error to raise in place of ``error`` if Spark's Java process has died, else None.
 

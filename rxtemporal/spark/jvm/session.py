@@ -6,8 +6,10 @@ import collections
 import contextlib
 import logging
 import os
+import subprocess
 import sys
 import threading
+import traceback
 import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.errors import BindingError, JavaError
-from rxtemporal.spark.jvm.java import Java, find_java
+from rxtemporal.spark.jvm.java import Java, find_java, make_killed_error
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -195,10 +197,12 @@ def session(**settings: Any) -> SparkSession:
     ``SPARK_DRIVER_MEMORY`` for another size. In a local session ``PYSPARK_PYTHON`` becomes this
     Python unless it is set.
 
-    ``BindingError`` if pyspark is not installed or is a Spark Connect client, ``JavaError`` if no
-    Java runtime works or Spark does not start in it.
+    ``BindingError`` if pyspark is not installed or this process is a client of Spark Connect,
+    ``JavaError`` if no Java runtime works or Spark does not start in it; if its process was killed
+    while it started, ``killed`` is True, and another call may succeed.
     """
     require_pyspark()
+    require_classic()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -255,7 +259,7 @@ def adopt_session(given: Any) -> Any:
 
 
 def require_pyspark() -> None:
-    """Raise ``BindingError`` if pyspark is missing or would use Spark Connect."""
+    """Raise ``BindingError`` if pyspark is missing."""
     try:
         import pyspark  # noqa: F401
     except ImportError as error:
@@ -263,10 +267,26 @@ def require_pyspark() -> None:
             "Spark is not installed. Hint: pip install 'rxtemporal[spark,jre]', which brings "
             "pyspark and a Java runtime; or stay with to_polars()."
         ) from error
-    if os.environ.get("SPARK_REMOTE") or "SPARK_CONNECT_MODE_ENABLED" in os.environ:
+
+
+def is_connect(given: Any) -> bool:
+    """Return True for a session or a DataFrame of Spark Connect."""
+    return type(given).__module__.startswith("pyspark.sql.connect")
+
+
+def require_classic() -> None:
+    """Raise ``BindingError`` where pyspark would give a client of Spark Connect."""
+    if remote := os.environ.get("SPARK_REMOTE"):
         raise BindingError(
-            "a Spark Connect session runs its functions on another machine, where they cannot "
-            "reach this process. Hint: unset SPARK_REMOTE; a classic session is needed."
+            f"the variable SPARK_REMOTE ({remote}) makes every Spark session of this process a "
+            "client of Spark Connect, and this one has to be classic. Hint: unset it; or use the "
+            "client for run and for a SparkSink with mode='direct'."
+        )
+    if "SPARK_CONNECT_MODE_ENABLED" in os.environ:
+        raise BindingError(
+            "this process has a session of Spark Connect, beside which pyspark starts no classic "
+            "one. Hint: use it for run and for a SparkSink with mode='direct', or use another "
+            "process."
         )
 
 
@@ -305,13 +325,33 @@ def _start(given: Mapping[str, str]) -> None:
         SparkContext._ensure_initialized(gateway=_launch(given, java, errors))
         _start_context(given)
     except Exception as error:
+        code = _wait_for_exit(error)
         _reset_dead_gateway()
+        if code is not None and code < 0:
+            raise make_killed_error(code) from error
         said = errors.tail()
         raise JavaError(
             f"Spark does not start with Java {java.version} at {java.home}: "
             f"{str(error).strip() or type(error).__name__}. It said: {said or 'nothing'} "
             "Hint: choose another Java with RXTEMPORAL_JAVA (packaged, system or a Java home)."
         ) from error
+
+
+def _wait_for_exit(error: BaseException) -> int | None:
+    """Return the code with which the Java process ended that has not started; None if it runs.
+
+    pyspark keeps a process that does not answer in a variable of the function that launches it.
+    """
+    from pyspark import SparkContext
+
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    launched = [frame.f_locals["proc"] for frame in frames if "proc" in frame.f_locals]
+    process = getattr(SparkContext._gateway, "proc", *launched[-1:] or [None])
+    if not isinstance(process, subprocess.Popen):
+        return None
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=1)  # the connection breaks a moment before the process ends
+    return process.poll()
 
 
 def _start_context(given: Mapping[str, str]) -> None:

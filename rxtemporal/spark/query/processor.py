@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
+from rxtemporal.spark.jvm.session import is_connect
 from rxtemporal.spark.query.bucket_keys import make_bucket_key
 from rxtemporal.spark.query.bucket_state import BucketState, StatefulWork, StateHead
+from rxtemporal.spark.task_errors import report_task_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -77,7 +79,9 @@ class BucketProcessor(StatefulProcessor):  # type: ignore[misc]
                 frame["input"].tolist(), frame["cti"].tolist(), frame["data"], strict=True
             )
         )
-        yield pd.DataFrame(BucketState(self._store, self._work, pickle.loads).take(received))
+        with report_task_errors():
+            results = BucketState(self._store, self._work, pickle.loads).take(received)
+        yield pd.DataFrame(results)
 
     def close(self) -> None:
         """Do nothing; there is nothing to close."""
@@ -102,8 +106,12 @@ def _own_workers(frame: DataFrame) -> Iterator[None]:
     """Let functions that are made meanwhile have Python processes of their own.
 
     Spark gives a task any idle process with the same environment variables; so those that keep
-    states are not used for other work, and fewer of them keep the same one.
+    states are not used for other work, and fewer of them keep the same one. A Spark Connect session
+    has no such variables: there the states are kept by whichever processes have the tasks.
     """
+    if is_connect(frame):
+        yield
+        return
     variables = frame.sparkSession.sparkContext.environment
     variables[_OWN_WORKERS] = "1"
     try:

@@ -21,6 +21,7 @@ from rxtemporal.spark.query.job import Job, Query
 from rxtemporal.spark.query.reader import InputReader
 from rxtemporal.spark.query.streaming import run_streaming
 from rxtemporal.spark.schema import arrow_schema
+from rxtemporal.spark.task_errors import Task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,12 +46,12 @@ def run_bounded(job: Job) -> DataFrame:
     )
     work = BucketRun(job.plan, job.readers, arrow_schema(job.tick_schema), steady, with_ctis)
     if job.cti is None:
-        return rows.mapInArrow(work, job.tick_schema)
+        return rows.mapInArrow(Task(work), job.tick_schema)
     schema = job.tick_schema_with_cti
     if all(each.ends for each in job.inputs.values()):
-        return append_end(rows.mapInArrow(work, job.tick_schema), schema)
-    results = rows.mapInArrow(BucketCti(work, arrow_schema(schema)), schema)
-    return results.repartition(1).mapInArrow(LowestCti(arrow_schema(schema)), schema)
+        return append_end(rows.mapInArrow(Task(work), job.tick_schema), schema)
+    results = rows.mapInArrow(Task(BucketCti(work, arrow_schema(schema))), schema)
+    return results.repartition(1).mapInArrow(Task(LowestCti(arrow_schema(schema))), schema)
 
 
 def _is_split_by_any_row(job: Job) -> bool:
@@ -73,7 +74,8 @@ def _select_rows(job: Job, reader: InputReader) -> DataFrame:
         reader, given.advance_time, job.buckets, arrow_schema(schema), given.clock,
         given.synchronized,
     )  # fmt: skip
-    return rows.repartition(1).sortWithinPartitions(*order, STARTS, ENDS).mapInArrow(door, schema)
+    in_order = rows.repartition(1).sortWithinPartitions(*order, STARTS, ENDS)
+    return in_order.mapInArrow(Task(door), schema)
 
 
 log = get_logger(__name__)
@@ -103,9 +105,12 @@ def run(
     every bucket. Workers keep the state in memory, at most 1 GiB each, and Spark stores the rows of
     each micro-batch and from time to time the whole state; after a function of the user's, which
     may give something else for the same rows, the whole state each time. A checkpoint belongs to
-    one query and number of buckets; others are refused with a ``CheckpointError``, as the cause of
-    Spark's own error. It also keeps its number of partitions, which ``repartition`` changes. A row
-    that breaks the CTI of an earlier micro-batch ends the query.
+    one query and number of buckets; others are refused with a ``CheckpointError``. It also keeps
+    its number of partitions, which ``repartition`` changes. A row that breaks the CTI of an earlier
+    micro-batch ends the query.
+
+    An error of the query comes up in Spark's own error, whose text begins with the sentence that
+    this process would raise. DataFrames of Spark Connect are accepted, too.
 
     ``cti`` names one more column of the result, for its CTIs: where it is not null the row is not
     an event, its other columns are null, and no row of a later micro-batch starts before it.

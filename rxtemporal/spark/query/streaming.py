@@ -33,6 +33,7 @@ from rxtemporal.spark.query.processor import process
 from rxtemporal.spark.query.reader import InputReader
 from rxtemporal.spark.query.stream_door import COUNTS, DoorWork
 from rxtemporal.spark.schema import arrow_schema
+from rxtemporal.spark.task_errors import Task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -189,11 +190,12 @@ def run_streaming(job: Job) -> DataFrame:
     work = BucketWork(job.plan, job.readers, schema, fingerprint_job(job))
     results = process(rows, work, job.buckets, RESULT)
     if job.cti is None:
-        return results.mapInArrow(unpack, job.tick_schema)
+        return results.mapInArrow(Task(unpack), job.tick_schema)
     with_cti = job.tick_schema_with_cti
     if job.buckets > 1:
         results = results.repartition(1)
-    return results.mapInArrow(MicroBatchCti(arrow_schema(with_cti), job.buckets), with_cti)
+    last = MicroBatchCti(arrow_schema(with_cti), job.buckets)
+    return results.mapInArrow(Task(last), with_cti)
 
 
 def _pack_input(job: Job, reader: InputReader) -> DataFrame:
@@ -203,10 +205,11 @@ def _pack_input(job: Job, reader: InputReader) -> DataFrame:
     _check_time(reader.name, given)
     rows = assign_buckets(reader.number, given, job.split_by(reader.name), job.buckets)
     if given.advance_time is None:
-        return rows.mapInArrow(BucketPacker(reader.number, job.buckets), PACKED)
+        return rows.mapInArrow(Task(BucketPacker(reader.number, job.buckets)), PACKED)
     order = tuple(f"o{i}" for i in range(len(given.order_by)))
     door = DoorWork(reader, given.advance_time, order, job.buckets, given.clock, given.synchronized)
-    whole = rows.mapInArrow(BucketPacker(reader.number, job.buckets, whole=True), PACKED)
+    packer = BucketPacker(reader.number, job.buckets, whole=True)
+    whole = rows.mapInArrow(Task(packer), PACKED)
     counts = ", ".join(f"{name} bigint" for name in COUNTS)
     accepted = process(whole, door, 1, f"{PACKED}, {counts}")
     if given.late is not None:

@@ -20,10 +20,11 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark.jvm.java import report_java_exit
-from rxtemporal.spark.jvm.session import open_session
+from rxtemporal.spark.jvm.session import is_connect, open_session
 from rxtemporal.spark.schema import arrow_schema, spool_schema
 from rxtemporal.spark.sink.worker import SinkJob
 from rxtemporal.spark.targets.target import DIRECT, EDGE, STATE, Origin, Writer, writer_for
+from rxtemporal.spark.task_errors import read_task_error
 from rxtemporal.storage.files import report_errors
 from rxtemporal.storage.segments import rows_frame
 
@@ -140,7 +141,7 @@ class DirectDelivery:
                 self._drive()
         except BaseException as error:
             with self._changed:
-                self._failure = error
+                self._failure = read_task_error(error) or error
                 self._changed.notify_all()
 
     def _drive(self) -> None:
@@ -245,5 +246,8 @@ def _as_dataframe(spark: SparkSession, batch: EventBatch, segment: int) -> DataF
     wanted = arrow_schema(schema)
     given = rows_frame(batch, segment).with_columns(times)
     rows: Any = given.to_arrow(compat_level=pl.CompatLevel.oldest())
+    frame = spark.createDataFrame(rows.cast(wanted), schema)
+    if is_connect(spark):
+        return frame  # the server makes the partitions
     tasks = min(len(batch) // ROWS_PER_TASK, spark.sparkContext.defaultParallelism)
-    return spark.createDataFrame(rows.cast(wanted), schema).coalesce(max(tasks, 1))
+    return frame.coalesce(max(tasks, 1))

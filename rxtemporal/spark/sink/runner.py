@@ -30,6 +30,7 @@ from rxtemporal.spark.sink.worker import (
     retry_after,
 )
 from rxtemporal.spark.targets.target import Writer, writer_for
+from rxtemporal.spark.task_errors import read_task_error
 from rxtemporal.storage.segments import SegmentFolder
 
 if TYPE_CHECKING:
@@ -108,9 +109,10 @@ class Runner:
         if died is not None:
             # a session that the user gave cannot be restarted here
             return WorkerExit(died, "always" if self._job.owns_session else "never")
+        retry = retry_after(error)
         if error is not self._failure and not isinstance(error, RxTemporalError):
             error.add_note(f"Spark ended the query. Hint: {SAFE}.")
-        return WorkerExit(error, retry_after(error))
+        return WorkerExit(read_task_error(error) or error, retry)
 
     def _drive(self) -> None:
         began = time.monotonic()

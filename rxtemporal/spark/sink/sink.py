@@ -17,7 +17,12 @@ from rxtemporal.core.ticks import MIN_TIME, describe
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, BindingError, CheckpointError, SchemaError, SpoolError
 from rxtemporal.sinks.sink import Sink
-from rxtemporal.spark.jvm.session import require_pyspark
+from rxtemporal.spark.jvm.session import (
+    is_connect,
+    is_session,
+    require_classic,
+    require_pyspark,
+)
 from rxtemporal.spark.sink.direct import DirectDelivery
 from rxtemporal.spark.sink.settled_rows import SettledRows, make_settled_rows
 from rxtemporal.spark.sink.spooled import SpooledDelivery
@@ -64,13 +69,22 @@ def check_names(schema: pl.Schema, shape: EventShape) -> None:
         )
 
 
-def check_session(session: Any) -> None:
-    """Refuse a Spark Connect client, and an object that is not a session."""
-    if type(session).__module__.startswith("pyspark.sql.connect"):
-        raise BindingError(
-            "a Spark Connect session runs its functions on another machine, where they cannot "
-            "reach this sink. Hint: use a classic session, or leave session out."
-        )
+def check_session(session: Any, mode: str = "spooled", target: Any = None) -> None:
+    """Refuse an object that is not a session, and Spark Connect where the sink cannot use it."""
+    if is_connect(session):
+        if mode != "direct":
+            raise BindingError(
+                "a Spark Connect session gives micro-batches to functions on its server, which "
+                "cannot reach this sink. Hint: mode='direct' calls a function here for each "
+                "micro-batch; or use a classic session."
+            )
+        if isinstance(target, Target):
+            raise BindingError(
+                f"{type(target).__name__} writes from this process and from Spark to one place, "
+                "and a Spark Connect session may be on another machine. Hint: a function "
+                "(df, batch_id) as the target, or a classic session."
+            )
+        return
     if session is None or isinstance(session, Mapping) or hasattr(session, "sparkContext"):
         return
     raise ArgumentError(
@@ -137,7 +151,8 @@ class SparkSink(Sink):
     process, or this process for a function, a ``Console`` and a session of yours. If Spark dies it
     is restarted after a growing pause, unless the session is yours, and rows wait in the spool.
     ``mode="direct"`` passes rows on in memory, for the lowest latency: it is neither durable nor
-    supervised, and an error of Spark ends the query.
+    supervised, and an error of Spark ends the query. It also takes a Spark Connect ``session``,
+    with a function as the target.
 
     ``path`` is a folder that belongs to this query alone, for its spool and Spark's checkpoint.
     After a crash, run the same query over the same source with the same ``path``: rows that have
@@ -176,7 +191,7 @@ class SparkSink(Sink):
     ) -> None:
         check_target(target, shape)
         check_mode(mode)
-        check_session(session)
+        check_session(session, mode, target)
         check_pace(trigger, max_segments_per_batch)
         check_limit(spool_limit, when_full)
         self.shape = shape
@@ -214,6 +229,8 @@ class SparkSink(Sink):
                 ".synchronize('1h') at the end of the query."
             )
         require_pyspark()
+        if not is_session(self._job.session):
+            require_classic()
         check_names(schema, self.shape)
         carried = make_settled_rows(self.shape, schema, MIN_TIME).schema
         job = dataclasses.replace(self._job, query=name, schema=carried)

@@ -23,6 +23,7 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark.schema import arrow_schema
 from rxtemporal.spark.targets.target import EDGE, STATE
+from rxtemporal.spark.task_errors import report_task_errors
 from rxtemporal.storage.segments import SegmentFolder
 
 if TYPE_CHECKING:
@@ -128,7 +129,9 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
         wanted = arrow_schema(self._schema)
         for number in range(partition.first, partition.last + 1):
-            with pa.ipc.open_file(pa.py_buffer(self._folder.content(number))) as segment:
+            with report_task_errors():
+                content = self._folder.content(number)
+            with pa.ipc.open_file(pa.py_buffer(content)) as segment:
                 for index in range(segment.num_record_batches):
                     yield segment.get_batch(index).select(wanted.names).cast(wanted)
 

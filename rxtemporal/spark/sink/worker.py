@@ -44,9 +44,9 @@ _OURS = re.compile(r"\brxtemporal\.errors\.(\w+)")
 def retry_after(error: BaseException) -> Retry:
     """Return if and how long Spark is started again after an error.
 
-    A full disk, a missing permission, an unavailable database and a Java process that still has to
-    end are temporary. Errors of this package, of the query and of a user's function are permanent.
-    Any other error of Spark may be a lost executor.
+    A full disk, a missing permission, an unavailable database, a Java process that still has to end
+    and one that was killed while it started are temporary. Errors of this package, of the query and
+    of a user's function are permanent. Any other error of Spark may be a lost executor.
 
     An error counts as itself and as the causes that it names (``raise … from cause``), but not as
     the error during whose handling it was raised.
@@ -56,6 +56,8 @@ def retry_after(error: BaseException) -> Retry:
         return "always"
     # PEP 249's class for errors of a database's operation, in any module
     if any("OperationalError" in [kind.__name__ for kind in type(each).__mro__] for each in chain):
+        return "always"
+    if isinstance(error, JavaError) and error.killed:
         return "always"
     if isinstance(error, JavaError) and error.__cause__ is not None:
         return "some"  # there is a Java, and Spark does not start in it

@@ -1,0 +1,123 @@
+"""Errors in Spark's Python processes: raised there as a few words, read again in this process.
+
+Spark passes an error of a Python process on as text: a traceback, then the error. Those of a query
+come without the traceback, so the text begins with the sentence that this process would raise.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rxtemporal import errors
+from rxtemporal.errors import CheckpointError, annotate
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# pyspark asks for it when it reports an error of its process, which then ends
+_WITHOUT_TRACEBACK = "SPARK_HIDE_TRACEBACK"
+# the error of a task in Spark's message, up to Spark's own words or Java's stack
+_REPORTED = re.compile(
+    r"from the Python worker:\s+(?P<name>[\w.]+): (?P<text>.*?)(?: SQLSTATE: |\n\tat |\Z)", re.S
+)
+# the last line of a traceback, of code that Spark runs outside tasks, such as a source's planning
+_OF_PACKAGE = re.compile(r"^(?P<name>rxtemporal\.errors\.\w+): (?P<text>.*)$", re.M)
+# Spark's words for a state of ours with the keys that it had in earlier releases
+_OLD_STATE = re.compile(
+    r"STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE.*StructField\(bucket,IntegerType.*new key", re.S
+)
+
+
+@contextmanager
+def report_task_errors() -> Iterator[None]:
+    """Let an error inside a task end this Python process of Spark without a traceback.
+
+    The text has type, message and notes: the operator, the line where it was composed, and for an
+    error of a user's function the line that raised it. Outside a task the error is as it was.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not _in_task():
+            raise
+        os.environ[_WITHOUT_TRACEBACK] = "1"
+        if not isinstance(error, errors.RxTemporalError):
+            annotate(error, f"raised at {_find_line(error)}")
+        raise error from None
+
+
+def _in_task() -> bool:
+    """Return True if Spark runs a task in this process; other work would keep the variable."""
+    context = sys.modules.get("pyspark.taskcontext")
+    return context is not None and context.TaskContext.get() is not None
+
+
+def _find_line(error: BaseException) -> str:
+    """Return the file and line that raised an error."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    return "?" if step is None else f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}"
+
+
+class Task:
+    """Work on Arrow batches as Spark runs it, for ``mapInArrow``; its errors have no traceback."""
+
+    def __init__(
+        self, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    ) -> None:
+        self._work = work
+        # Spark's plans show it
+        self.__name__ = getattr(work, "__name__", type(work).__name__)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the results of the work."""
+        with report_task_errors():
+            yield from self._work(batches)
+
+
+def read_task_error(error: BaseException | None) -> Exception | None:
+    """Return the error of a query that Spark reports with an error of its own; None if it is none.
+
+    An error of this package or of Python has its own type, any other one is an
+    ``RxTemporalError``. A checkpoint whose state Spark cannot read is a ``CheckpointError``.
+    """
+    if error is None or isinstance(error, errors.RxTemporalError):
+        return None
+    text = str(error)
+    if _OLD_STATE.search(text):
+        found: Exception = CheckpointError(
+            "an earlier release of rxtemporal began this checkpoint, with another form of state. "
+            "Hint: begin with a new checkpointLocation, which computes everything anew."
+        )
+    elif match := _REPORTED.search(text):
+        found = _make_error(match["name"], match["text"].strip())
+    elif matches := [*_OF_PACKAGE.finditer(text)]:
+        found = _make_error(matches[-1]["name"], matches[-1]["text"])
+    else:
+        return None
+    found.__cause__ = error
+    for note in getattr(error, "__notes__", ()):
+        annotate(found, note)
+    return found
+
+
+def _make_error(name: str, text: str) -> Exception:
+    message, *notes = text.split("\n")
+    kind = getattr(errors if "." in name else builtins, name.rpartition(".")[2], None)
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        try:
+            error = kind(message)
+        except TypeError:  # it takes more than a message, as a UnicodeError does
+            error = errors.RxTemporalError(f"{name}: {message}")
+    else:
+        error = errors.RxTemporalError(f"{name}: {message}")
+    for note in filter(None, notes):
+        annotate(error, note)
+    return error
