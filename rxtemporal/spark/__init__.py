@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rxtemporal.errors import BindingError
 
 if TYPE_CHECKING:
+    from rxtemporal.spark.cluster.check import ClusterReport, check
+    from rxtemporal.spark.cluster.metrics import SparkMetrics, metrics
     from rxtemporal.spark.dataframes.streaming import from_dataframe
     from rxtemporal.spark.jvm.session import session
     from rxtemporal.spark.query.inputs import stream
@@ -21,24 +23,32 @@ if TYPE_CHECKING:
     from rxtemporal.spark.targets.target import Console
 
 __all__ = [
+    "ClusterReport",
     "Console",
     "DatabaseTable",
     "ParquetTable",
+    "SparkMetrics",
     "SparkSink",
+    "check",
     "explain",
     "from_dataframe",
+    "metrics",
     "run",
     "session",
     "stream",
 ]
 
 _MODULES = {
+    "ClusterReport": "cluster.check",
     "Console": "targets.target",
     "DatabaseTable": "targets.postgres",
     "ParquetTable": "targets.parquet",
+    "SparkMetrics": "cluster.metrics",
     "SparkSink": "sink.sink",
+    "check": "cluster.check",
     "explain": "query.run",
     "from_dataframe": "dataframes.streaming",
+    "metrics": "cluster.metrics",
     "run": "query.run",
     "session": "jvm.session",
     "stream": "query.inputs",
