@@ -19,6 +19,7 @@ from rxtemporal.errors import JavaError, SpoolError
 from rxtemporal.spark.jvm.java import find_java
 from rxtemporal.spark.sink.checkpoint import committed_segment
 from rxtemporal.storage.segments import SegmentFolder
+from rxtemporal.text.findings import Finding
 
 # versions for Spark, as in the extra `spark` of setup.cfg: lowest allowed, first not allowed
 _PACKAGES = {
@@ -43,25 +44,6 @@ _EXTRAS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
-    """Result of one check; ``advice`` says what to do and is empty if all is well.
-
-    ``optional``: only those who use an extra need it.
-    """
-
-    name: str
-    ok: bool
-    detail: str
-    advice: str = ""
-    optional: bool = False
-
-    @property
-    def bad(self) -> bool:
-        """True if a run fails without it."""
-        return not self.ok and not self.optional
-
-
 def examine(path: Path | None = None) -> list[Finding]:
     """Check Python, the extras and Java; with ``path`` also the disk and the spool there.
 
@@ -74,11 +56,17 @@ def examine(path: Path | None = None) -> list[Finding]:
     """
     spark = [*(_package(name) for name in _PACKAGES), _java()]
     if path is None:
-        spark = [dataclasses.replace(each, optional=not each.ok) for each in spark]
+        spark = [each if each.ok else _make_optional(each) for each in spark]
     findings = [_python(), *spark, *(_extra(name) for name in _EXTRAS)]
     if path is not None:
         findings += [_disk(path), *_spool(path)]
     return findings
+
+
+def _make_optional(finding: Finding) -> Finding:
+    """Return a finding about something that only some users need."""
+    advice = f"if you need it: {finding.advice}"
+    return dataclasses.replace(finding, optional=True, advice=advice)
 
 
 def _extra(name: str) -> Finding:
@@ -87,7 +75,7 @@ def _extra(name: str) -> Finding:
     if find_spec(module) is not None:
         return Finding(name, True, f"{purpose}: installed")
     advice = f"pip install 'rxtemporal[{name}]'"
-    return Finding(name, False, f"{purpose}: not installed", advice, optional=True)
+    return _make_optional(Finding(name, False, f"{purpose}: not installed", advice))
 
 
 def _python() -> Finding:
@@ -214,9 +202,5 @@ def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit status."""
     findings = examine(options.path)
     for finding in findings:
-        mark = "ok " if finding.ok else "BAD" if finding.bad else "no "
-        print(f"{mark}  {finding.name:<12} {finding.detail}")
-        if not finding.ok and finding.advice:
-            for_whom = "if you need it: " if finding.optional else ""
-            print(f"     {'':<12} {for_whom}{finding.advice}")
+        print(finding)
     return 1 if any(finding.bad for finding in findings) else 0

@@ -20,6 +20,7 @@ COMMANDS = {
     "query": "look at files or a recording: their first rows, or those of an expression",
     "replay": "run a query over a recording, or over CSV, JSON lines and Parquet files",
     "explain": "print the plan of a query: its operators, what they hold, and the sources of time",
+    "compile": "compile the kernels of a query, for an environment that is packed or copied",
     "debug": "write the event-flow page of a query: which events each row comes from, as HTML",
     "rehearse": "compare the results of two queries over a recording, and find a better delay",
     "bench": "measure a query: rows per second, share of each operator, latency",

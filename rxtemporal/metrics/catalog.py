@@ -19,6 +19,14 @@ class MetricKind(Enum):
     HISTOGRAM = "histogram"
 
 
+class MetricOwner(Enum):
+    """The three kinds of programs that have metrics of their own."""
+
+    PROCESS = "process"
+    SERVER = "server"
+    SPARK = "Spark session"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Metric:
     """One metric. ``name`` is without the prefix; ``unit`` is a UCUM code, as in OpenTelemetry.
@@ -34,8 +42,7 @@ class Metric:
     help: str
     # True if it says nothing of streams whose times are plain numbers
     needs_datetimes: bool = False
-    # True if only a server has it
-    is_served: bool = False
+    owner: MetricOwner = MetricOwner.PROCESS
 
     @property
     def family(self) -> str:
@@ -64,7 +71,11 @@ def _make_time(name: str, unit: str, labels: tuple[str, ...], text: str) -> Metr
 def _make_served(
     name: str, unit: str, labels: tuple[str, ...], text: str, kind: MetricKind = _COUNTER
 ) -> Metric:
-    return Metric(name, kind, unit, labels, text, is_served=True)
+    return Metric(name, kind, unit, labels, text, owner=MetricOwner.SERVER)
+
+
+def _make_sparks(name: str, unit: str, text: str, kind: MetricKind = _GAUGE) -> Metric:
+    return Metric(f"spark.{name}", kind, unit, ("query",), text, owner=MetricOwner.SPARK)
 
 
 _RUN = [
@@ -158,7 +169,39 @@ _SERVER = [
                  "Connections for which the broker had forgotten the session"),
 ]  # fmt: skip
 
-METRICS = {metric.name: metric for metric in [*_RUN, *_STREAMS, *_QUERIES, *_SERVER]}
+_SPARK = [
+    _make_sparks("running", "1", "1 while the streaming query runs in Spark, else 0"),
+    _make_sparks("failures", "{failure}", "Number of times that the query has ended with an error",
+                 _COUNTER),
+    _make_sparks("batches", "{batch}", "Micro-batches completed", _COUNTER),
+    _make_sparks("rows", "{row}", "Rows read from the sources, CTIs included", _COUNTER),
+    _make_sparks("batch.duration", "s", "Duration of the last micro-batch"),
+    _make_sparks("batch.rows", "{row}", "Rows read in the last micro-batch"),
+    _make_sparks("batch.age", "s",
+                 "Time since the last micro-batch ended, or since Spark found nothing to do"),
+    _make_sparks("input_rate", "{row}/s", "Rows per second that arrived for the last micro-batch"),
+    _make_sparks("process_rate", "{row}/s",
+                 "Rows per second that Spark processed in the last micro-batch"),
+    _make_sparks("state.rows", "{row}",
+                 "Rows of the state store: of rxtemporal the heads, parts and log entries of its "
+                 "buckets, not rows of events"),
+    _make_sparks("state.memory", "By", "Memory of the executors' state stores, outside Python"),
+    _make_sparks("state.files", "By", "Size of the files of the state that are on executors"),
+    _make_sparks("cti.timestamp", "s",
+                 "The CTI of the results of run() in seconds since 1970, lowest of all buckets"),
+    _make_sparks("cti.lag", "s", "Distance of the CTI of the results behind the wall clock"),
+]  # fmt: skip
+
+METRICS = {metric.name: metric for metric in [*_RUN, *_STREAMS, *_QUERIES, *_SERVER, *_SPARK]}
+
+
+def list_metrics(*owners: MetricOwner) -> list[Metric]:
+    """Return the metrics of these kinds of programs.
+
+    >>> [each.name for each in list_metrics(MetricOwner.SPARK)][:2]
+    ['spark.running', 'spark.failures']
+    """
+    return [each for each in METRICS.values() if each.owner in owners]
 
 
 def describe_metrics() -> str:

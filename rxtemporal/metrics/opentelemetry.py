@@ -8,7 +8,14 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.errors import ArgumentError, BindingError
-from rxtemporal.metrics.catalog import METRICS, Metric, MetricKind, list_bounds
+from rxtemporal.metrics.catalog import (
+    METRICS,
+    Metric,
+    MetricKind,
+    MetricOwner,
+    list_bounds,
+    list_metrics,
+)
 from rxtemporal.metrics.collector import Collector, Histogram, Sample
 from rxtemporal.run.process import Process
 
@@ -34,8 +41,7 @@ def instrument(*processes: Process, meter: Meter | None = None) -> Collector:
                 f"instrument takes processes, got {each!r}. Hint: run(sink) returns one."
             )
     collector = Collector(*processes)
-    metrics = [each for each in METRICS.values() if not each.is_served]
-    make_instruments(metrics, collector.collect, meter)
+    make_instruments(list_metrics(MetricOwner.PROCESS), collector.collect, meter)
     return collector
 
 

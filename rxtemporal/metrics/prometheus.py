@@ -7,7 +7,14 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.errors import ArgumentError, BindingError
-from rxtemporal.metrics.catalog import METRICS, Metric, MetricKind, list_bounds
+from rxtemporal.metrics.catalog import (
+    METRICS,
+    Metric,
+    MetricKind,
+    MetricOwner,
+    list_bounds,
+    list_metrics,
+)
 from rxtemporal.metrics.collector import Collector, Histogram, Sample
 from rxtemporal.run.process import Process
 
@@ -19,17 +26,12 @@ if TYPE_CHECKING:
 Exposition = tuple[str, bytes]
 
 
-class PrometheusCollector:
-    """Collector of processes in a registry, which calls ``collect`` at each scrape.
+class SampleCollector:
+    """Collector of some metrics in a registry, which calls ``collect`` at each scrape."""
 
-    ``add`` adds another process, or the next run of the same name, whose counters continue.
-    """
-
-    def __init__(self, *processes: Process) -> None:
+    def __init__(self, metrics: Iterable[Metric], collect: Callable[[], Iterable[Sample]]) -> None:
         _import_client()
-        collector = Collector(*processes)
-        self.add, self.remove = collector.add, collector.remove
-        self._collect = collector.collect
+        self._metrics, self._collect = tuple(metrics), collect
 
     def collect(self) -> Iterable[Family]:
         """Return the metrics with their current samples."""
@@ -37,7 +39,19 @@ class PrometheusCollector:
 
     def describe(self) -> Iterable[Family]:
         """Return the metrics without samples: the names that the registry reserves."""
-        return [_make_family(each) for each in METRICS.values() if not each.is_served]
+        return [_make_family(each) for each in self._metrics]
+
+
+class PrometheusCollector(SampleCollector):
+    """Collector of processes in a registry, which calls ``collect`` at each scrape.
+
+    ``add`` adds another process, or the next run of the same name, whose counters continue.
+    """
+
+    def __init__(self, *processes: Process) -> None:
+        collector = Collector(*processes)
+        super().__init__(list_metrics(MetricOwner.PROCESS), collector.collect)
+        self.add, self.remove = collector.add, collector.remove
 
 
 def register(*processes: Process, registry: CollectorRegistry | None = None) -> PrometheusCollector:
@@ -54,21 +68,27 @@ def register(*processes: Process, registry: CollectorRegistry | None = None) -> 
     >>> registry.get_sample_value("rxtemporal_results_total", labels)
     1
     """
-    client = _import_client()
     for each in processes:
         if not isinstance(each, Process):
             raise ArgumentError(
                 f"register takes processes, got {each!r}. Hint: run(sink) returns one."
             )
     collector = PrometheusCollector(*processes)
+    hint = "add(process) of the collector that register returned the first time."
+    register_collector(collector, registry, hint)
+    return collector
+
+
+def register_collector(
+    collector: SampleCollector, registry: CollectorRegistry | None, hint: str
+) -> None:
+    """Register a collector with a registry, by default that of ``prometheus_client``."""
     try:
-        (registry or client.REGISTRY).register(collector)
+        (registry or _import_client().REGISTRY).register(collector)
     except ValueError as error:
         raise BindingError(
-            "the registry has metrics of rxtemporal already. Hint: add(process) of the collector "
-            "that register returned the first time."
+            f"the registry has metrics of rxtemporal already. Hint: {hint}"
         ) from error
-    return collector
 
 
 def expose(samples: Iterable[Sample], accept: str = "") -> Exposition:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from rxtemporal.brokers.mqtt_feed import MqttStats
-from rxtemporal.metrics.catalog import METRICS
+from rxtemporal.metrics.catalog import METRICS, MetricOwner, list_metrics
 from rxtemporal.metrics.collector import Collector, Sample
 from rxtemporal.metrics.opentelemetry import make_instruments
 from rxtemporal.metrics.prometheus import expose
@@ -73,7 +73,8 @@ def instrument(service: Service, meter: Meter | None = None) -> None:
 
     ``meter`` is by default that of the program's meter provider. Call it once for each service.
     """
-    make_instruments(METRICS.values(), ServiceMetrics(service).collect, meter)
+    metrics = list_metrics(MetricOwner.PROCESS, MetricOwner.SERVER)
+    make_instruments(metrics, ServiceMetrics(service).collect, meter)
 
 
 def list_routes(service: Service) -> list[Route]:

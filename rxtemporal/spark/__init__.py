@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rxtemporal.errors import BindingError
 
 if TYPE_CHECKING:
+    from rxtemporal.spark.cluster.check import ClusterReport, check
+    from rxtemporal.spark.cluster.metrics import SparkMetrics, metrics
     from rxtemporal.spark.dataframes.streaming import from_dataframe
     from rxtemporal.spark.jvm.session import session
     from rxtemporal.spark.query.inputs import stream
@@ -22,13 +24,17 @@ if TYPE_CHECKING:
     from rxtemporal.spark.targets.target import Console
 
 __all__ = [
+    "ClusterReport",
     "Console",
     "DatabaseTable",
     "ParquetTable",
+    "SparkMetrics",
     "SparkSink",
+    "check",
     "explain",
     "from_dataframe",
     "list_files",
+    "metrics",
     "read",
     "repartition",
     "run",
@@ -37,13 +43,17 @@ __all__ = [
 ]
 
 _MODULES = {
+    "ClusterReport": "cluster.check",
     "Console": "targets.target",
     "DatabaseTable": "targets.postgres",
     "ParquetTable": "targets.parquet",
+    "SparkMetrics": "cluster.metrics",
     "SparkSink": "sink.sink",
+    "check": "cluster.check",
     "explain": "query.run",
     "from_dataframe": "dataframes.streaming",
     "list_files": "targets.manifest",
+    "metrics": "cluster.metrics",
     "read": "targets.manifest",
     "repartition": "query.run",
     "run": "query.run",

@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from rxtemporal.cli.doctor import Finding
 from rxtemporal.cli.main import main
+from rxtemporal.text.findings import Finding
 
 
 def test_demo_prints_a_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 
 from rxtemporal.cli import doctor
-from rxtemporal.cli.doctor import Finding, examine
+from rxtemporal.cli.doctor import examine
 from rxtemporal.cli.main import main
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.storage.segments import Spool
+from rxtemporal.text.findings import Finding
 
 SCHEMA = pl.Schema({"x": pl.Int64()})
 

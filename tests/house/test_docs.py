@@ -119,6 +119,8 @@ def test_every_page_is_linked_from_the_readme() -> None:
         ("backup", "deploy.md"),
         ("device python", "clients.md"),
         ("delta iceberg", "sinks.md"),
+        ("kubernetes", "spark-cluster.md"),
+        ("spark cluster yarn", "spark-cluster.md"),
     ],
 )
 def test_what_people_search_for_is_in_headings(words: str, page: str) -> None:

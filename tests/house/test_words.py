@@ -21,8 +21,9 @@ NOUNS = {"Finding", "Recording", "RxTemporalWarning", "Wiring", "ordering", "pac
          "testing", "wiring"}  # fmt: skip
 # the seconds on a clock, and verbs that end like participles
 # `named` is what users write behind an operator, as they read it: a window named "hot"
-NO_PARTICIPLES = {"elapsed", "embed", "exceed", "feed", "named", "need", "proceed", "seed",
-                  "speed", "succeed"}  # fmt: skip
+# Spark calls its listeners by names of its own
+NO_PARTICIPLES = {"elapsed", "embed", "exceed", "feed", "named", "need", "onQueryStarted",
+                  "onQueryTerminated", "proceed", "seed", "speed", "succeed"}  # fmt: skip
 IRREGULAR = {
     "begun",
     "bought",

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 import rxtemporal as rxt
-from rxtemporal.metrics.catalog import METRICS, MetricKind, describe_metrics
+from rxtemporal.metrics.catalog import (
+    METRICS,
+    MetricKind,
+    MetricOwner,
+    describe_metrics,
+    list_metrics,
+)
 from rxtemporal.metrics.collector import list_samples
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -55,7 +61,7 @@ def test_each_metric_of_a_process_comes_out(tmp_path: Path) -> None:
     process.stop()
     behind_hand_off.stop()
     together.stop()
-    there = {name for name, each in METRICS.items() if not each.is_served}
+    there = {each.name for each in list_metrics(MetricOwner.PROCESS)}
     assert {each.metric.name for each in samples} == there
 
 

@@ -116,12 +116,16 @@ COLD = """
 """
 
 
+# the code beside the source is not looked for
+EMPTY = "UserProvidedCacheLocator"
+
+
 @pytest.mark.full
 def test_a_service_that_is_ready_compiles_nothing_more(tmp_path: Path) -> None:
     """With an empty cache it is not ready at first; afterwards no push waits for a kernel."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(COLD)],
-        env=environment(NUMBA_CACHE_DIR=str(tmp_path)),
+        env=environment(NUMBA_CACHE_DIR=str(tmp_path), NUMBA_CACHE_LOCATOR_CLASSES=EMPTY),
         stdout=subprocess.PIPE,
         check=True,
     )

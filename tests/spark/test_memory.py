@@ -11,7 +11,8 @@ import pytest
 
 from rxtemporal.errors import JavaError
 from rxtemporal.spark.jvm.java import Java
-from rxtemporal.spark.jvm.session import driver_memory, session, usable_memory
+from rxtemporal.spark.jvm.memory import driver_memory, usable_memory
+from rxtemporal.spark.jvm.session import session
 
 GIGABYTE = 1 << 30
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numba
 import numpy as np
 import numpy.typing as npt
+from numba.core import caching
 from numba.core import event as numba_event
+from numba.core.registry import cpu_target
 
 from rxtemporal.core.log import get_logger
 
@@ -34,17 +36,22 @@ np.empty(31 << 20, np.uint8)
 def jit(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a kernel when it is first called, and keep the machine code on disk.
 
-    If neither the package's folder nor the user's cache can be written, numba refuses to cache at
-    all; the cache is then in a temporary folder, and every process compiles again.
+    Code beside the source is found even if that folder cannot be written, or if NUMBA_CACHE_DIR
+    names another for new code: an environment that is packed after its kernels were compiled brings
+    them along. If there is no folder that can be written, numba refuses to cache at all; the cache
+    is then in a temporary folder, and every process compiles what is not beside the source.
 
     For speed, pass arrays as arguments and assign none in a loop (each assignment counts
     references), and index by unsigned numbers (a signed one is tested for being negative).
     """
     try:
-        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+        kernel = numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:
         _use_temporary_cache()
-        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+        kernel = numba.njit(cache=True, nogil=True)(function)
+    if not numba.config.DISABLE_JIT:
+        kernel._cache = _ShippedCode(function, kernel._cache)
+    return kernel  # type: ignore[no-any-return]
 
 
 def borrow(function: Callable[P, R]) -> Callable[P, R]:
@@ -70,6 +77,46 @@ def freeze(array: Array) -> Array:
     return array
 
 
+class _BesideSource(caching.InTreeCacheLocator):  # type: ignore[misc]
+    """The folder beside the source, to read from: it need not be writable."""
+
+    def ensure_cache_path(self) -> None:
+        """Do nothing; numba asks before it reads, too."""
+
+
+class _BesideSourceFiles(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_BesideSource,)
+
+
+class _ShippedCode(caching.FunctionCache):  # type: ignore[misc]
+    """Cache that reads the code beside the source, then another cache, and writes to that one."""
+
+    _impl_class = _BesideSourceFiles
+    # kernels that were compiled in this process
+    compiled = 0
+
+    def __init__(self, function: Callable[..., Any], other: Any) -> None:
+        super().__init__(function)
+        self._other = other
+
+    @property
+    def cache_path(self) -> str:
+        """The folder of new code."""
+        return str(self._other.cache_path)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the code for a signature, or None."""
+        with contextlib.suppress(OSError):  # a folder that cannot even be read
+            if (found := super().load_overload(sig, target_context)) is not None:
+                return found
+        return self._other.load_overload(sig, target_context)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Save the code for a signature."""
+        _ShippedCode.compiled += 1
+        self._other.save_overload(sig, data)
+
+
 class _FirstCompile(numba_event.Listener):  # type: ignore[misc]
     """Calls a function when the first kernel is compiled, and never again."""
 
@@ -93,7 +140,30 @@ def on_first_compile(callback: Callable[[], None]) -> Iterator[None]:
         yield
 
 
+class CodeFolder(NamedTuple):
+    """Folder of new machine code; ``lasts`` is False if only this process has it.
+
+    ``cpu`` is the processor that code is made for: code for one is not found on another.
+    ``compiled`` is the number of kernels that this process has compiled, and not found.
+    """
+
+    path: str
+    lasts: bool
+    cpu: str
+    compiled: int
+
+
+def find_code_folder() -> CodeFolder:
+    """Return the folder of new machine code, of the kernels in this module's folder."""
+    path = str(jit(find_code_folder)._cache.cache_path)  # type: ignore[attr-defined]
+    _, cpu, _ = cpu_target.target_context.codegen().magic_tuple()
+    return CodeFolder(path, _TEMPORARY not in path, cpu, _ShippedCode.compiled)
+
+
+_TEMPORARY = "rxtemporal-kernels-"
+
+
 def _use_temporary_cache() -> None:
-    folder = tempfile.mkdtemp(prefix="rxtemporal-kernels-")
+    folder = tempfile.mkdtemp(prefix=_TEMPORARY)
     numba.config.CACHE_DIR = folder
     _log.warning("no place to keep compiled kernels: each process compiles again", folder=folder)

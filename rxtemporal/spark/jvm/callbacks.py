@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQueryListener
 
 _changing = threading.Lock()
 
@@ -16,6 +17,12 @@ def write_batches(frame: DataFrame, function: Callable[[DataFrame, int], Any]) -
     """Return a writer of a streaming DataFrame that calls a function here for each micro-batch."""
     _require_token(frame.sparkSession.sparkContext._gateway)
     return frame.writeStream.foreachBatch(function)
+
+
+def add_listener(session: SparkSession, listener: StreamingQueryListener) -> None:
+    """Let Spark call a listener here about the streaming queries of a session."""
+    _require_token(session.sparkContext._gateway)
+    session.streams.addListener(listener)
 
 
 def _require_token(gateway: Any) -> None:

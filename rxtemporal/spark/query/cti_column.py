@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # a bucket's CTI before and after a micro-batch; the column of CTIs among results
 BEFORE, AFTER, PROMISED = "before", "after", "c"
+# beginning of the name of the lowest CTI among a query's observed metrics
+OBSERVED = "rxtemporal.cti."
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,6 +7,7 @@ which have the state. Final results are unpacked.
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from rxtemporal.spark.jvm.session import STATE_STORE
 from rxtemporal.spark.query.bounded_bucket import PlanRun
 from rxtemporal.spark.query.bucket_state import Columns, PackedInput
 from rxtemporal.spark.query.columns import CTI, assign_buckets
-from rxtemporal.spark.query.cti_column import AFTER, BEFORE, MicroBatchCti
+from rxtemporal.spark.query.cti_column import AFTER, BEFORE, OBSERVED, MicroBatchCti
 from rxtemporal.spark.query.inputs import DataFrameInput
 from rxtemporal.spark.query.job import Job
 from rxtemporal.spark.query.packing import PACKED, BucketPacker, dump_batches, unpack
@@ -188,7 +189,7 @@ def run_streaming(job: Job) -> DataFrame:
     rows: Any = reduce(lambda one, other: one.unionByName(other), parts)
     schema = arrow_schema(job.tick_schema)
     work = BucketWork(job.plan, job.readers, schema, fingerprint_job(job))
-    results = process(rows, work, job.buckets, RESULT)
+    results = observe_cti(process(rows, work, job.buckets, RESULT), job)
     if job.cti is None:
         return results.mapInArrow(Task(unpack), job.tick_schema)
     with_cti = job.tick_schema_with_cti
@@ -196,6 +197,16 @@ def run_streaming(job: Job) -> DataFrame:
         results = results.repartition(1)
     last = MicroBatchCti(arrow_schema(with_cti), job.buckets)
     return results.mapInArrow(Task(last), with_cti)
+
+
+def observe_cti(results: DataFrame, job: Job) -> DataFrame:
+    """Let the progress of a query have the lowest CTI of all buckets, null if some had no rows."""
+    from pyspark.sql import functions as sf
+
+    if next(iter(job.inputs.values())).ticks:
+        return results
+    lowest = sf.when(sf.count(AFTER) == job.buckets, sf.min(AFTER)).alias("cti")
+    return results.observe(f"{OBSERVED}{uuid.uuid4().hex}", lowest)
 
 
 def _pack_input(job: Job, reader: InputReader) -> DataFrame:
