@@ -38,7 +38,7 @@ KNOWN = {
     "spark/test_recovery.py": 3,
     "spark/test_resume.py": 1,
     "spark/test_room.py": 4,
-    "spark/test_state.py": 1,
+    "spark/test_spark_state.py": 1,
     "spark/test_streaming_bucket.py": 1,
     "spark/test_supervisor.py": 1,
     "storage/test_event_log.py": 1,

@@ -193,11 +193,11 @@ def test_long_streams(name: str) -> None:
 
 
 # rows that never end, and share a rank, are all in the results
-GROW = ("snapshot_window of rows that never end, top_k by two, share",)
+GROW = ("snapshot_window, of rows that never end, top_k by two, share",)
 # what is held for a key for ever: its latest rows or values, or the state of a user's function
 FOR_EVER = (
     "to_signal", "count_window", "whole_window", "scan, grouped", "deadband", "previous",
-    "reference", "snapshot_window of rows that never end",
+    "reference", "snapshot_window, of rows that never end",
 )  # fmt: skip
 
 

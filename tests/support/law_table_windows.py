@@ -75,7 +75,7 @@ CASES: dict[str, Case] = {
             ("snapshot_window", SNAPSHOT, True),
             ("hopping_window", hopping(5, 2, 1), False),
             ("session_window", session(5), False),
-            ("snapshot_window of rows that never end", RUNNING, True),
+            ("snapshot_window, of rows that never end", RUNNING, True),
         )
         for ties in ("share", "first")
     },
