@@ -71,6 +71,7 @@ PUBLIC = [
     "LateReason",
     "MqttTopic",
     "PointEvent",
+    "ParquetFolder",
     "PostgresTable",
     "Print",
     "Process",

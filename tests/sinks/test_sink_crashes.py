@@ -32,6 +32,7 @@ sinks = {{
     "jsonl": lambda: rxt.AppendFile(where, 5_000),
     "csv": lambda: rxt.AppendFile(where),
     "parquet": lambda: rxt.AppendFile(where, 7_000),
+    "folder": lambda: rxt.ParquetFolder(where, rows=1_000, every="50ms"),
     "delta": lambda: rxt.DeltaTable(where, rows=1_000, every="50ms"),
     "iceberg": lambda: rxt.IcebergTable(
         "house.results",
@@ -71,7 +72,11 @@ def read_iceberg(place: str) -> pl.DataFrame:
     return pl.DataFrame(catalog.load_table("house.results").scan().to_arrow())
 
 
-LAKES: dict[str, Any] = {"delta": pl.read_delta, "iceberg": read_iceberg}
+LAKES: dict[str, Any] = {
+    "delta": pl.read_delta,
+    "iceberg": read_iceberg,
+    "folder": pl.read_parquet,
+}
 
 
 @pytest.fixture
@@ -101,7 +106,7 @@ def read(kind: str, place: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "kind", ["sqlite", "postgres", "jsonl", "csv", "parquet", "delta", "iceberg"]
+    "kind", ["sqlite", "postgres", "jsonl", "csv", "parquet", "delta", "iceberg", "folder"]
 )
 def test_twenty_kills_lose_no_row_and_double_none(kind: str, place: str, tmp_path: Path) -> None:
     """The process is killed at any moment, and started again."""
