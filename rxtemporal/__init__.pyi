@@ -272,6 +272,9 @@ from .sinks.http import (
 from .sinks.iceberg import (
     IcebergTable as IcebergTable,
 )
+from .sinks.parquet_folder import (
+    ParquetFolder as ParquetFolder,
+)
 from .sinks.postgres import (
     PostgresTable as PostgresTable,
 )

@@ -16,6 +16,7 @@ from rxtemporal.sinks.append_file import AppendFile
 from rxtemporal.sinks.delta import DeltaTable
 from rxtemporal.sinks.http import Http
 from rxtemporal.sinks.iceberg import IcebergTable
+from rxtemporal.sinks.parquet_folder import ParquetFolder
 from rxtemporal.sinks.postgres import PostgresTable
 from rxtemporal.sinks.sink import Sink
 from rxtemporal.sinks.sqlite import SqliteTable
@@ -29,6 +30,7 @@ KINDS: dict[str, Callable[..., Sink]] = {
     "mqtt": MqttTopic,
     "delta": DeltaTable,
     "iceberg": IcebergTable,
+    "parquet_folder": ParquetFolder,
 }
 # they may have passwords
 _SECRETS = frozenset({"dsn", "headers", "config", "password", "catalog", "storage_options"})

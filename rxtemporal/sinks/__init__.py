@@ -13,6 +13,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "file": ["File"],
         "http": ["Http"],
         "iceberg": ["IcebergTable"],
+        "parquet_folder": ["ParquetFolder"],
         "postgres": ["PostgresTable"],
         "results": ["Collect", "Print"],
         "sink": ["Sink"],
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from rxtemporal.sinks.file import File as File
     from rxtemporal.sinks.http import Http as Http
     from rxtemporal.sinks.iceberg import IcebergTable as IcebergTable
+    from rxtemporal.sinks.parquet_folder import ParquetFolder as ParquetFolder
     from rxtemporal.sinks.postgres import PostgresTable as PostgresTable
     from rxtemporal.sinks.results import Collect as Collect
     from rxtemporal.sinks.results import Print as Print

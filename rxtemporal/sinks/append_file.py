@@ -20,7 +20,7 @@ from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, add, to_datetime
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, CheckpointError, SchemaError
-from rxtemporal.sinks.formats import find_format
+from rxtemporal.sinks.formats import find_format, publish_parquet
 from rxtemporal.sinks.sink import ReadySink
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kMG])B\s*")
@@ -190,7 +190,9 @@ class AppendFile(ReadySink):
 
     A file that exists is continued, or, if files have numbers or are Parquet, the next one is
     begun. A run that is resumed cuts off what was written after its checkpoint, and writes it
-    again. When a run fails or is stopped, files keep the rows so far. ``time`` is as in ``Print``.
+    again, perhaps in other files; for a program that reads the files meanwhile, use
+    ``ParquetFolder``. When a run fails or is stopped, files keep the rows so far. ``time`` is as in
+    ``Print``.
 
     >>> import tempfile
     >>> import rxtemporal as rxt
@@ -481,17 +483,4 @@ class AppendFile(ReadySink):
         self._open.pop(part.path, None)
         part.sync()
         if (held := part.join()) is not None:
-            _publish(held, self._at(part.path))
-
-
-def _publish(frame: pl.DataFrame, path: Path) -> None:
-    """Write a Parquet file, which appears when it is complete."""
-    hidden = path.with_name(f".{path.name}.part")
-    try:
-        with hidden.open("wb") as file:
-            frame.write_parquet(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(hidden, path)
-    finally:
-        hidden.unlink(missing_ok=True)
+            publish_parquet(held, self._at(part.path))

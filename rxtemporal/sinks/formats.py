@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+import polars as pl
 
 from rxtemporal.errors import ArgumentError
 
@@ -30,3 +33,21 @@ def find_format(path: Path) -> Format:
             f"the name of a result file ends in {', '.join(_FORMATS)}, got {str(path)!r}"
         )
     return found
+
+
+def publish_parquet(frame: pl.DataFrame, path: Path) -> None:
+    """Write a Parquet file, which appears when it is complete; file and name are on disk then."""
+    hidden = path.with_name(f".{path.name}.part")
+    try:
+        with hidden.open("wb") as file:
+            frame.write_parquet(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(hidden, path)
+    finally:
+        hidden.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -72,6 +72,7 @@ PUBLIC = [
     "LateReason",
     "MqttTopic",
     "PointEvent",
+    "ParquetFolder",
     "PostgresTable",
     "Print",
     "Process",

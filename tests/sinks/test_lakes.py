@@ -1,4 +1,4 @@
-"""Sinks that write into tables of Delta and Iceberg: each row once, in few commits."""
+"""Sinks that write into tables of Delta and Iceberg, and Parquet files: each row once."""
 
 from __future__ import annotations
 
@@ -119,7 +119,38 @@ class Iceberg(Lake):
         self.load().drop_table("house.results")
 
 
-@pytest.fixture(params=[Delta, Iceberg], ids=["delta", "iceberg"])
+class ParquetFiles(Lake):
+    """A folder of Parquet files."""
+
+    name = "folder"
+
+    def make(self, **options: Any) -> rxt.ParquetFolder:
+        """Return a sink into the folder."""
+        return rxt.ParquetFolder(self.folder / "results", **{"rows": 50, "every": "1h", **options})
+
+    def read(self) -> pl.DataFrame:
+        """Return the rows of all files."""
+        files = sorted((self.folder / "results").glob("*.parquet"))
+        if not files:
+            raise FileNotFoundError(self.folder)
+        return pl.read_parquet(files)
+
+    def count_commits(self) -> int:
+        """Return the number of files with rows."""
+        files = (self.folder / "results").iterdir()
+        return sum(pl.read_parquet(each).height > 0 for each in files)
+
+    def create(self, frame: pl.DataFrame) -> None:
+        """Create a folder with a file of these rows."""
+        (self.folder / "results").mkdir()
+        frame.write_parquet(self.folder / "results" / "rows.parquet")
+
+    def drop(self) -> None:
+        """Delete the folder."""
+        shutil.rmtree(self.folder / "results")
+
+
+@pytest.fixture(params=[Delta, Iceberg, ParquetFiles], ids=lambda lake: lake.name)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Each of them."""
     return request.param(tmp_path / "lake")
@@ -241,6 +272,30 @@ SCHEMA = {name: type(value) for name, value in VALUES.items()} | {
 }
 
 
+def test_files_of_a_folder_never_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that was there before a crash is there after it, with the same bytes."""
+    save_never(monkeypatch)
+    lake = ParquetFiles(tmp_path / "lake")
+    append, files = rxt.ParquetFolder._append, dict[str, bytes]()
+
+    def break_off(sink: Any, frame: pl.DataFrame, position: int) -> None:
+        append(sink, frame, position)
+        now = {each.name: each.read_bytes() for each in sink.path.iterdir()}
+        assert files.items() < now.items()
+        files.update(now)
+        raise KeyError("killed")
+
+    monkeypatch.setattr(rxt.ParquetFolder, "_append", break_off)
+    for _ in range(4):
+        with pytest.raises(KeyError, match="killed"):
+            readings().run(lake.make(rows=40), resume=tmp_path / "kept").wait(SOON)
+    monkeypatch.undo()
+    readings().run(lake.make(rows=60), resume=tmp_path / "kept").wait(SOON)
+    assert lake.rows() == expect(readings())
+    now = {each.name: each.read_bytes() for each in (lake.folder / "results").iterdir()}
+    assert files.items() < now.items()
+
+
 def test_values_of_all_types_are_stored(lake: Any) -> None:
     """Values, nulls, and the end of a row that never ends."""
     later = NOON + datetime.timedelta(seconds=1)
@@ -273,6 +328,7 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     """Each says what is expected."""
     wrong: list[tuple[Callable[[], object], str]] = [
         (lambda: rxt.DeltaTable(3), "path is the folder"),  # type: ignore[arg-type]
+        (lambda: rxt.ParquetFolder(""), "path is a folder"),
         (lambda: rxt.DeltaTable("a", rows=0), "rows is a positive number"),
         (lambda: rxt.DeltaTable("a", every="soon"), "every"),
         (lambda: rxt.IcebergTable("results"), "namespace.name"),

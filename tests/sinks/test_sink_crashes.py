@@ -33,6 +33,7 @@ sinks = {{
     "csv": lambda: rxt.AppendFile(where),
     "parquet": lambda: rxt.AppendFile(where, 7_000),
     "partitions": lambda: rxt.AppendFile(where + ".parquet", 2_000, partition_by="room"),
+    "folder": lambda: rxt.ParquetFolder(where, rows=1_000, every="50ms"),
     "delta": lambda: rxt.DeltaTable(where, rows=1_000, every="50ms"),
     "iceberg": lambda: rxt.IcebergTable(
         "house.results",
@@ -83,6 +84,7 @@ LAKES: dict[str, Any] = {
     "delta": pl.read_delta,
     "iceberg": read_iceberg,
     "partitions": read_partitions,
+    "folder": pl.read_parquet,
 }
 
 
@@ -113,7 +115,8 @@ def read(kind: str, place: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "kind", ["sqlite", "postgres", "jsonl", "csv", "parquet", "partitions", "delta", "iceberg"]
+    "kind",
+    ["sqlite", "postgres", "jsonl", "csv", "parquet", "partitions", "delta", "iceberg", "folder"],
 )
 def test_twenty_kills_lose_no_row_and_double_none(kind: str, place: str, tmp_path: Path) -> None:
     """The process is killed at any moment, and started again."""
