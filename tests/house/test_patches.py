@@ -33,6 +33,7 @@ KNOWN = {
     "run/test_checkpoint_log_laws.py": 3,
     "run/test_waiting_events.py": 1,
     "serve/test_health.py": 1,
+    "sinks/test_lakes.py": 1,
     "spark/test_liveness.py": 2,
     "spark/test_parquet.py": 2,
     "spark/test_recovery.py": 3,
