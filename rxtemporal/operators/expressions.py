@@ -29,6 +29,9 @@ _CHANGES_LENGTH = {"DropNans", "DropNulls", "Unique"}
 # functions for which a literal series is a set of constants, not one value for each row
 _TAKES_A_SET = {"IsIn", "Business", "Replace", "ReplaceStrict"}
 
+# plugins, and functions whose results are random
+_FOREIGN = ('"FfiPlugin"', '"Random"')
+
 Tree = Any
 
 
@@ -43,8 +46,9 @@ def describe(expression: pl.Expr) -> str:
 
 
 def has_function(expression: pl.Expr) -> bool:
-    """Return True if an expression calls a Python function."""
-    return _serialize(expression) is None
+    """Return True if an expression calls foreign code, or draws random numbers."""
+    tree = _serialize(expression)
+    return tree is None or any(name in tree for name in _FOREIGN)
 
 
 def _serialize(expression: pl.Expr) -> str | None:

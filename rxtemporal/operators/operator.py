@@ -99,8 +99,10 @@ def has_user_code(value: Any, within: tuple[int, ...] = ()) -> bool:
     Only such code may give something else for the same rows. ``within`` are the ids of the objects
     that contain the value.
     """
-    if id(value) in within or isinstance(value, (type, enum.Enum)):
+    if id(value) in within or isinstance(value, enum.Enum):
         return False
+    if isinstance(value, type):  # a class may be called as a function is
+        return _is_users(value)
     inner = functools.partial(has_user_code, within=(*within, id(value)))
     if isinstance(value, (list, tuple, set, frozenset)):
         return any(map(inner, value))

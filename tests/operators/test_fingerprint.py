@@ -296,6 +296,10 @@ def test_another_query_cannot_resume_from_a_folder(tmp_path: Path) -> None:
         other.left_anti_join(one, on="x").run(rxt.Collect(), resume=tmp_path).wait(60)
 
 
+class Truth(int):
+    """Class that is called as a function."""
+
+
 MAPPED = col("x").map_elements(abs, return_dtype=pl.Int64)
 
 
@@ -308,7 +312,9 @@ MAPPED = col("x").map_elements(abs, return_dtype=pl.Int64)
         (lambda s: s.tumbling_window(5).aggregate(n=agg.sum("x"), m=agg.count()), False),
         (lambda s: s.tumbling_window(5).aggregate(n=agg.expr(col("x").max())), False),
         (lambda s: s.tumbling_window(5).aggregate(n=agg.expr(MAPPED.max())), True),
+        (lambda s: s.tumbling_window(5).aggregate(n=agg.expr(col("x").shuffle().first())), True),
         (lambda s: s.tumbling_window(5).aggregate(n=Most("x")), True),
+        (lambda s: s.where(Truth), True),
         (lambda s: s.join(s, on="k", suffix="_r"), False),
     ],
 )  # fmt: skip

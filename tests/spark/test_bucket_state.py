@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import time
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -211,17 +212,34 @@ def test_a_state_below_its_rows_is_written_whole() -> None:
 
 
 def test_a_worker_forgets(caplog: pytest.LogCaptureFixture) -> None:
-    """The least recently used first; and what is larger than all it may keep, which is told."""
+    """Of runs that do not fit the latest one, which is wanted last; it is told once."""
     kept = KeptRuns(100)
-    for name, size in (("a", 40), ("b", 40), ("c", 40)):
-        one = kept_run(size)
-        kept.keep(name, b"", one)
-    assert kept.pop("a", b"") is None
-    assert kept.pop("b", b"") is not None
     with caplog.at_level(logging.WARNING):
-        kept.keep("d", b"", kept_run(200))
-    assert kept.pop("d", b"") is None
-    assert "spark.state_not_kept" in caplog.text
+        found = []
+        for name in "abcabc":
+            found.append(kept.pop(name, b"") is not None)
+            kept.keep(name, b"", kept_run(40))
+    # the oldest would be wanted next, and none would be found
+    assert found == [False, False, False, True, False, True]
+    assert caplog.text.count("spark.states_not_kept") == 1
+
+
+def test_a_run_that_is_too_large_drives_none_out() -> None:
+    """It is not kept itself."""
+    kept = KeptRuns(100)
+    for name, size in (("a", 40), ("b", 150), ("c", 40)):
+        kept.keep(name, b"", kept_run(size))
+    assert [kept.pop(name, b"") is not None for name in "abc"] == [True, False, True]
+
+
+def test_a_run_of_an_ended_query_leaves_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has not been used for long."""
+    kept, now = KeptRuns(100), 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    for name in "abc":
+        kept.keep(name, b"", kept_run(40))
+        now += 400
+    assert [kept.pop(name, b"") is not None for name in "abc"] == [False, True, True]
 
 
 def kept_run(size: int) -> Any:
@@ -236,10 +254,35 @@ def test_a_damaged_base_is_told(damage: Callable[[bytes], bytes]) -> None:
     """With what to do."""
     bucket = Bucket(make_work())
     bucket.take(micro_batch(0))
-    bucket.store.write("base", 0, damage(bucket.store.read("base", 0)))
+    bucket.store.write("base", 0, damage(bucket.store.read("base", 0) or b""))
     bucket.kept.clear()
     with pytest.raises(rxt.CheckpointError, match=r"damaged.*Hint: restore the checkpoint"):
         bucket.take(micro_batch(1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "given", "says"),
+    [
+        ("log", 5, None, "5 of its log is missing"),
+        ("base", 0, None, "0 of its base is missing"),
+        ("log", 5, ("log", 4), "entry 5 of its log is from another attempt"),
+        ("log", 9, ("log", 8), "entry 9 of its log is from another attempt"),
+        ("log", 2, ("log", 3), "its log does not begin at its base"),
+        ("base", 0, ("log", 3), "parts of its base are from another micro-batch"),
+    ],
+)
+def test_a_mixed_state_is_told(kind: str, number: int, given: Any, says: str) -> None:
+    """Parts and entries that are missing, or of another attempt."""
+    bucket = Bucket(make_work())
+    for each in range(9):
+        bucket.take(micro_batch(each, rows=2_000 if each == 0 else 20))
+    bucket.kept.clear()
+    if given is None:
+        bucket.store.remove(kind, number)
+    else:
+        bucket.store.write(kind, number, bucket.store.read(*given) or b"")
+    with pytest.raises(rxt.CheckpointError, match=rf"damaged: {says}.*Hint: restore"):
+        bucket.take(micro_batch(20))
 
 
 @pytest.mark.parametrize("number", range(20))

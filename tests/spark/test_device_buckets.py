@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 from collections.abc import Callable, Iterator
 from random import Random
@@ -225,5 +226,9 @@ def test_a_changed_clock_does_not_continue_the_state_of_a_door() -> None:
     bucket.take(received)
     bucket.kept.clear()
     bucket.work = make_door(9)
-    with pytest.raises(rxt.CheckpointError, match=r"clock= .* of 'rows' has changed .* Hint: "):
+    with pytest.raises(rxt.CheckpointError, match=r"clock=.* of 'rows' has changed .* Hint: "):
+        bucket.take(received)
+    more = dataclasses.replace(reader, schema=pl.Schema({**reader.schema, "z": pl.Int64()}))
+    bucket.work = dataclasses.replace(make_door(8), reader=more)
+    with pytest.raises(rxt.CheckpointError, match=r"or a field of 'rows' has changed .*z Int64"):
         bucket.take(received)

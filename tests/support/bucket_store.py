@@ -67,10 +67,10 @@ class MemoryStore:
         self._count_call()
         self._current["head"] = head
 
-    def read(self, kind: str, number: int) -> bytes:
+    def read(self, kind: str, number: int) -> bytes | None:
         """Return a part or an entry."""
         self._count_call()
-        data: bytes = self._current[kind, number]
+        data: bytes | None = self._current.get((kind, number))
         return data
 
     def write(self, kind: str, number: int, data: bytes) -> None:

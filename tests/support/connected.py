@@ -6,6 +6,7 @@ The program starts a server on this machine and prints its findings as one line 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import polars as pl
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.spark import ParquetTable, SparkSink, from_dataframe, run, session, stream
+from rxtemporal.spark.jvm.java import find_java
 from rxtemporal.spark.jvm.session import STATE_STORE
 
 if TYPE_CHECKING:
@@ -102,6 +104,8 @@ def main(folder: Path) -> dict[str, Any]:
     """Return what is found in a session of Spark Connect."""
     from pyspark.sql import SparkSession
 
+    # pyspark starts the server, and looks for no packaged Java
+    os.environ["JAVA_HOME"] = str(find_java().home)
     builder = SparkSession.builder.remote("local[2]").config(*STATE_STORE)
     spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     found = compute(spark, folder)

@@ -23,6 +23,7 @@ import contextlib
 import dataclasses
 import hashlib
 import struct
+import time
 import uuid
 import zlib
 from collections import OrderedDict
@@ -40,6 +41,10 @@ log = get_logger(__name__)
 
 # bytes of steps that a worker keeps
 KEPT_BYTES = 1 << 30
+# steps that have not been used for so long are likely those of a query that has ended
+UNUSED_SECONDS = 600
+# measured: bytes of memory for each byte of a saved state, and of the compressed log
+_IN_MEMORY, _OF_LOG = 3, 8
 _TOKEN_BYTES = 16
 _ENTRY = struct.Struct("<iqQ")
 
@@ -103,9 +108,9 @@ class StateHead(NamedTuple):
     """Progress of a bucket, and sizes of its state.
 
     Micro-batches are numbered: ``number`` is the last one, ``base`` the last that is in the base,
-    and ``earlier`` the last before the entries that let a run catch up. ``first`` is the first
-    entry that is there. ``base_bytes`` and ``log_bytes``, the log since the base, are compressed;
-    ``whole`` is the size of the state in the base.
+    whose token is ``base_token``, and ``earlier`` the last before the entries that let a run catch
+    up. ``first`` is the first entry that is there. ``base_bytes`` and ``log_bytes``, the log since
+    the base, are compressed; ``whole`` is the size of the state in the base.
     """
 
     name: str
@@ -114,6 +119,7 @@ class StateHead(NamedTuple):
     base: int = 0
     earlier: int = 0
     first: int = 1
+    base_token: bytes = b""
     parts: int = 0
     base_bytes: int = 0
     log_bytes: int = 0
@@ -129,8 +135,8 @@ class Store(Protocol):
     def write_head(self, head: StateHead) -> None:
         """Replace the head."""
 
-    def read(self, kind: str, number: int) -> bytes:
-        """Return a part of the base (``"base"``) or an entry of the log (``"log"``)."""
+    def read(self, kind: str, number: int) -> bytes | None:
+        """Return a part of the ``"base"`` or an entry of the ``"log"``; None if it is not there."""
 
     def write(self, kind: str, number: int, data: bytes) -> None:
         """Write one of them."""
@@ -149,34 +155,51 @@ class Kept:
     token: bytes = b""
     number: int = 0
     size: int = 0
+    used: float = 0.0
 
 
 class KeptRuns:
-    """The runs that a worker keeps, by state and work; the least recently used leave first."""
+    """The runs that a worker keeps, by state and work, up to ``limit`` bytes.
+
+    A worker has its buckets in turns. So where not all fit, the latest of the others leaves, as it
+    is the one that is wanted last; one that has not been used for long leaves before.
+    """
 
     def __init__(self, limit: int = KEPT_BYTES) -> None:
         self.limit = limit
         self._runs: OrderedDict[tuple[str, bytes], Kept] = OrderedDict()
+        self._told = False
 
     def pop(self, name: str, work: bytes) -> Kept | None:
         """Return a run and forget it: an attempt that fails has changed it."""
         return self._runs.pop((name, work), None)
 
     def keep(self, name: str, work: bytes, kept: Kept) -> None:
-        """Keep a run, and forget others if all are larger than the limit."""
-        self._runs[name, work] = kept
-        while len(self._runs) > 1 and sum(each.size for each in self._runs.values()) > self.limit:
-            self._runs.popitem(last=False)
+        """Keep a run unless it is larger than the limit, and forget others that do not fit."""
         if kept.size > self.limit:
-            self._runs.clear()
-            log.warning(
-                "spark.state_not_kept", bytes=kept.size, limit=self.limit,
-                hint="the bucket is loaded in each micro-batch: use more buckets",
-            )  # fmt: skip
+            self._tell()
+            return
+        kept.used = time.monotonic()
+        self._runs[name, work] = kept
+        while sum(each.size for each in self._runs.values()) > self.limit:
+            *others, _ = self._runs
+            unused = kept.used - self._runs[others[0]].used > UNUSED_SECONDS
+            self._runs.pop(others[0 if unused else -1])
+            self._tell()
 
     def clear(self) -> None:
         """Forget all runs."""
         self._runs.clear()
+
+    def _tell(self) -> None:
+        """Log once that buckets are loaded in each micro-batch."""
+        if not self._told:
+            self._told = True
+            log.warning(
+                "spark.states_not_kept", limit=self.limit,
+                hint="some buckets are loaded in each micro-batch, as they do not fit: use more "
+                "executors, or more buckets if a single one is larger",
+            )  # fmt: skip
 
 
 KEPT = KeptRuns()
@@ -211,7 +234,7 @@ class BucketState:
         results = kept.run.take(rows)
         head = self._write(head, kept, rows)
         kept.token, kept.number = head.token, head.number
-        kept.size = head.whole + _SPREAD * head.log_bytes
+        kept.size = _IN_MEMORY * head.whole + _OF_LOG * head.log_bytes
         self._kept.keep(head.name, self._digest, kept)
         return results
 
@@ -236,7 +259,7 @@ class BucketState:
             return True
         if not head.earlier <= kept.number < head.number:
             return False
-        entries = self._read_log(kept.number, head.number)
+        entries = self._read_log(kept.number, head)
         follows, first = next(entries)
         if follows != kept.token:
             return False
@@ -245,17 +268,34 @@ class BucketState:
 
     def _rebuild(self, head: StateHead) -> Kept:
         kept = self._make()
-        parts = b"".join(self._store.read("base", part) for part in range(head.parts))
-        kept.run.load(decompress(parts, head.whole))
-        entries = self._read_log(head.base, head.number)
-        self._take_again(kept, (rows for _, rows in entries))
+        parts = [self._read("base", part) for part in range(head.parts)]
+        if any(part[:_TOKEN_BYTES] != head.base_token for part in parts):
+            raise _make_damage_error("parts of its base are from another micro-batch")
+        kept.run.load(decompress(b"".join(part[_TOKEN_BYTES:] for part in parts), head.whole))
+        if head.number > head.base:
+            entries = self._read_log(head.base, head)
+            follows, first = next(entries)
+            if follows != head.base_token:
+                raise _make_damage_error("its log does not begin at its base")
+            self._take_again(kept, chain([first], (rows for _, rows in entries)))
         return kept
 
-    def _read_log(self, after: int, last: int) -> Iterator[tuple[bytes, list[PackedInput]]]:
-        """Yield entries, each with the token of the micro-batch before it."""
-        for number in range(after + 1, last + 1):
-            data = self._store.read("log", number)
-            yield data[:_TOKEN_BYTES], _load_rows(data[_TOKEN_BYTES:])
+    def _read_log(self, after: int, head: StateHead) -> Iterator[tuple[bytes, list[PackedInput]]]:
+        """Yield entries up to the head, each with the token of the micro-batch before it."""
+        token = None
+        for number in range(after + 1, head.number + 1):
+            data = self._read("log", number)
+            follows, own = data[:_TOKEN_BYTES], data[_TOKEN_BYTES : 2 * _TOKEN_BYTES]
+            if token not in (None, follows) or (number == head.number and own != head.token):
+                raise _make_damage_error(f"entry {number} of its log is from another attempt")
+            token = own
+            yield follows, _load_rows(data[2 * _TOKEN_BYTES :])
+
+    def _read(self, kind: str, number: int) -> bytes:
+        data = self._store.read(kind, number)
+        if data is None:
+            raise _make_damage_error(f"{number} of its {kind} is missing")
+        return data
 
     def _take_again(self, kept: Kept, entries: Iterator[list[PackedInput]]) -> None:
         for rows in _join_entries(entries, self._limits.rows) if kept.joins else entries:
@@ -266,8 +306,8 @@ class BucketState:
     def _write(self, head: StateHead | None, kept: Kept, rows: list[PackedInput]) -> StateHead:
         if head is None:
             head = StateHead(uuid.uuid4().hex)
-        entry = head.token + _dump_rows(rows)
         new = head._replace(token=uuid.uuid4().bytes, number=head.number + 1)
+        entry = head.token + new.token + _dump_rows(rows)
         whole = not kept.repeatable or head.base_bytes <= len(entry)
         if whole and head.number - head.first < self._limits.removed:
             for number in range(head.first, head.number + 1):
@@ -286,12 +326,12 @@ class BucketState:
         data = compress(state)
         parts = range(0, len(data), self._limits.part_bytes)
         for part, at in enumerate(parts):
-            self._store.write("base", part, data[at : at + self._limits.part_bytes])
+            self._store.write("base", part, head.token + data[at : at + self._limits.part_bytes])
         for part in range(len(parts), head.parts):
             self._store.remove("base", part)
         return self._commit(
             head._replace(
-                base=head.number, earlier=earlier, parts=len(parts),
+                base=head.number, earlier=earlier, base_token=head.token, parts=len(parts),
                 base_bytes=len(data), log_bytes=0, whole=len(state),
             )
         )  # fmt: skip
@@ -311,10 +351,6 @@ class BucketState:
         """
         share = 0.75 + zlib.crc32(head.name.encode()) / 2**33
         return share * max(self._limits.log_bytes, head.base_bytes)
-
-
-# rows in memory, for each byte of the log
-_SPREAD = 4
 
 
 # Rows as bytes ------------------------------------------------------------------------------------
@@ -386,7 +422,11 @@ def decompress(data: bytes, size: int) -> bytes:
     with contextlib.suppress(OSError, ValueError):
         whole: bytes = pa.decompress(data, size, codec="lz4", asbytes=True)
         return whole
-    raise CheckpointError(
-        "the state in this checkpoint is damaged: it cannot be decompressed. "
+    raise _make_damage_error("it cannot be decompressed")
+
+
+def _make_damage_error(what: str) -> CheckpointError:
+    return CheckpointError(
+        f"the state of a bucket in this checkpoint is damaged: {what}. "
         "Hint: restore the checkpoint from a copy, or begin with a new checkpointLocation."
     )

@@ -45,9 +45,10 @@ class SparkStore:
         """Replace the head."""
         self._head.update(tuple(head))
 
-    def read(self, kind: str, number: int) -> bytes:
-        """Return a part of the base or an entry of the log."""
-        return bytes(self._kinds[kind].getValue((number,))[0])
+    def read(self, kind: str, number: int) -> bytes | None:
+        """Return a part of the base or an entry of the log, if it is there."""
+        saved = self._kinds[kind].getValue((number,))
+        return None if saved is None else bytes(saved[0])
 
     def write(self, kind: str, number: int, data: bytes) -> None:
         """Write one of them."""

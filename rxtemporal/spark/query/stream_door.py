@@ -64,13 +64,16 @@ class DoorRun:
         self._door: OneTimeDoor | DeviceDoor
         if work.clock is None:
             self._door = OneTimeDoor(work.reader, work.settings)
-            self._kind, self._what, self._settings = "door", "advance_time=", repr(work.settings)
+            self._kind, self._what = "door", "advance_time=, order_by= or a field"
         else:
             from rxtemporal.spark.query.device_door import DeviceDoor
 
             self._door = DeviceDoor(work.reader, work.settings, work.clock, work.synchronized)
-            self._kind, self._what = "device door", "advance_time=, clock= or synchronize()"
-            self._settings = repr([work.settings, work.clock, work.synchronized])
+            self._kind = "device door"
+            self._what = "advance_time=, order_by=, clock=, synchronize() or a field"
+        fields = [f"{name} {dtype}" for name, dtype in work.reader.schema.items()]
+        settings = [work.settings, work.clock, work.synchronized]
+        self._settings = repr([*filter(None, settings), work.order, fields])
 
     def take(self, rows: Sequence[PackedInput]) -> Columns:
         """Return the accepted rows, packed, with the CTI after them.
