@@ -210,24 +210,27 @@ def _read_lazily(table: Path) -> pl.LazyFrame:
             frame = frame if columns is None else frame.select(columns)
             return (frame if rows is None else frame.head(rows)).collect()
 
-        yield _retry(collect)
+        yield _retry(table, collect)
 
     def find_schema() -> pl.Schema:
-        return _retry(lambda: _scan(table).collect_schema())
+        return _retry(table, lambda: _scan(table).collect_schema())
 
     find_schema()  # raises here, and as itself, if there is no such table
     return register_io_source(load, schema=find_schema)
 
 
-def _retry(look: Callable[[], _Found]) -> _Found:
+def _retry(table: Path, look: Callable[[], _Found]) -> _Found:
     """Look at a table's files again if a compaction has replaced some since they were listed."""
-    for left in reversed(range(_ATTEMPTS)):
+    left, before = _ATTEMPTS, _read_ledgers(table)
+    while True:
         try:
             return look()
         except FileNotFoundError:
+            now = _read_ledgers(table)
+            # as often as compactions come meanwhile, but a file may also be lost
+            left, before = (_ATTEMPTS if now != before else left - 1), now
             if not left:
                 raise
-    raise AssertionError
 
 
 def _scan(table: Path) -> pl.LazyFrame:
