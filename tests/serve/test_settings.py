@@ -119,7 +119,8 @@ def test_dead_letters_are_in_the_folder_of_the_state_unless_another_is_named() -
         ("[queries.a.sink]\nkind = 'oracle'", "[queries.a.sink] kind is one of append_file, sqli"),
         (
             "[queries.a.sink]\npath = 'x'",
-            "kind is one of append_file, sqlite, postgres, http, kafka, mqtt, delta, iceberg, got",
+            "kind is one of append_file, sqlite, postgres, http, kafka, mqtt, delta, iceberg, "
+            "parquet_folder, got",
         ),
         ("[queries.a.sink]\nkind = 'sqlite'\npath = 'x'", "[queries.a.sink] needs the key 'table'"),
         (

@@ -102,8 +102,8 @@ def run(
     functions alter lifetimes (``alter_event_…``) holds its whole bucket in memory.
 
     Streaming DataFrames give a streaming one, in append mode, whose rows are final. CTIs go to
-    every bucket. Workers keep the state in memory, at most 1 GiB each, and Spark stores the rows of
-    each micro-batch and from time to time the whole state; after a function of the user's, which
+    every bucket. Workers keep the state in memory, up to 1 GiB each, and Spark stores the rows
+    of each micro-batch and from time to time the whole state; after a function of the user's, which
     may give something else for the same rows, the whole state each time. A checkpoint belongs to
     one query and number of buckets; others are refused with a ``CheckpointError``. It also keeps
     its number of partitions, which ``repartition`` changes. A row that breaks the CTI of an earlier
