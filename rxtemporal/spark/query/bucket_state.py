@@ -3,18 +3,20 @@
 To write the whole state in each micro-batch costs what the state costs, however few rows come. So:
 
 1. A micro-batch appends its packed rows to the **log**, and the **head** says how far it reaches.
-   StateHead, base and log are committed by Spark with the micro-batch, or not at all.
+   Head, base and log are committed by Spark with the micro-batch, or not at all.
 2. The worker keeps the steps in memory, under the **token** of the micro-batch that they have taken
    last. A micro-batch gets a new token each time that it is tried, so that steps which have taken
    rows of an attempt that failed are never mistaken for those of the attempt that was committed.
 3. The next worker that has the bucket compares its token with that of the head. Equal: it
    continues. Behind, and its token is the one that an entry of the log follows: it takes the
    entries that it lacks, and drops their results. Otherwise it loads the base and takes the log.
-4. The **base**, the state in parts of some megabytes, is written anew when the log has
-   grown beyond it, not for all buckets at once. The entries since the base before it are kept for
-   a while, so that steps that are behind can still catch up.
+4. The **base**, the state in parts of some megabytes, is written anew when the log has grown
+   beyond it, not for all buckets at once. The entries since the base before it are kept for a
+   while, so that steps that are behind can still catch up. Parts and entries have the token of
+   their micro-batch, and a state whose parts do not belong together is refused.
 5. A state that is smaller than the rows is written whole. So is one whose query has a user's
    functions, since these may give something else when they take rows again.
+6. Steps that do not fit into the worker's memory are loaded in each micro-batch.
 """
 
 from __future__ import annotations
