@@ -15,8 +15,9 @@ Matches wait in *slots* until nothing can beat them (``decisions``).
 - Otherwise each row at which a match may begin has a slot and threads of its own, and slots are
   decided in order of their rows.
 
-A kernel allocates nothing and binds each array once: counting the references to an array costs more
-than a step. What it needs for the next row and has not, it asks of its caller, and then goes on.
+A kernel allocates nothing and gets all arrays as one tuple, ``t``: counting the references to an
+array costs more than a step. What it needs for the next row and has not, it asks of its caller, and
+then goes on.
 """
 
 from __future__ import annotations
@@ -69,9 +70,8 @@ from rxtemporal.operators.detect.layout import (
     WAKE,
     WAKES,
     WORK_ROOM,
-    Bools,
     Ints,
-    MatchRules,
+    MatchTables,
 )
 from rxtemporal.operators.detect.threads import expire, is_crowded, step_row
 from rxtemporal.operators.detect.ways import release_row
@@ -115,49 +115,45 @@ def group_rows(
 
 
 @borrow
-def has_room(
-    rules: MatchRules, nodes: Ints, work: Ints, slots: Ints, left: Ints, counts: Ints, live: int
-) -> bool:
+def has_room(t: MatchTables, live: int) -> bool:
     """Return True if there is room for what one row makes of so many threads; note how much."""
-    counts[WORK_ROOM] = (live + 1) * rules.fan
-    counts[SLOT_ROOM] = counts[HAVE] + 2
-    counts[NODE_ROOM] = counts[NODES] + (live + 1) * rules.tries
-    counts[LEFT_ROOM] = counts[LEFT] + counts[HAVE] + 2
+    t.counts[WORK_ROOM] = (live + 1) * t.rules.fan
+    t.counts[SLOT_ROOM] = t.counts[HAVE] + 2
+    t.counts[NODE_ROOM] = t.counts[NODES] + (live + 1) * t.rules.tries
+    t.counts[LEFT_ROOM] = t.counts[LEFT] + t.counts[HAVE] + 2
     return bool(
-        counts[WORK_ROOM] <= work.shape[1]
-        and counts[SLOT_ROOM] <= slots.shape[0]
-        and counts[NODE_ROOM] <= nodes.shape[0]
-        and counts[LEFT_ROOM] <= left.shape[0]
+        t.counts[WORK_ROOM] <= t.work.shape[1]
+        and t.counts[SLOT_ROOM] <= t.slots.shape[0]
+        and t.counts[NODE_ROOM] <= t.nodes.shape[0]
+        and t.counts[LEFT_ROOM] <= t.left.shape[0]
     )
 
 
 @borrow
-def load_key(
-    by_key: Ints, threads: Ints, held: Ints, work: Ints, slots: Ints, counts: Ints, key: int
-) -> bool:
+def load_key(t: MatchTables, key: int) -> bool:
     """Take the threads and slots of a key to where they are worked on; False if they have no room.
 
     ``held`` are the slots of all keys.
     """
-    first, count = by_key[key, THREADS], by_key[key, THREAD_COUNT]
-    counts[WORK_ROOM], counts[SLOT_ROOM] = count, by_key[key, SLOT_COUNT]
-    if count > work.shape[1] or counts[SLOT_ROOM] > slots.shape[0]:
+    first, count = t.by_key[key, THREADS], t.by_key[key, THREAD_COUNT]
+    t.counts[WORK_ROOM], t.counts[SLOT_ROOM] = count, t.by_key[key, SLOT_COUNT]
+    if count > t.work.shape[1] or t.counts[SLOT_ROOM] > t.slots.shape[0]:
         return False
     for i in range(count):
         for column in range(STATE, LONGEST + 1):
-            work[0, i, column] = threads[first + i, column]
-    first = by_key[key, SLOTS]
-    for i in range(counts[SLOT_ROOM]):
+            t.work[0, i, column] = t.threads[first + i, column]
+    first = t.by_key[key, SLOTS]
+    for i in range(t.counts[SLOT_ROOM]):
         for column in range(SLOT_COMPLETE + 1):
-            slots[i, column] = held[first + i, column]
-    counts[SIDE], counts[LIVE], counts[HAVE] = 0, count, counts[SLOT_ROOM]
-    counts[LOADED] = 1
+            t.slots[i, column] = t.held[first + i, column]
+    t.counts[SIDE], t.counts[LIVE], t.counts[HAVE] = 0, count, t.counts[SLOT_ROOM]
+    t.counts[LOADED] = 1
     return True
 
 
 @borrow
 def replace_block(
-    records: Ints, counts: Ints, first: int, old: int, new: int, upto: int, gone: int
+    t: MatchTables, records: Ints, first: int, old: int, new: int, upto: int, gone: int
 ) -> int:
     """Return where so many records of a key are put: in place of its old ones, or behind all.
 
@@ -166,171 +162,112 @@ def replace_block(
     stay = new if new <= old else 0
     for i in range(stay, old):
         records[first + i, KEY] = NONE
-    counts[gone] += old - stay
+    t.counts[gone] += old - stay
     if new > old:
-        first = counts[upto]
-        counts[upto] += new
+        first = t.counts[upto]
+        t.counts[upto] += new
     return first
 
 
 @borrow
-def store_key(
-    by_key: Ints, threads: Ints, held: Ints, work: Ints, slots: Ints, counts: Ints, key: int
-) -> None:
+def store_key(t: MatchTables, key: int) -> None:
     """Take the threads and slots of a key back, for which there is room."""
-    side, live, have = counts[SIDE], counts[LIVE], counts[HAVE]
+    side, live, have = t.counts[SIDE], t.counts[LIVE], t.counts[HAVE]
     first = replace_block(
-        threads, counts, by_key[key, THREADS], by_key[key, THREAD_COUNT], live,
+        t, t.threads, t.by_key[key, THREADS], t.by_key[key, THREAD_COUNT], live,
         THREADS_UPTO, THREADS_GONE,
     )  # fmt: skip
-    by_key[key, THREADS], by_key[key, THREAD_COUNT] = first, live
+    t.by_key[key, THREADS], t.by_key[key, THREAD_COUNT] = first, live
     for i in range(live):
-        threads[first + i, KEY] = key
+        t.threads[first + i, KEY] = key
         for column in range(STATE, LONGEST + 1):
-            threads[first + i, column] = work[side, i, column]
+            t.threads[first + i, column] = t.work[side, i, column]
     first = replace_block(
-        held, counts, by_key[key, SLOTS], by_key[key, SLOT_COUNT], have, SLOTS_UPTO, SLOTS_GONE
+        t, t.held, t.by_key[key, SLOTS], t.by_key[key, SLOT_COUNT], have, SLOTS_UPTO, SLOTS_GONE
     )
-    by_key[key, SLOTS], by_key[key, SLOT_COUNT] = first, have
+    t.by_key[key, SLOTS], t.by_key[key, SLOT_COUNT] = first, have
     for i in range(have):
-        held[first + i, KEY] = key
+        t.held[first + i, KEY] = key
         for column in range(KEY + 1, SLOT_COMPLETE + 1):
-            held[first + i, column] = slots[i, column]
+            t.held[first + i, column] = t.slots[i, column]
 
 
 @borrow
-def match_rows(
-    states: Ints,
-    lists: Ints,
-    rules: MatchRules,
-    rows: Ints,
-    nodes: Ints,
-    work: Ints,
-    slots: Ints,
-    left: Ints,
-    marks: Ints,
-    counts: Ints,
-    due: Ints,
-    mask: Bools,
-    pairs: Bools,
-    end: int,
-    pair: int,
-) -> bool:
+def match_rows(t: MatchTables, due: Ints, end: int, pair: int) -> bool:
     """Match the rows of one key up to line ``end``; return False if there is no room.
 
     The row at which there are too many threads is set among the counts.
     """
-    expires = rules.within >= 0 or rules.max_gap >= 0
-    live, side = counts[LIVE], counts[SIDE]
+    expires = t.rules.within >= 0 or t.rules.max_gap >= 0
+    live, side = t.counts[LIVE], t.counts[SIDE]
     has = True
-    for line in range(counts[LINE], end):
-        has = has_room(rules, nodes, work, slots, left, counts, live)
+    for line in range(t.counts[LINE], end):
+        has = has_room(t, live)
         if not has:
             break
         row = due[line]
-        counts[LINE] = line + 1
+        t.counts[LINE] = line + 1
         if expires and live:
-            live = expire(
-                states, rules, rows, nodes, work, side, slots, counts, live, rows[row, ROW_START]
-            )
-        step_row(
-            states, lists, rules, rows, nodes, work, side, slots, marks, counts,
-            mask, pairs, live, row, line, pair,
-        )  # fmt: skip
-        live, side = counts[LATER], 1 - side
-        if rules.budget and is_crowded(work, side, live, rules.budget):
-            counts[CROWDED] = row
+            live = expire(t, side, live, t.rows[row, ROW_START])
+        step_row(t, side, live, row, line, pair)
+        live, side = t.counts[LATER], 1 - side
+        if t.rules.budget and is_crowded(t, side, live, t.rules.budget):
+            t.counts[CROWDED] = row
             break
-        if counts[HAVE] and (not live or work[side, 0, SLOT]):
-            live = decide(rules, rows, nodes, work, side, slots, left, counts, live)
-    counts[LIVE], counts[SIDE] = live, side
+        if t.counts[HAVE] and (not live or t.work[side, 0, SLOT]):
+            live = decide(t, side, live)
+    t.counts[LIVE], t.counts[SIDE] = live, side
     return has
 
 
 @borrow
-def finish_key(
-    states: Ints,
-    rules: MatchRules,
-    rows: Ints,
-    nodes: Ints,
-    by_key: Ints,
-    hold: Ints,
-    work: Ints,
-    slots: Ints,
-    left: Ints,
-    wakes: Ints,
-    counts: Ints,
-    key: int,
-    cti: int,
-) -> None:
+def finish_key(t: MatchTables, key: int, cti: int) -> None:
     """Advance a key to a CTI; note when it wakes up, what holds the CTI, and its last rows."""
-    live, side = counts[LIVE], counts[SIDE]
-    expires = rules.within >= 0 or rules.max_gap >= 0
+    live, side = t.counts[LIVE], t.counts[SIDE]
+    expires = t.rules.within >= 0 or t.rules.max_gap >= 0
     if live and (expires or cti == MAX_TIME):
-        live = expire(states, rules, rows, nodes, work, side, slots, counts, live, cti)
-    live = decide(rules, rows, nodes, work, side, slots, left, counts, live)
-    counts[LIVE] = live
+        live = expire(t, side, live, cti)
+    live = decide(t, side, live)
+    t.counts[LIVE] = live
     wake, held = MAX_TIME, MAX_TIME
     for i in range(live):
-        waits = states[work[side, i, STATE], KIND] == WAIT
-        first = rows[work[side, i, FIRST], ROW_START]
-        last = rows[nodes[work[side, i, NODE], NODE_ROW], ROW_START]
-        if rules.within >= 0:
-            wake = min(wake, first + rules.within)
-        if rules.max_gap >= 0 and not waits:
-            wake = min(wake, last + rules.max_gap + 1)
-        if not rules.at_last:
+        waits = t.states[t.work[side, i, STATE], KIND] == WAIT
+        first = t.rows[t.work[side, i, FIRST], ROW_START]
+        last = t.rows[t.nodes[t.work[side, i, NODE], NODE_ROW], ROW_START]
+        if t.rules.within >= 0:
+            wake = min(wake, first + t.rules.within)
+        if t.rules.max_gap >= 0 and not waits:
+            wake = min(wake, last + t.rules.max_gap + 1)
+        if not t.rules.at_last:
             held = min(held, first)
         elif waits:
             held = min(held, last)
-    for slot in range(counts[HAVE]):
-        if rules.at_last and slots[slot, SLOT_NODE] >= 0:
-            held = min(held, rows[nodes[slots[slot, SLOT_NODE], NODE_ROW], ROW_START])
-    hold[key] = held
-    if wake < by_key[key, WAKE]:
-        by_key[key, WAKE] = wake
-        wakes[counts[WAKES]] = key
-        counts[WAKES] += 1
-    keep_recent(rows, by_key, counts, key, rules.recent if live else rules.kept)
+    for slot in range(t.counts[HAVE]):
+        if t.rules.at_last and t.slots[slot, SLOT_NODE] >= 0:
+            held = min(held, t.rows[t.nodes[t.slots[slot, SLOT_NODE], NODE_ROW], ROW_START])
+    t.hold[key] = held
+    if wake < t.by_key[key, WAKE]:
+        t.by_key[key, WAKE] = wake
+        t.wakes[t.counts[WAKES]] = key
+        t.counts[WAKES] += 1
+    keep_recent(t, key, t.rules.recent if live else t.rules.kept)
 
 
 @borrow
-def keep_recent(rows: Ints, by_key: Ints, counts: Ints, key: int, size: int) -> None:
+def keep_recent(t: MatchTables, key: int, size: int) -> None:
     """Let a key need so many of its last rows, and no others."""
-    row = by_key[key, LAST_ROW]
-    for back in range(by_key[key, RECENT]):
-        before = rows[row, ROW_BEFORE]
+    row = t.by_key[key, LAST_ROW]
+    for back in range(t.by_key[key, RECENT]):
+        before = t.rows[row, ROW_BEFORE]
         if back >= size:
-            release_row(rows, counts, row)
+            release_row(t, row)
         row = before
-    by_key[key, RECENT] = min(by_key[key, RECENT], size)
+    t.by_key[key, RECENT] = min(t.by_key[key, RECENT], size)
 
 
 @jit
 def match_keys(
-    states: Ints,
-    lists: Ints,
-    rules: MatchRules,
-    rows: Ints,
-    nodes: Ints,
-    threads: Ints,
-    held: Ints,
-    by_key: Ints,
-    hold: Ints,
-    keys: Ints,
-    rows_at: Ints,
-    due: Ints,
-    mask: Bools,
-    pairs: Bools,
-    pair: int,
-    cti: int,
-    finishes: bool,
-    work: Ints,
-    slots: Ints,
-    left: Ints,
-    marks: Ints,
-    wakes: Ints,
-    counts: Ints,
+    t: MatchTables, keys: Ints, rows_at: Ints, due: Ints, pair: int, cti: int, finishes: bool
 ) -> bool:
     """Match the rows of several keys, in order of each; False if there is no room to go on.
 
@@ -340,30 +277,24 @@ def match_keys(
     ``finishes``, keys are advanced to the CTI. Costs for each row the threads of its key, which are
     as many as the states if threads merge across starts.
     """
-    begins = rules.end - rules.begin
-    while counts[AT] < len(keys) and counts[CROWDED] < 0:
-        at = counts[AT]
+    begins = t.rules.end - t.rules.begin
+    while t.counts[AT] < len(keys) and t.counts[CROWDED] < 0:
+        at = t.counts[AT]
         key = keys[at]
-        if not counts[LOADED]:
-            if not load_key(by_key, threads, held, work, slots, counts, key):
+        if not t.counts[LOADED]:
+            if not load_key(t, key):
                 return False
-            counts[LINE] = rows_at[at]
-        if not match_rows(
-            states, lists, rules, rows, nodes, work, slots, left, marks, counts,
-            due, mask, pairs, rows_at[at + 1], pair + at * begins,
-        ):  # fmt: skip
+            t.counts[LINE] = rows_at[at]
+        if not match_rows(t, due, rows_at[at + 1], pair + at * begins):
             return False
-        if not has_room(rules, nodes, work, slots, left, counts, counts[LIVE]) or (
-            counts[THREADS_UPTO] + counts[LIVE] > threads.shape[0]
-            or counts[SLOTS_UPTO] + counts[HAVE] > held.shape[0]
+        if not has_room(t, t.counts[LIVE]) or (
+            t.counts[THREADS_UPTO] + t.counts[LIVE] > t.threads.shape[0]
+            or t.counts[SLOTS_UPTO] + t.counts[HAVE] > t.held.shape[0]
         ):
             return False
         if finishes:
-            finish_key(
-                states, rules, rows, nodes, by_key, hold, work, slots, left, wakes, counts,
-                key, cti,
-            )  # fmt: skip
-        store_key(by_key, threads, held, work, slots, counts, key)
-        counts[LOADED] = 0
-        counts[AT] += 1
+            finish_key(t, key, cti)
+        store_key(t, key)
+        t.counts[LOADED] = 0
+        t.counts[AT] += 1
     return True

@@ -83,3 +83,33 @@ class MatchRules(NamedTuple):
     tries: int
     begin: int
     end: int
+
+
+class MatchTables(NamedTuple):
+    """All that a call of the kernel reads and writes, bound once.
+
+    ``states`` and ``lists`` are the automaton; ``rows``, ``nodes``, ``threads`` and ``held``, the
+    slots, are the records of all keys, and ``by_key`` and ``hold`` those by key. ``work`` and
+    ``slots`` are the threads and slots of the key at which the kernel is, and ``marks`` the last
+    thread in each state. ``left`` are the matches that leave, ``wakes`` the keys with a new time to
+    wake up. ``mask[line, variable]`` says which rows satisfy which variables. By pair, ``pairs``
+    has the tests of each thread.
+    """
+
+    states: Ints
+    lists: Ints
+    rules: MatchRules
+    rows: Ints
+    nodes: Ints
+    threads: Ints
+    held: Ints
+    by_key: Ints
+    hold: Ints
+    work: Ints
+    slots: Ints
+    left: Ints
+    marks: Ints
+    wakes: Ints
+    counts: Ints
+    mask: Bools
+    pairs: Bools

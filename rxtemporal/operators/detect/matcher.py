@@ -30,6 +30,7 @@ from rxtemporal.operators.detect.layout import (
     THREAD_COUNT,
     THREADS,
     MatchRules,
+    MatchTables,
 )
 from rxtemporal.operators.detect.registers import Registers, Ways
 from rxtemporal.operators.detect.settings import DetectSettings
@@ -216,11 +217,8 @@ class PatternMatcher:
         wakes = np.empty(len(keys), np.int64)
         finishes, time = cti is not None, MIN_TIME if cti is None else cti
         while not kernel.match_keys(
-            self._states, self._lists, self._rules, stores.rows.array, stores.nodes.array,
-            stores.threads.array, stores.slots.array, stores.by_key, stores.hold,
-            keys, rows_at, due, mask, pairs, pair, time, finishes,
-            self._work, self._slots, self._left, self._marks, wakes, counts,
-        ):  # fmt: skip
+            self._bind(wakes, mask, pairs), keys, rows_at, due, pair, time, finishes
+        ):
             self._make_room()
         if counts[layout.CROWDED] >= 0:
             raise self._make_error(int(counts[layout.CROWDED]))
@@ -229,6 +227,29 @@ class PatternMatcher:
         self.not_there += int(counts[layout.NOT_THERE])
         left = self._left[: counts[layout.LEFT]].copy()
         return MatchOutcome(left, wakes[: counts[layout.WAKES]])
+
+    def _bind(self, wakes: Int64s, mask: Bools, pairs: Bools) -> MatchTables:
+        """Return the arrays of a call, as they are now."""
+        stores = self._stores
+        return MatchTables(
+            states=self._states,
+            lists=self._lists,
+            rules=self._rules,
+            rows=stores.rows.array,
+            nodes=stores.nodes.array,
+            threads=stores.threads.array,
+            held=stores.slots.array,
+            by_key=stores.by_key,
+            hold=stores.hold,
+            work=self._work,
+            slots=self._slots,
+            left=self._left,
+            marks=self._marks,
+            wakes=wakes,
+            counts=self._counts,
+            mask=mask,
+            pairs=pairs,
+        )
 
     def _start(self) -> Int64s:
         """Return the counts at the beginning of a call."""
@@ -280,11 +301,10 @@ class PatternMatcher:
 
     def release_matches(self, outcome: MatchOutcome) -> None:
         """Release what only the matches that have left need."""
-        stores, counts = self._stores, self._start()
+        counts = self._start()
         last = np.ascontiguousarray(outcome.left[:, layout.LEFT_NODE])
-        before = self._settings.before
-        kernel_ways.release_ways(stores.rows.array, stores.nodes.array, counts, last, before)
-        stores.count(counts)
+        kernel_ways.release_ways(self._bind(outcome.wakes, self._no_mask, _NO_PAIRS), last)
+        self._stores.count(counts)
 
     def _make_error(self, row: int) -> ArgumentError:
         """Return the error for more ways than the budget allows."""

@@ -21,65 +21,64 @@ from rxtemporal.operators.detect.layout import (
     ROW_REFS,
     ROWS_GONE,
     Ints,
+    MatchTables,
 )
 
 
 @borrow
-def release_row(rows: Ints, counts: Ints, row: int) -> None:
+def release_row(t: MatchTables, row: int) -> None:
     """Count that something needs a row no more; release it if nothing does."""
-    rows[row, ROW_REFS] -= 1
-    if rows[row, ROW_REFS] == 0:
-        rows[row, KEY] = NONE
-        counts[ROWS_GONE] += 1
+    t.rows[row, ROW_REFS] -= 1
+    if t.rows[row, ROW_REFS] == 0:
+        t.rows[row, KEY] = NONE
+        t.counts[ROWS_GONE] += 1
 
 
 @borrow
-def release_way(rows: Ints, nodes: Ints, counts: Ints, node: int, before: int) -> None:
+def release_way(t: MatchTables, node: int) -> None:
     """Count that something needs a node no more; release it, and what it led to, if nothing does.
 
     With a node goes its need of its row and of the rows ``before`` that. Released nodes are a list,
     in which each leads to the next as its parent.
     """
     while node >= 0:
-        nodes[node, NODE_REFS] -= 1
-        if nodes[node, NODE_REFS] > 0:
+        t.nodes[node, NODE_REFS] -= 1
+        if t.nodes[node, NODE_REFS] > 0:
             return
-        row, parent = nodes[node, NODE_ROW], nodes[node, NODE_PARENT]
-        nodes[node, KEY], nodes[node, NODE_PARENT] = NONE, counts[FREE]
-        counts[FREE] = node
-        counts[NODES_GONE] += 1
-        for _ in range(before + 1):
+        row, parent = t.nodes[node, NODE_ROW], t.nodes[node, NODE_PARENT]
+        t.nodes[node, KEY], t.nodes[node, NODE_PARENT] = NONE, t.counts[FREE]
+        t.counts[FREE] = node
+        t.counts[NODES_GONE] += 1
+        for _ in range(t.rules.before + 1):
             if row < 0:
                 break
-            further = rows[row, ROW_BEFORE]
-            release_row(rows, counts, row)
+            further = t.rows[row, ROW_BEFORE]
+            release_row(t, row)
             row = further
         node = parent
 
 
 @borrow
-def add_node(
-    rows: Ints, nodes: Ints, counts: Ints, row: int, variable: int, parent: int, before: int
-) -> int:
+def add_node(t: MatchTables, row: int, variable: int, parent: int) -> int:
     """Make a node that its caller needs; return its number."""
-    node = counts[FREE]
-    if node >= 0 and counts[REUSES]:
-        counts[FREE] = nodes[node, NODE_PARENT]
-        counts[NODES_GONE] -= 1
+    node = t.counts[FREE]
+    if node >= 0 and t.counts[REUSES]:
+        t.counts[FREE] = t.nodes[node, NODE_PARENT]
+        t.counts[NODES_GONE] -= 1
     else:
-        node = counts[NODES]
-        counts[NODES] += 1
-    nodes[node, KEY], nodes[node, NODE_ROW] = rows[row, KEY], row
-    nodes[node, NODE_VARIABLE], nodes[node, NODE_PARENT] = variable, parent
-    nodes[node, NODE_REFS], nodes[node, NODE_LENGTH] = 1, 1
+        node = t.counts[NODES]
+        t.counts[NODES] += 1
+    t.nodes[node, KEY], t.nodes[node, NODE_ROW] = t.rows[row, KEY], row
+    t.nodes[node, NODE_VARIABLE], t.nodes[node, NODE_PARENT] = variable, parent
+    t.nodes[node, NODE_REFS], t.nodes[node, NODE_LENGTH] = 1, 1
     if parent >= 0:
-        nodes[parent, NODE_REFS] += 1
-        nodes[node, NODE_LENGTH] += nodes[parent, NODE_LENGTH]
-    for _ in range(before + 1):
+        t.nodes[parent, NODE_REFS] += 1
+        t.nodes[node, NODE_LENGTH] += t.nodes[parent, NODE_LENGTH]
+    for _ in range(t.rules.before + 1):
         if row < 0:
             break
-        rows[row, ROW_REFS] += 1
-        row = rows[row, ROW_BEFORE]
+        t.rows[row, ROW_REFS] += 1
+        row = t.rows[row, ROW_BEFORE]
     return int(node)
 
 
@@ -107,7 +106,7 @@ def list_ways(nodes: Ints, last: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 @jit
-def release_ways(rows: Ints, nodes: Ints, counts: Ints, last: Ints, before: int) -> None:
+def release_ways(t: MatchTables, last: Ints) -> None:
     """Count that matches need the ways that end with these nodes no more. O(released nodes)."""
     for i in range(len(last)):
-        release_way(rows, nodes, counts, last[i], before)
+        release_way(t, last[i])
