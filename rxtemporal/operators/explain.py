@@ -59,10 +59,9 @@ def _lines(node: Node, depth: int, shared: set[int], names: dict[int, str]) -> I
     if names_of_polars := _list_uncompiled(node):
         yield f"{indent}  | computed by polars: {', '.join(names_of_polars)}"
     schemas = tuple(each.schema for each in node.inputs if each.schema is not None)
-    if len(schemas) == len(node.inputs):
-        costly = operator.list_costly(schemas, node.inputs[0].keys)
-        if costly:
-            yield f"{indent}  | computed from all rows of each window: {', '.join(costly)}"
+    is_known = len(schemas) == len(node.inputs)
+    if is_known and (costly := operator.list_costly(schemas, node.inputs[0].keys)):
+        yield f"{indent}  | {operator.costly}: {', '.join(costly)}"
     for each in node.inputs:
         yield from _lines(each, depth + 1, shared, names)
 

@@ -299,6 +299,8 @@ class _Description:
     """True if it has a form of times because it reads them, and not because of its spans."""
     knows_ends = False
     """True if the end of each row is known when it leaves."""
+    costly = "computed from all rows of each window"
+    """The slow way of what ``list_costly`` names."""
     pairs_rows = False
     """True if a row may be in results for a part of its lifetime, and in none for another."""
 
@@ -314,7 +316,7 @@ class _Description:
         return ()
 
     def list_costly(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Sequence[str]:
-        """Return the names of the results for which all rows of a window are read each time."""
+        """Return the names of what takes the slow way that ``costly`` describes."""
         return ()
 
     def fingerprint(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> str:

@@ -1,4 +1,4 @@
-"""Conditions of variables: masks over rows, and tests of a thread and a row."""
+"""Conditions of variables: masks over rows, inputs of programs, and tests of a thread and a row."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Bools, Int64s
-from rxtemporal.core.columns import Column, Columns
+from rxtemporal.core.columns import Column, Columns, physical_type
 from rxtemporal.engine.expressions.evaluator import Predicate
-from rxtemporal.operators.detect.functions import STARTS, Function, list_functions, parse_column
+from rxtemporal.operators.detect import layout
+from rxtemporal.operators.detect.functions import Function, list_functions, parse_column
+from rxtemporal.operators.detect.layout import MatchTables
+from rxtemporal.operators.detect.programs import Programs
 from rxtemporal.operators.detect.registers import Registers, Ways
 from rxtemporal.operators.detect.row_values import RowValues
 from rxtemporal.operators.detect.settings import DetectSettings
+from rxtemporal.operators.windows.field_values import read_floats, read_integers, read_valid
 
 
 class Condition:
@@ -34,13 +38,13 @@ class Condition:
 class Conditions:
     """The conditions of all variables by number; None is satisfied by every row."""
 
-    def __init__(self, settings: DetectSettings, values: RowValues) -> None:
+    def __init__(self, settings: DetectSettings, programs: Programs, values: RowValues) -> None:
         self._values = values
-        types = {**settings.schema, **dict.fromkeys(STARTS, settings.time)}
-        for function in list_functions(settings.conditions.values()):
-            types[function.column] = function.infer_type(settings.schema, settings.time, "detect")
+        self._inputs = programs.inputs
         given = [settings.conditions.get(name) for name in settings.automaton.variables]
-        self._conditions = [None if each is None else Condition(each, types) for each in given]
+        self._conditions = [
+            None if each is None else Condition(each, settings.types) for each in given
+        ]
 
     @property
     def look_back(self) -> bool:
@@ -59,8 +63,26 @@ class Conditions:
                 mask[:, number] = condition.test(columns, len(rows))
         return mask
 
-    def test_ways(self, registers: Registers, nodes: Sequence[Int64s], ways: Ways) -> Bools:
-        """Return which ways may take their next row as their variable."""
+    def set_inputs(self, rows: Int64s) -> None:
+        """Compute the inputs of programs for rows, and put them into their records."""
+        records = self._values.rows.array
+        with np.errstate(all="ignore"):
+            for number, (reads, run, dtype) in enumerate(self._inputs):
+                column, place = run([self._read(name, rows) for name in reads]), layout.ROW_VALUES
+                place += 2 * number
+                if dtype.is_float():
+                    records[rows, place] = read_floats(column).view(np.int64)
+                elif physical_type(dtype) is not None:
+                    records[rows, place] = read_integers(column)
+                records[rows, place + 1] = read_valid(column)
+
+    def test_ways(
+        self, registers: Registers, t: MatchTables, ways: Ways, computed: Int64s
+    ) -> Bools:
+        """Return which ways may take their next row as their variable.
+
+        ``computed`` are their registers with that row.
+        """
         passes = np.ones(len(ways.row), np.bool_)
         for number, condition in enumerate(self._conditions):
             if condition is None:
@@ -68,12 +90,11 @@ class Conditions:
             at = np.flatnonzero(ways.variable == number)
             if not len(at):
                 continue
-            some = Ways(*(column[at] for column in ways))
-            computed = registers.compute(nodes, some, None) if condition.looks_back else []
+            some, made = Ways(*(column[at] for column in ways)), computed[:, at]
             columns = [
                 self._read(name, some.row)
                 if (function := parse_column(name)) is None or function.kind == "prev"
-                else registers.read(function, nodes, some, computed)
+                else registers.read(function, t, some, made)
                 for name in condition.schema
             ]
             passes[at] = condition.test(columns, len(at))

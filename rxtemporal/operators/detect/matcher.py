@@ -8,22 +8,18 @@ import numpy as np
 
 from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.engine.records import KEY
 from rxtemporal.engine.rows import grow_rows
-from rxtemporal.errors import ArgumentError
+from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.detect import kernel, layout
 from rxtemporal.operators.detect import ways as kernel_ways
 from rxtemporal.operators.detect.automaton import ACCEPT, WAIT, Automaton
 from rxtemporal.operators.detect.conditions import Conditions
+from rxtemporal.operators.detect.evaluation import extend_ways
 from rxtemporal.operators.detect.layout import (
     FIRST,
     NODE,
-    NODE_PARENT,
-    NODE_ROW,
-    NODE_VARIABLE,
     NONE,
     PAIR,
-    REGISTERS,
     SLOT_COLUMNS,
     STATE,
     THREAD_COLUMNS,
@@ -32,6 +28,7 @@ from rxtemporal.operators.detect.layout import (
     MatchRules,
     MatchTables,
 )
+from rxtemporal.operators.detect.programs import Programs
 from rxtemporal.operators.detect.registers import Registers, Ways
 from rxtemporal.operators.detect.settings import DetectSettings
 from rxtemporal.operators.detect.stores import MatchStores, list_ranges
@@ -43,6 +40,7 @@ _SKIPS = {
     "last": layout.TO_LAST,
 }
 _NO_PAIRS = np.zeros(0, np.bool_)
+_NO_NUMBERS = np.zeros(0, np.int64)
 
 
 class MatchOutcome(NamedTuple):
@@ -83,7 +81,7 @@ def _count_most(automaton: Automaton) -> tuple[int, int]:
 
 
 def make_rules(
-    settings: DetectSettings, states: Int64s, lists: Int64s, *, by_pair: bool
+    settings: DetectSettings, states: Int64s, lists: Int64s, look_back: bool, *, by_pair: bool
 ) -> MatchRules:
     """Return the rules by which a pattern is matched."""
     automaton = settings.automaton
@@ -98,12 +96,12 @@ def make_rules(
         max_gap=settings.max_gap,
         chain=chain,
         across=chain and settings.within < 0,
-        merges=not by_pair,
+        merges=not look_back,
         skip=_SKIPS[settings.skip],
         skip_variable=variable,
         timeouts=settings.timeouts,
         at_last=settings.at_last,
-        budget=settings.budget if by_pair else 0,
+        budget=settings.budget if look_back else 0,
         by_pair=by_pair,
         before=settings.before,
         recent=settings.recent,
@@ -134,21 +132,26 @@ class _Tested:
 class PatternMatcher:
     """Matcher of the rows of keys, in the stores of the step; it owns the room for one key's work.
 
-    A condition about the rows matched so far is tested for a thread and a row, so the rows of all
-    keys are then matched in rounds: the first row of each, then the second.
+    A condition about the rows matched so far is a program of the kernel. If it cannot be one, it is
+    tested by columns for a thread and a row, and the rows of all keys are matched in rounds: the
+    first row of each, then the second.
     """
 
     def __init__(
         self,
         settings: DetectSettings,
+        programs: Programs,
         conditions: Conditions,
         registers: Registers,
         stores: MatchStores,
     ) -> None:
         automaton = settings.automaton
-        self._by_pair = conditions.look_back
+        self._by_pair = bool(programs.rounds)
+        self._programs = programs.tables
         self._states, self._lists = make_states(automaton)
-        self._rules = make_rules(settings, self._states, self._lists, by_pair=self._by_pair)
+        self._rules = make_rules(
+            settings, self._states, self._lists, conditions.look_back, by_pair=self._by_pair
+        )
         self._tested = _Tested(automaton)
         self._settings = settings
         self._conditions, self._registers = conditions, registers
@@ -163,6 +166,7 @@ class PatternMatcher:
 
     def run(self, keys: Int64s, rows_at: Int64s, due: Int64s, cti: int) -> MatchOutcome:
         """Match the rows that are due, by key and in order of each, and advance keys to the CTI."""
+        self._conditions.set_inputs(due)
         if not self._by_pair:
             mask = self._conditions.make_mask(due)
             return self._match(keys, rows_at, due, mask, _NO_PAIRS, 0, cti)
@@ -193,14 +197,21 @@ class PatternMatcher:
         of = np.repeat(np.arange(len(state)), tests)
         variable = self._tested.variable[list_ranges(self._tested.first[state], tests)]
         ways = Ways(node[of], variable, next_row[of], begin[of])
-        pairs = self._conditions.test_ways(self._registers, stores.nodes.columns, ways)
+        pairs = self._conditions.test_ways(self._registers, *self._extend_ways(ways))
         bounds = find_bounds(tests)
         stores.threads.records[numbers, PAIR] = bounds[: len(threads)]
-        made = stores.nodes.height
         at, initial = np.arange(len(keys) + 1), int(bounds[len(threads)])
-        outcome = self._match(keys, at, row, self._no_mask, pairs, initial, None)
-        self._set_registers(made)
-        return outcome.left
+        return self._match(keys, at, row, self._no_mask, pairs, initial, None).left
+
+    def _extend_ways(self, ways: Ways) -> tuple[MatchTables, Ways, Int64s]:
+        """Return the arrays, ways, and the registers that they have with their next rows."""
+        self._start()
+        self._stores.nodes.make_room(1)
+        t = self._bind(_NO_NUMBERS, self._no_mask, _NO_PAIRS)
+        computed = np.empty((len(self._registers), len(ways.row)), np.int64)
+        extend_ways(t, ways.node, ways.row, ways.variable, computed)
+        self._check_sums()
+        return t, ways, computed
 
     def _match(
         self,
@@ -216,10 +227,13 @@ class PatternMatcher:
         stores, counts = self._stores, self._start()
         wakes = np.empty(len(keys), np.int64)
         finishes, time = cti is not None, MIN_TIME if cti is None else cti
-        while not kernel.match_keys(
-            self._bind(wakes, mask, pairs), keys, rows_at, due, pair, time, finishes
-        ):
-            self._make_room()
+        # if nothing is compiled, numbers wrap and are divided by zero as in machine code
+        with np.errstate(all="ignore"):
+            while not kernel.match_keys(
+                self._bind(wakes, mask, pairs), keys, rows_at, due, pair, time, finishes
+            ):
+                self._make_room()
+        self._check_sums()
         if counts[layout.CROWDED] >= 0:
             raise self._make_error(int(counts[layout.CROWDED]))
         stores.count(counts)
@@ -231,6 +245,7 @@ class PatternMatcher:
     def _bind(self, wakes: Int64s, mask: Bools, pairs: Bools) -> MatchTables:
         """Return the arrays of a call, as they are now."""
         stores = self._stores
+        registers, code, programs, cells = self._programs
         return MatchTables(
             states=self._states,
             lists=self._lists,
@@ -249,6 +264,13 @@ class PatternMatcher:
             counts=self._counts,
             mask=mask,
             pairs=pairs,
+            registers=registers,
+            code=code,
+            programs=programs,
+            cells=cells,
+            row_floats=stores.rows.array.view(np.float64),
+            node_floats=stores.nodes.array.view(np.float64),
+            cell_floats=cells.view(np.float64),
         )
 
     def _start(self) -> Int64s:
@@ -257,7 +279,6 @@ class PatternMatcher:
         stamp = counts[layout.STAMP]
         counts[:] = 0
         counts[layout.STAMP] = stamp
-        counts[layout.REUSES] = not self._by_pair
         counts[layout.FREE] = counts[layout.CROWDED] = NONE
         counts[layout.NODES] = stores.nodes.height
         counts[layout.THREADS_UPTO] = stores.threads.height
@@ -280,20 +301,6 @@ class PatternMatcher:
         for store, number, count in zip(made, upto, more, strict=True):
             store.make_room(int(counts[number] + count) - store.height)
 
-    def _set_registers(self, first: int) -> None:
-        """Compute the registers of new nodes; nodes of a round have parents of earlier ones."""
-        if not len(self._registers):
-            return
-        nodes = self._stores.nodes.records
-        own = first + np.flatnonzero(nodes[first:, KEY] >= 0)
-        if not len(own):
-            return
-        row = nodes[own, NODE_ROW]
-        ways = Ways(nodes[own, NODE_PARENT], nodes[own, NODE_VARIABLE], row, row)
-        made = self._registers.compute(self._stores.nodes.columns, ways, own)
-        for number, column in enumerate(made, REGISTERS):
-            nodes[own, number] = column.view(np.int64)
-
     def take_ways(self, outcome: MatchOutcome) -> tuple[Int64s, Int64s, Int64s]:
         """Return the rows and variables of the matches that have left, and their lengths."""
         last = np.ascontiguousarray(outcome.left[:, layout.LEFT_NODE])
@@ -303,8 +310,16 @@ class PatternMatcher:
         """Release what only the matches that have left need."""
         counts = self._start()
         last = np.ascontiguousarray(outcome.left[:, layout.LEFT_NODE])
-        kernel_ways.release_ways(self._bind(outcome.wakes, self._no_mask, _NO_PAIRS), last)
+        kernel_ways.release_ways(self._bind(_NO_NUMBERS, self._no_mask, _NO_PAIRS), last)
         self._stores.count(counts)
+
+    def _check_sums(self) -> None:
+        """Raise if a sum of integers has overflowed."""
+        if self._counts[layout.OVERFLOWED]:
+            raise SchemaError(
+                f"detect: a sum in a condition of {self._settings.text!r} overflows Int64. Hint: "
+                "cast its field to Float64 first with with_columns()."
+            )
 
     def _make_error(self, row: int) -> ArgumentError:
         """Return the error for more ways than the budget allows."""

@@ -36,6 +36,7 @@ class Detect(Operator):
     """The matches of a pattern among the rows of each key; spans are in ticks."""
 
     name = "detect"
+    costly = "conditions tested by columns, for one row of each key at a time"
     pattern: str
     conditions: Mapping[str, pl.Expr]
     measures: Mapping[str, pl.Expr]
@@ -212,6 +213,7 @@ class Detect(Operator):
             automaton=automaton,
             conditions=self.conditions,
             measures=self.measures,
+            types=self.list_types([*self.conditions.values()], schema),
             schema=schema,
             keys=keys,
             output=self.output(schema, keys),
@@ -254,6 +256,13 @@ class Detect(Operator):
             RowExpression(name, expression, self.list_types([expression], schemas[0]))
             for name, expression in self.conditions.items()
         ]
+
+    def list_costly(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> Sequence[str]:
+        """Return the variables whose conditions are no programs of the kernel."""
+        from rxtemporal.operators.detect.programs import Programs
+
+        types = self.list_types([*self.conditions.values()], schemas[0])
+        return Programs(self.conditions, self.automaton.variables, types).rounds
 
 
 def _check_complete(added: Mapping[str, Any]) -> None:
@@ -316,7 +325,9 @@ def detect(
     rows of each key where a match may begin with ``prev``. A row costs as many steps as the pattern
     has states, and with ``within`` or ``skip`` as many for each start that is not decided. Where a
     condition asks about the match so far, each way is followed by itself; an ``ArgumentError``
-    names the row at which there are more than 1,000 ways from one start.
+    names the row at which there are more than 1,000 ways from one start. Such a condition is fast
+    if it computes and compares numbers and times; of texts, for example, it is tested by columns
+    for one row of each key at a time, and ``explain()`` names its variable.
 
     >>> import polars as pl
     >>> import rxtemporal as rxt

@@ -15,16 +15,17 @@ from rxtemporal.operators.detect.automaton import Automaton
 class DetectSettings:
     """Settings of a step; spans in ticks, -1 for none.
 
-    ``time`` is the type of starts, and ``output`` the fields of the results. ``recent``: how many
-    last rows of a key are needed while a match may go on, and ``kept`` how many always; ``before``,
-    how many before each row of a match. ``text`` is the pattern, for errors, and ``budget`` the
-    most ways from one start.
+    ``types`` is what conditions may read, ``time`` the type of starts, and ``output`` the fields of
+    the results. ``recent``: how many last rows of a key are needed while a match may go on, and
+    ``kept`` how many always; ``before``, how many before each row of a match. ``text`` is the
+    pattern, for errors, and ``budget`` the most ways from one start.
     """
 
     text: str
     automaton: Automaton
     conditions: Mapping[str, pl.Expr]
     measures: Mapping[str, pl.Expr]
+    types: pl.Schema
     schema: pl.Schema
     keys: tuple[str, ...]
     output: pl.Schema

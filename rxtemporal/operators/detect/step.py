@@ -17,8 +17,16 @@ from rxtemporal.engine.rows import grow
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.detect import kernel
 from rxtemporal.operators.detect.conditions import Conditions
-from rxtemporal.operators.detect.layout import LEFT_COMPLETE, NONE, ROW_POSITION, ROW_START, WAKE
+from rxtemporal.operators.detect.layout import (
+    LEFT_COMPLETE,
+    NONE,
+    ROW_POSITION,
+    ROW_START,
+    ROW_VALUES,
+    WAKE,
+)
 from rxtemporal.operators.detect.matcher import MatchOutcome, PatternMatcher
+from rxtemporal.operators.detect.programs import Programs
 from rxtemporal.operators.detect.registers import Registers
 from rxtemporal.operators.detect.results import Matches, Results
 from rxtemporal.operators.detect.row_values import RowValues
@@ -46,14 +54,15 @@ class DetectStep(Stateful):
         schema = settings.schema
         self._coder = KeyCoder({key: schema[key] for key in settings.keys})
         self._settings = settings
-        self._rows = RecordStore(ROW_POSITION + 1, schema)
+        programs = Programs(settings.conditions, settings.automaton.variables, settings.types)
+        self._rows = RecordStore(ROW_VALUES + 2 * len(programs.inputs), schema)
         self._starts = Queue()
         values = RowValues(self._rows, schema, settings.time)
         self._results = Results(settings, values)
-        registers = Registers(settings, values)
+        registers = Registers(settings, programs, values)
         self._stores = MatchStores(self._rows, registers)
-        conditions = Conditions(settings, values)
-        self._matcher = PatternMatcher(settings, conditions, registers, self._stores)
+        conditions = Conditions(settings, programs, values)
+        self._matcher = PatternMatcher(settings, programs, conditions, registers, self._stores)
         # times at which a thread of a key ends without a row
         self._wakes = Queue()
         # room to group rows: zeros by key
@@ -95,7 +104,8 @@ class DetectStep(Stateful):
         self._stores.grow(len(self._coder))
         self._seen = grow(self._seen, len(self._coder))
         # a row that waits is needed by its key
-        numbers = self._rows.append([key, batch.start, NONE, 1, 0], batch.columns)
+        nothing = [0] * (self._rows.array.shape[1] - ROW_POSITION)
+        numbers = self._rows.append([key, batch.start, NONE, 1, *nothing], batch.columns)
         self._starts.push(batch.start, numbers)
 
     def _pop_due(self, cti: int) -> tuple[Int64s, Int64s]:

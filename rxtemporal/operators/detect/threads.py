@@ -11,6 +11,7 @@ from rxtemporal.operators.detect.decisions import (
     release_thread,
     set_match,
 )
+from rxtemporal.operators.detect.evaluation import may_take
 from rxtemporal.operators.detect.layout import (
     ABSENT,
     ENTER,
@@ -125,18 +126,15 @@ def step_thread(t: MatchTables, side: int, i: int, row: int, line: int) -> bool:
     skips = kind != ROW
     for place in range(begin, end):
         target = t.lists[place]
-        if t.rules.by_pair:
-            passes = t.pairs[pair + place - begin]
-        else:
-            passes = t.mask[line, t.states[target, VARIABLE]]
-        if passes:
+        variable = t.states[target, VARIABLE]
+        if may_take(t, variable, node, row, first, line, pair + place - begin):
             if kind == GAP:
                 skips = False
             if take_row(t, 1 - side, target, row, first, node, longest, slot):
                 return True
     absent = t.states[state, ABSENT]
     if skips and absent >= 0:
-        skips = not (t.pairs[pair + end - begin] if t.rules.by_pair else t.mask[line, absent])
+        skips = not may_take(t, absent, node, row, first, line, pair + end - begin)
     if skips:
         add_thread(t, 1 - side, state, first, node, longest, slot, False)
     return False
@@ -156,11 +154,10 @@ def begin_threads(t: MatchTables, side: int, row: int, line: int, pair: int) -> 
         state = t.lists[place]
         if state == ACCEPT:
             break
-        if t.rules.by_pair:
-            passes = t.pairs[pair + place - t.rules.begin]
-        else:
-            passes = t.mask[line, t.states[state, VARIABLE]]
-        if passes and take_row(t, 1 - side, state, row, row, NONE, NONE, slot):
+        variable = t.states[state, VARIABLE]
+        if may_take(t, variable, NONE, row, row, line, pair + place - t.rules.begin) and take_row(
+            t, 1 - side, state, row, row, NONE, NONE, slot
+        ):
             break
     if not t.rules.chain and t.counts[LATER] == before and t.slots[slot, SLOT_NODE] < 0:
         t.counts[HAVE] -= 1

@@ -6,6 +6,7 @@ import numpy as np
 
 from rxtemporal.engine.kernels.compiled import borrow, jit
 from rxtemporal.engine.records import KEY
+from rxtemporal.operators.detect.evaluation import find_next_node
 from rxtemporal.operators.detect.layout import (
     FREE,
     NODE_LENGTH,
@@ -16,7 +17,6 @@ from rxtemporal.operators.detect.layout import (
     NODES,
     NODES_GONE,
     NONE,
-    REUSES,
     ROW_BEFORE,
     ROW_REFS,
     ROWS_GONE,
@@ -60,13 +60,12 @@ def release_way(t: MatchTables, node: int) -> None:
 
 @borrow
 def add_node(t: MatchTables, row: int, variable: int, parent: int) -> int:
-    """Make a node that its caller needs; return its number."""
-    node = t.counts[FREE]
-    if node >= 0 and t.counts[REUSES]:
+    """Make a node that its caller needs, and whose registers are there; return its number."""
+    node = find_next_node(t)
+    if t.counts[FREE] >= 0:
         t.counts[FREE] = t.nodes[node, NODE_PARENT]
         t.counts[NODES_GONE] -= 1
     else:
-        node = t.counts[NODES]
         t.counts[NODES] += 1
     t.nodes[node, KEY], t.nodes[node, NODE_ROW] = t.rows[row, KEY], row
     t.nodes[node, NODE_VARIABLE], t.nodes[node, NODE_PARENT] = variable, parent
