@@ -183,6 +183,7 @@ def write(results: Results, folder: Path) -> Path:
         signals=results.table("Means by time of each minute"),
         local=results.table("Windows of local hours"),
         rises=results.table("A fall and a rise"),
+        back=results.table("Conditions over the match so far"),
         patterns=results.table("Other patterns"),
         silent=results.table("Keys that fall silent"),
     )

@@ -1,10 +1,10 @@
 """Patterns over the rows of keys: rates by the size of batches, and what silent keys cost.
 
 1,000 keys send readings at random times, ten seconds apart in the mean. A fall and the rise behind
-it (T1) is compared with an automaton in numba written for this pattern alone, which has all rows at
-once. Then the same pattern with overlapping matches within a time, one whose condition has a
-running mean (F2), equal values that any way may take (O1), and a million keys that fall silent
-(O2).
+it (T1), a pattern whose condition has a running mean (F2), and one whose conditions look at the
+first row of the match are compared with automata in numba, each written for its pattern alone,
+which have all rows at once. Then T1 with overlapping matches within a time, equal values that any
+way may take (O1), and a million keys that fall silent (O2).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ import rxtemporal as rxt
 from rxtemporal import pattern as pt
 from rxtemporal.testing import Stepper
 
-RISES, OTHERS, SILENT = "A fall and a rise", "Other patterns", "Keys that fall silent"
+RISES, BACK = "A fall and a rise", "Conditions over the match so far"
+OTHERS, SILENT = "Other patterns", "Keys that fall silent"
 FIELDS = {"key": int, "value": float}
 KEYS, MINUTE = 1_000, 60_000_000
 # rows a batch, the share of the rows that is measured, and the rate that is asked for
@@ -35,6 +36,8 @@ FALL_AND_RISE: Mapping[str, pl.Expr] = {
     "B": pt.prev("value") > VALUE,
     "C": pt.prev("value") < VALUE,
 }
+LOW_MEAN: Mapping[str, pl.Expr] = {"A": pt.mean("A.value") < 15}
+DIP: Mapping[str, pl.Expr] = {"B": pt.first("A.value") > VALUE}
 
 
 def detect(rows: rxt.Streamable, pattern: str, **options: Any) -> rxt.Streamable:
@@ -70,19 +73,84 @@ def _find_rises(key: Any, value: Any, start: Any, count: Any, before: Any, found
     return made
 
 
-def find_by_hand(readings: pl.DataFrame) -> Any:
+@numba.njit(cache=False)  # type: ignore[untyped-decorator]
+def _find_low_means(key: Any, value: Any, start: Any, count: Any, total: Any, found: Any) -> int:
+    """Write rows whose mean is low, and the row behind them; of the last ones the last is that."""
+    made = 0
+    last = np.zeros(len(start), np.int64)
+    for i in range(len(key)):
+        k = key[i]
+        last[k] = i
+        if count[k] == 0:
+            total[k], start[k] = 0, i
+        if (total[k] + value[i]) / (count[k] + 1) < 15:
+            total[k] += value[i]
+            count[k] += 1
+        elif count[k]:
+            found[made, 0], found[made, 1], found[made, 2] = start[k], i, count[k] + 1
+            made += 1
+            count[k] = 0
+    for k in range(len(start)):
+        if count[k] > 1:
+            found[made, 0], found[made, 1], found[made, 2] = start[k], last[k], count[k]
+            made += 1
+    return made
+
+
+@numba.njit(cache=False)  # type: ignore[untyped-decorator]
+def _find_dips(key: Any, value: Any, start: Any, count: Any, top: Any, found: Any) -> int:
+    """Write a row and those behind it that are lower, as far as the first that is not."""
+    made = 0
+    last = np.zeros(len(start), np.int64)
+    for i in range(len(key)):
+        k = key[i]
+        if count[k] and value[i] < top[k]:
+            count[k] += 1
+        else:
+            if count[k] > 1:
+                found[made, 0], found[made, 1], found[made, 2] = start[k], last[k], count[k]
+                made += 1
+            start[k], count[k], top[k] = i, 1, value[i]
+        last[k] = i
+    for k in range(len(start)):
+        if count[k] > 1:
+            found[made, 0], found[made, 1], found[made, 2] = start[k], last[k], count[k]
+            made += 1
+    return made
+
+
+# patterns with the automata written for them
+BY_HAND: Mapping[str, tuple[str, Mapping[str, pl.Expr], Callable[..., int]]] = {
+    "T1": ("A B+ C", FALL_AND_RISE, _find_rises),
+    "F2: A+ B, the mean of A below 15": ("A+ B", LOW_MEAN, _find_low_means),
+    "A B+, B below the first A": ("A B+", DIP, _find_dips),
+}
+
+
+def find_by_hand(readings: pl.DataFrame, find: Callable[..., int]) -> Any:
     """Return the first row, the last row and the rows of each match, ``int64[matches, 3]``."""
     key, value = readings["key"].to_numpy(), readings["value"].to_numpy()
     start, count = np.zeros(KEYS, np.int64), np.zeros(KEYS, np.int64)
-    found = np.empty((len(key) // 3, 3), np.int64)
-    return found[: _find_rises(key, value, start, count, np.zeros(KEYS), found)]
+    found = np.empty((len(key) // 2, 3), np.int64)
+    return found[: find(key, value, start, count, np.zeros(KEYS), found)]
 
 
 def check(readings: pl.DataFrame) -> None:
+    """Raise if an automaton and its pattern do not agree."""
+    for pattern, conditions, find in BY_HAND.values():
+        check_one(readings, pattern, conditions, find)
+
+
+def check_one(
+    readings: pl.DataFrame,
+    pattern: str,
+    conditions: Mapping[str, pl.Expr],
+    find: Callable[..., int],
+) -> None:
     """Raise if the two do not agree."""
     rows = rxt.from_events(iter(slice_batches(readings, 1_024)), schema=FIELDS, unit=None)
-    made = detect(rows, "A B+ C", **FALL_AND_RISE).to_polars(time="ticks")
-    hand, time = find_by_hand(readings), readings["start"].to_numpy()
+    made = detect(rows, pattern, **conditions).to_polars(time="ticks")
+    hand, time = find_by_hand(readings, find), readings["start"].to_numpy()
     expected = pl.DataFrame({
         "start_time": time[hand[:, 0]],
         "end_time": time[hand[:, 1]] + 1,
@@ -112,15 +180,37 @@ def compare_rises(report: figures.Report, readings: pl.DataFrame, rounds: int) -
     cases["numba by hand, all at once"] = (
         len(readings),
         None,
-        lambda: _take(lambda: find_by_hand(readings)),
+        lambda: _take(lambda: find_by_hand(readings, _find_rises)),
     )
     add_rates(report, RISES, cases, rounds)
 
 
+def compare_back(report: figures.Report, readings: pl.DataFrame, rounds: int) -> None:
+    """Measure conditions over the match so far, in turns with the automata by hand."""
+    some = readings.head(len(readings) // 2)
+    batches, small = slice_batches(some, 65_536), slice_batches(some.head(len(some) // 4), 1_024)
+    cases: dict[str, tuple[int, float | None, Callable[[], float]]] = {}
+    for name, (pattern, conditions, find) in [*BY_HAND.items()][1:]:
+        for rows, size, given in (
+            (len(some) // 4, 1_024, small),
+            (len(some), 65_536, batches),
+        ):
+            cases[f"{name}, batches of {size:,}"] = (
+                rows,
+                None,
+                lambda p=pattern, c=conditions, b=given: run(b, p, **c),  # type: ignore[misc]
+            )
+        cases[f"{name}, numba by hand"] = (
+            len(some),
+            None,
+            lambda find=find: _take(lambda: find_by_hand(some, find)),  # type: ignore[misc]
+        )
+    add_rates(report, BACK, cases, rounds)
+
+
 def compare_others(report: figures.Report, readings: pl.DataFrame, rounds: int) -> None:
-    """Measure a pattern with matches that overlap, one with a running mean, and equal values."""
+    """Measure a pattern with matches that overlap, and equal values."""
     batches = slice_batches(readings, 65_536)
-    few = slice_batches(readings.head(len(readings) // 4), 65_536)
     equal = pl.DataFrame({"start": range(5_000), "key": 0, "value": 1.0})
     ones = slice_batches(equal, 5_000)
     cases: dict[str, tuple[int, float | None, Callable[[], float]]] = {
@@ -128,11 +218,6 @@ def compare_others(report: figures.Report, readings: pl.DataFrame, rounds: int) 
             len(readings),
             None,
             lambda: run(batches, "A B+ C", within="5m", skip="next", **FALL_AND_RISE),
-        ),
-        "F2: A+ B, the mean of A below 15": (
-            len(readings) // 4,
-            None,
-            lambda: run(few, "A+ B", A=pt.mean("A.value") < 15),
         ),
         "O1: A+ B+ over 5,000 equal values": (5_000, None, lambda: run(ones, "A+ B+")),
     }
@@ -196,6 +281,7 @@ def main() -> None:
     measure_silence(report, 10_000 if options.quick else 1_000_000)
     readings = make_readings(100_000 if options.quick else 2_000_000, KEYS)
     compare_rises(report, readings, options.rounds)
+    compare_back(report, readings, options.rounds)
     compare_others(report, readings, options.rounds)
     report.save()
 

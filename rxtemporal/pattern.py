@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from rxtemporal.core.safe_text import brief
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.detect.functions import Function, Kind, split_name
 from rxtemporal.operators.detect.text import NAME
@@ -39,7 +40,8 @@ def prev(field: str, n: int = 1) -> pl.Expr:
     """
     if not isinstance(field, str) or not field:
         raise ArgumentError(
-            f"pt.prev takes the name of a field, got {field!r}. Hint: prev('temp')."
+            f"pt.prev takes the name of a field, got {brief(field)}. Hint: pt.prev('temp'); "
+            "pt.prev('start') is the start of the row before."
         )
     return _make(Function("prev", "", field, _check_number(n, "prev", 1)))
 
@@ -109,7 +111,8 @@ def _split(kind: Kind, name: Any) -> tuple[str, str]:
     parts = split_name(name) if isinstance(name, str) else None
     if parts is None:
         raise ArgumentError(
-            f"pt.{kind} takes a variable and a field of its rows, got {name!r}. "
-            f"Hint: pt.{kind}('A.temp') is the field temp of the rows of the variable A."
+            f"pt.{kind} takes a variable and a field of its rows, got {brief(name)}. "
+            f"Hint: pt.{kind}('A.temp') is about the field temp of the rows of the variable A, and "
+            f"pt.{kind}('A.start') about their starts."
         )
     return parts

@@ -131,6 +131,18 @@ def test_skipped_rows() -> None:
     assert find(values, "A !N ~>> B C", A=one, B=two, C=three, N=X == 7) == []
 
 
+def test_a_group_behind_skipped_rows() -> None:
+    """The first row with which it can begin is not passed, though the group fails behind it."""
+    values = [1, 5, 2, 7, 2, 3]
+    one, two, three, seven = (pl.col("x") == n for n in (1, 2, 3, 7))
+    names = {"A": one, "B": two, "C": three, "D": seven}
+    assert find(values, "A ~> (B C | D)", **names) == []
+    assert find(values, "A ~>> (B C | D)", **names) == ["1A 4D"]
+    assert find(values, "A ~> (D | B C)", **names) == []
+    del names["C"]
+    assert find(values, "A ~> (B D)+", **names) == ["1A 3B 4D"]
+
+
 def test_alternatives_and_permutations() -> None:
     """The leftmost alternative is preferred, and a permutation is all of them."""
     assert find([1, 1], "A | B C", A=X == 1) == ["1A", "2A"]
@@ -264,6 +276,16 @@ def test_sums_that_overflow() -> None:
         points([2**62, 2**62], int).detect("A{2}", measures={"s": pt.sum("A.x")}).to_polars()
 
 
+def test_aggregates_of_nothing() -> None:
+    """A count and a sum are 0, the others null, in conditions and measures alike."""
+    functions = {"count": 0, "sum": 0, "mean": None, "min": None, "max": None, "first": None}
+    for name, expected in functions.items():
+        value = getattr(pt, name)("B.x")
+        condition = value.is_null() if expected is None else value == expected
+        query = points([1, None]).detect("A B?", A=condition, B=False, measures={"v": value})
+        assert query.to_polars()["v"].to_list() == [expected, expected]
+
+
 def test_an_empty_match_gives_nothing() -> None:
     """A pattern that prefers no row is accepted."""
     assert find([1, 1], "A*?") == []
@@ -305,6 +327,12 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "no name": (lambda s: s.detect("A", A=pt.first("x") > 1), "takes a variable and a field"),
     "n": (lambda s: s.detect("A", A=pt.prev("x", 0) > 1), "from 1 on, got 0"),
+    "a start": (lambda s: s.detect("A", A=pl.col("start_time") > 1), r"pl.col\('start'\) is the"),
+    "a start of A": (lambda s: s.detect("A", A=pt.first("A.start_time") > 1), "that of a row of A"),
+    "an expression": (lambda s: s.detect("A", A=pt.last(rxt.start()) > 1), "'A.start'.*starts"),
+    "an expression before": (lambda s: s.detect("A", A=pt.prev(rxt.start()) > 1), r"'start'\) is"),
+    "an end time": (lambda s: s.detect("A", A=pl.col("end_time") > 1), "ends of rows play no part"),
+    "a text, running": (lambda s: s.detect("A", A=pt.max("A.k") > 1), "computes with 'k'"),
     "an end": (lambda s: s.detect("A", A=rxt.end() > 1), "the ends of rows play no part"),
 }
 

@@ -57,6 +57,15 @@ def test_law_seven(narrow: SparkSession, tmp_path: Path) -> None:
     assert sum(map(len, found.values())) > len(sides)
 
 
+def test_patterns_and_relations(narrow: SparkSession, tmp_path: Path) -> None:
+    """The same for a few of their cases, with the same streams each time."""
+    names = ["detect", "detect, grouped", "relate", "relate, before", "relate, grouped"]
+    sides = law_seven.drawn(names, 7)
+    found = law_seven_spark.streaming(narrow, sides, tmp_path, random.Random(7))
+    assert not law_seven.wrong(sides, found)
+    assert {*found} == {*names}
+
+
 def test_cases_run_together() -> None:
     """Cases are grouped by each field that can split them; few run alone."""
     assert len(law_seven_spark.ALONE) == 4

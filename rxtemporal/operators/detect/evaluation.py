@@ -162,41 +162,45 @@ def load(t: MatchTables, i: int, node: int, parent: int, row: int, first: int) -
 
 @borrow
 def compute(t: MatchTables, i: int) -> None:
-    """Put the result of an instruction of numbers into its cell; null gives null."""
+    """Put the number that an instruction computes into its cell; null gives null."""
     operation, to = t.code[i, OPERATION], t.code[i, TARGET]
     left, right = t.code[i, LEFT_SLOT], t.code[i, RIGHT_SLOT]
     x, y = t.cells[left, 0], t.cells[right, 0]
     a, b = t.cell_floats[left, 0], t.cell_floats[right, 0]
-    if operation < EQUAL:
-        t.cells[to, 1] = t.cells[left, 1]
-        if operation == NEGATE:
-            t.cells[to, 0] = -x
-        elif operation == NEGATE + 1:
-            t.cell_floats[to, 0] = -a
-        elif operation == ABSOLUTE:
-            t.cells[to, 0] = abs(x)
-        elif operation == ABSOLUTE + 1:
-            t.cell_floats[to, 0] = abs(a)
-        elif operation == TO_FLOAT:
-            t.cell_floats[to, 0] = float(x)
-        else:
-            t.cells[to, 1] = min(t.cells[left, 1], t.cells[right, 1])
-            if operation == ADD:
-                t.cells[to, 0] = x + y
-            elif operation == ADD + 1:
-                t.cell_floats[to, 0] = a + b
-            elif operation == SUBTRACT:
-                t.cells[to, 0] = x - y
-            elif operation == SUBTRACT + 1:
-                t.cell_floats[to, 0] = a - b
-            elif operation == MULTIPLY:
-                t.cells[to, 0] = x * y
-            elif operation == MULTIPLY + 1:
-                t.cell_floats[to, 0] = a * b
-            elif operation == DIVIDE:
-                t.cell_floats[to, 0] = np.divide(a, b)
-        return
-    # NaN is equal to NaN and above all, as in polars
+    t.cells[to, 1] = min(t.cells[left, 1], t.cells[right, 1])
+    if operation == ADD:
+        t.cells[to, 0] = x + y
+    elif operation == ADD + 1:
+        t.cell_floats[to, 0] = a + b
+    elif operation == SUBTRACT:
+        t.cells[to, 0] = x - y
+    elif operation == SUBTRACT + 1:
+        t.cell_floats[to, 0] = a - b
+    elif operation == MULTIPLY:
+        t.cells[to, 0] = x * y
+    elif operation == MULTIPLY + 1:
+        t.cell_floats[to, 0] = a * b
+    elif operation == DIVIDE:
+        t.cell_floats[to, 0] = np.divide(a, b)
+    elif operation == NEGATE:
+        t.cells[to, 0] = -x
+    elif operation == NEGATE + 1:
+        t.cell_floats[to, 0] = -a
+    elif operation == ABSOLUTE:
+        t.cells[to, 0] = abs(x)
+    elif operation == ABSOLUTE + 1:
+        t.cell_floats[to, 0] = abs(a)
+    elif operation == TO_FLOAT:
+        t.cell_floats[to, 0] = float(x)
+
+
+@borrow
+def compare(t: MatchTables, i: int) -> None:
+    """Put the result of a comparison into its cell; NaN is equal to NaN and above all."""
+    operation, to = t.code[i, OPERATION], t.code[i, TARGET]
+    left, right = t.code[i, LEFT_SLOT], t.code[i, RIGHT_SLOT]
+    x, y = t.cells[left, 0], t.cells[right, 0]
+    a, b = t.cell_floats[left, 0], t.cell_floats[right, 0]
     t.cells[to, 1] = min(t.cells[left, 1], t.cells[right, 1])
     if operation == EQUAL:
         t.cells[to, 0] = int(x == y)
@@ -250,8 +254,10 @@ def run_program(
         operation, to = t.code[i, OPERATION], t.code[i, TARGET]
         if operation < ADD:
             load(t, i, node, parent, row, first)
-        elif operation < AND:
+        elif operation < EQUAL:
             compute(t, i)
+        elif operation < AND:
+            compare(t, i)
         else:
             decide_truth(t, i)
     return bool(t.cells[to, 0] and t.cells[to, 1])

@@ -87,8 +87,24 @@ class Function:
 def _infer_field(name: str, schema: pl.Schema, time: pl.DataType, who: str) -> pl.DataType:
     if name == START:
         return time
+    check_times(name, schema, who)
     check_field(name, schema, who)
     return schema[name]
+
+
+def check_times(name: str, schema: pl.Schema, who: str) -> None:
+    """Raise if a name that is no field is one that results have for the times of a row."""
+    if name in schema or name not in ("start_time", "end_time", "end"):
+        return
+    if name == "start_time":
+        raise SchemaError(
+            f"{who}: there is no field 'start_time'. Hint: pl.col('start') is the start of the "
+            "row, and pt.first('A.start') that of a row of A."
+        )
+    raise SchemaError(
+        f"{who}: there is no field {name!r}, and the ends of rows play no part in a pattern. "
+        "Hint: with_columns(until=rxt.end()) in front of detect makes the end a field."
+    )
 
 
 def parse_column(name: str) -> Function | None:

@@ -142,17 +142,22 @@ class Detect(Operator):
         self, expressions: Sequence[pl.Expr], schema: pl.Schema, who: str = "detect"
     ) -> pl.Schema:
         """Return what expressions may read: the fields, the start, and functions of a match."""
-        from rxtemporal.operators.detect.functions import START, STARTS, list_functions
+        from rxtemporal.operators.detect.functions import START, check_times, list_functions
+        from rxtemporal.operators.row_times import START_FIELD
 
         functions = list_functions(expressions)
-        reads = any(START in each.meta.root_names() for each in expressions)
-        if START in schema and (reads or any(each.field == START for each in functions)):
+        names = {name for each in expressions for name in each.meta.root_names()}
+        for name in sorted(names):
+            check_times(name, schema, who)
+        if START in schema and (START in names or any(each.field == START for each in functions)):
             raise SchemaError(
                 f"{who}: 'start' is the start of a row, and there is a field of this name. "
                 "Hint: rename the field first with select(); rxt.start() is always the start of "
                 "the row."
             )
-        found = {**schema, **dict.fromkeys(STARTS, self.time_type)}
+        found = {**schema, START: self.time_type}
+        if START_FIELD in names:
+            found[START_FIELD] = self.time_type
         for function in functions:
             found[function.column] = function.infer_type(schema, self.time_type, who)
         return pl.Schema(found)
@@ -293,30 +298,31 @@ def detect(
     (also as ``rxt.start()``), and functions of ``rxtemporal.pattern`` over the rows before and the
     match so far; null is false, and a variable without a condition matches every row. Variables
     begin with an upper-case letter. There are ``|``, ``( )``, the quantifiers ``*``, ``+``, ``?``,
-    ``{n}``, ``{n,m}``, ``{n,}``, ``{,m}``, each reluctant with a ``?`` behind it,
-    ``PERMUTE(A, B)``, and between two rows ``~>``, which skips rows up to the first that matches,
-    ``~>>``, which may skip that one, too, and ``!X ~>``, which skips no row that matches ``X``. ``A
-    !X`` at the end: no ``X`` follows until ``within`` has passed. What is skipped belongs to no
-    variable.
+    ``{n}``, ``{n,m}``, ``{n,}``, ``{,m}``, each reluctant with a ``?`` behind it, ``PERMUTE(A,
+    B)``, and between two rows ``~>``, which skips rows up to the first that matches (with which a
+    group can begin), ``~>>``, which may skip that one, too, and ``!X ~>``, which skips no row that
+    matches ``X``. ``A !X`` at the end: no ``X`` follows until ``within`` has passed. What is
+    skipped belongs to no variable.
 
     Rows of a key are in order of (start, payload); their ends play no part. Of several ways the
     preferred one counts, as in ISO SQL: the leftmost alternative first, and as many rows as
     possible, or as few if the quantifier is reluctant. ``within``: the last row starts less than
     this after the first one; where the preferred way is longer, the next one that fits is taken.
-    ``max_gap``: no row starts later than this after the row before in the match. ``skip``: the next
-    match begins behind the last row of the one before (``"past_last"``), at the row after its first
-    (``"next"``), or at the first or the last row of a variable (``("first", "B")``); where that is
-    its own first row, at the row after that, and where the variable is not in the match, behind its
-    last row; ``counts`` in the diagnostics says how often. An empty match gives nothing.
+    ``max_gap``: no row starts later than this after the row before in the match; exactly this is
+    allowed. ``skip``: the next match begins behind the last row of the one before
+    (``"past_last"``), at the row after its first (``"next"``), or at the first or the last row of a
+    variable (``("first", "B")``); where that is its own first row, at the row after that, and where
+    the variable is not in the match, behind its last row; ``counts`` in the diagnostics says how
+    often. An empty match gives nothing.
 
-    A result has the keys and the ``measures``, expressions over functions of
-    ``rxtemporal.pattern`` and over fields of the last row; without measures ``rows``, their number.
-    It lives from the start of the first row to one tick after that of the last; with ``at="last"``
-    it is a point at the last row. With ``rows="all"`` each row of a match is a result, a point with
-    its fields, its ``variable`` and ``match``, the start of the match. With ``timeouts`` a row at
-    which a match may begin, and that no match takes, gives the longest part of a match that begins
-    at it, of several the one that ends first, as soon as that cannot grow any more, be it by
-    another row or because ``within`` has passed; a field ``complete`` tells the two apart.
+    A result has the keys and the ``measures``, expressions over functions of ``rxtemporal.pattern``
+    and over fields of the last row; without measures ``rows``, their number. It lives from the
+    start of the first row to one tick after that of the last; with ``at="last"`` it is a point at
+    the last row. With ``rows="all"`` each row of a match is a result, a point with its fields, its
+    ``variable`` and ``match``, the start of the match. With ``timeouts`` a row at which a match may
+    begin, and that no match takes, gives the longest part of a match that begins at it, of several
+    the one that ends first, as soon as that cannot grow any more, be it by another row or because
+    ``within`` has passed; a field ``complete`` tells the two apart.
 
     A match leaves when no row that may still come can change it. The CTI is held at the start of
     the first row of the oldest match that is not decided; with ``at="last"`` at the last row of a

@@ -155,9 +155,9 @@ class Programs:
         self._bounds[self._variable] = begin, len(self._code)
         return True
 
-    def _emit(self, operation: int, left: int = 0, right: int = 0, further: int = 0) -> int:
-        """Add an instruction; return the slot of its result."""
-        self._code.append([operation, self._slots, left, right, further])
+    def _emit(self, operation: int, left: int = 0, right: int = -1, further: int = 0) -> int:
+        """Add an instruction; return the slot of its result. One of one operand has that twice."""
+        self._code.append([operation, self._slots, left, left if right < 0 else right, further])
         self._slots += 1
         return self._slots - 1
 
