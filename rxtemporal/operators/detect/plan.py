@@ -298,11 +298,11 @@ def detect(
     (also as ``rxt.start()``), and functions of ``rxtemporal.pattern`` over the rows before and the
     match so far; null is false, and a variable without a condition matches every row. Variables
     begin with an upper-case letter. There are ``|``, ``( )``, the quantifiers ``*``, ``+``, ``?``,
-    ``{n}``, ``{n,m}``, ``{n,}``, ``{,m}``, each reluctant with a ``?`` behind it, ``PERMUTE(A,
-    B)``, and between two rows ``~>``, which skips rows up to the first that matches (with which a
-    group can begin), ``~>>``, which may skip that one, too, and ``!X ~>``, which skips no row that
-    matches ``X``. ``A !X`` at the end: no ``X`` follows until ``within`` has passed. What is
-    skipped belongs to no variable.
+    ``{n}``, ``{n,m}``, ``{n,}``, ``{,m}``, each reluctant with a ``?`` behind it,
+    ``PERMUTE(A, B)``, and between two rows ``~>``, which skips rows up to the first that matches,
+    or with which a group can begin, ``~>>``, which may skip that one, too, and ``!X ~>``, which
+    skips no row that matches ``X``. ``A !X`` at the end: no ``X`` follows until ``within`` has
+    passed. What is skipped belongs to no variable.
 
     Rows of a key are in order of (start, payload); their ends play no part. Of several ways the
     preferred one counts, as in ISO SQL: the leftmost alternative first, and as many rows as
