@@ -470,6 +470,21 @@ def test_sums_at_the_ends_of_int64() -> None:
             large.detect("A+", **given).to_polars()
 
 
+@pytest.mark.parametrize("by_columns", [True, False])
+def test_a_sum_is_of_rows_that_match(by_columns: bool) -> None:
+    """A row that is none of A overflows no sum of A, in the kernel and by columns."""
+    large = 2**62
+    rows = [rxt.PointEvent(t, {"x": x}) for t, x in enumerate([large, 1, large, 2])]
+    small = pt.sum("A.x") > 0
+    query = rxt.from_events(rows).detect(
+        "A B ~> C",
+        A=large > X - 1,
+        B=X == 1,
+        C=(pt.count("A") % 1 == 0) & small if by_columns else small,
+    )
+    assert query.to_polars()["rows"].to_list() == [3]
+
+
 def test_sums_of_short_floats_are_long() -> None:
     """They are Float64, as elsewhere."""
     values = pl.Series("x", [0.1, 0.2, 16777216.5], dtype=pl.Float32)

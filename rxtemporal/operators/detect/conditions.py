@@ -11,6 +11,7 @@ from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.columns import Column, Columns, physical_type
 from rxtemporal.engine.expressions.evaluator import Predicate
 from rxtemporal.operators.detect import layout
+from rxtemporal.operators.detect.evaluation import extend_ways
 from rxtemporal.operators.detect.functions import Function, list_functions, parse_column
 from rxtemporal.operators.detect.layout import MatchTables
 from rxtemporal.operators.detect.programs import Programs
@@ -76,13 +77,8 @@ class Conditions:
                     records[rows, place] = read_integers(column)
                 records[rows, place + 1] = read_valid(column)
 
-    def test_ways(
-        self, registers: Registers, t: MatchTables, ways: Ways, computed: Int64s
-    ) -> Bools:
-        """Return which ways may take their next row as their variable.
-
-        ``computed`` are their registers with that row.
-        """
+    def test_ways(self, registers: Registers, t: MatchTables, ways: Ways) -> Bools:
+        """Return which ways may take their next row as their variable."""
         passes = np.ones(len(ways.row), np.bool_)
         for number, condition in enumerate(self._conditions):
             if condition is None:
@@ -90,7 +86,10 @@ class Conditions:
             at = np.flatnonzero(ways.variable == number)
             if not len(at):
                 continue
-            some, made = Ways(*(column[at] for column in ways)), computed[:, at]
+            some = Ways(*(column[at] for column in ways))
+            made = np.empty((len(registers), len(at)), np.int64)
+            if condition.looks_back:
+                extend_ways(t, some.node, some.row, some.variable, made)
             columns = [
                 self._read(name, some.row)
                 if (function := parse_column(name)) is None or function.kind == "prev"

@@ -14,7 +14,6 @@ from rxtemporal.operators.detect import kernel, layout
 from rxtemporal.operators.detect import ways as kernel_ways
 from rxtemporal.operators.detect.automaton import ACCEPT, WAIT, Automaton
 from rxtemporal.operators.detect.conditions import Conditions
-from rxtemporal.operators.detect.evaluation import extend_ways
 from rxtemporal.operators.detect.layout import (
     FIRST,
     NODE,
@@ -166,7 +165,8 @@ class PatternMatcher:
 
     def run(self, keys: Int64s, rows_at: Int64s, due: Int64s, cti: int) -> MatchOutcome:
         """Match the rows that are due, by key and in order of each, and advance keys to the CTI."""
-        self._conditions.set_inputs(due)
+        if len(due):
+            self._conditions.set_inputs(due)
         if not self._by_pair:
             mask = self._conditions.make_mask(due)
             return self._match(keys, rows_at, due, mask, _NO_PAIRS, 0, cti)
@@ -197,21 +197,15 @@ class PatternMatcher:
         of = np.repeat(np.arange(len(state)), tests)
         variable = self._tested.variable[list_ranges(self._tested.first[state], tests)]
         ways = Ways(node[of], variable, next_row[of], begin[of])
-        pairs = self._conditions.test_ways(self._registers, *self._extend_ways(ways))
+        self._start()
+        stores.nodes.make_room(1)
+        t = self._bind(_NO_NUMBERS, self._no_mask, _NO_PAIRS)
+        pairs = self._conditions.test_ways(self._registers, t, ways)
+        self._check_sums()
         bounds = find_bounds(tests)
         stores.threads.records[numbers, PAIR] = bounds[: len(threads)]
         at, initial = np.arange(len(keys) + 1), int(bounds[len(threads)])
         return self._match(keys, at, row, self._no_mask, pairs, initial, None).left
-
-    def _extend_ways(self, ways: Ways) -> tuple[MatchTables, Ways, Int64s]:
-        """Return the arrays, ways, and the registers that they have with their next rows."""
-        self._start()
-        self._stores.nodes.make_room(1)
-        t = self._bind(_NO_NUMBERS, self._no_mask, _NO_PAIRS)
-        computed = np.empty((len(self._registers), len(ways.row)), np.int64)
-        extend_ways(t, ways.node, ways.row, ways.variable, computed)
-        self._check_sums()
-        return t, ways, computed
 
     def _match(
         self,
