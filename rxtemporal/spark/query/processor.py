@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, Row, StructField, StructType
 
-from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.spark.jvm.session import is_connect
 from rxtemporal.spark.query.bucket_keys import make_bucket_key
 from rxtemporal.spark.query.bucket_state import BucketState, StatefulWork, StateHead
@@ -24,7 +23,7 @@ _OWN_WORKERS = "RXTEMPORAL_STATE"
 # schemas as objects: Spark would be asked to read each text
 _NUMBER = StructType([StructField("number", LongType())])
 _DATA = StructType([StructField("data", BinaryType())])
-_HEAD = 0
+HEAD = 0
 
 
 class SparkStore:
@@ -41,12 +40,12 @@ class SparkStore:
 
     def read_head(self) -> StateHead | None:
         """Return the head; None before the first micro-batch."""
-        saved = self._get(_HEAD)
-        return None if saved is None else StateHead._make(loads("head", saved))
+        saved = self._get(HEAD)
+        return None if saved is None else StateHead.loads(saved)
 
     def write_head(self, head: StateHead) -> None:
         """Replace the head."""
-        self._data.updateValue((_HEAD,), (dumps("head", tuple(head)),))
+        self._data.updateValue((HEAD,), (head.dumps(),))
 
     def read(self, kind: str, number: int) -> bytes | None:
         """Return a part of the base or an entry of the log, if it is there."""
