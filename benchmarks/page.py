@@ -1,7 +1,8 @@
 """Pages of figures: ``docs/performance.md`` with its pictures, and ``docs/nexmark.md``.
 
-``live.py``, ``yahoo.py``, ``nexmark.py`` and ``scaling.py`` write into the file that ``--json``
-names; this script makes the pages of it. Every number on the pages is from there.
+``live.py``, ``yahoo.py``, ``nexmark.py``, ``scaling.py``, ``spark_state.py`` and others write into
+the file that ``--json`` names; this script makes the pages of it. Every number on the pages is from
+there.
 """
 
 from __future__ import annotations
@@ -47,6 +48,11 @@ class Results:
         if any(run["machine"]["load"] > machine["cores"] for run in runs.values()):
             words += " **The machine was busy with other work: rates are too low, ratios vary.**"
         return words
+
+    def describe_some(self, begin: str) -> str:
+        """Return the same about the benchmarks whose names begin with some letters."""
+        names = [name for name in self._runs if name.startswith(begin)]
+        return self.describe(*names) if names else UNMEASURED
 
     def table(self, name: str) -> str:
         """Return one table: what was measured, the median, and the range of the rounds."""
@@ -128,6 +134,20 @@ def draw_delays(results: Results, folder: Path) -> str:
     return f"![{title}, over the lag of another device]({path.name})"
 
 
+def draw_micro_batches(results: Results, folder: Path) -> str:
+    """Draw the seconds of micro-batches over the keys; return the lines that show them."""
+    shown = []
+    for table in (each for each in results.names("Spark, ") if "seconds" in each):
+        curves = {name: each for name, each in results.curves(table).items() if len(each) > 1}
+        if not curves:
+            continue
+        title = table.removeprefix("Spark, ")
+        path = folder / f"performance-spark-{title.partition(':')[0]}.svg"
+        path.write_text(pictures.draw(title.capitalize(), "keys", "seconds", curves), "utf-8")
+        shown.append(f"![{title.capitalize()}, over the number of keys]({path.name})")
+    return "\n\n".join(shown) or UNMEASURED
+
+
 # the groups of the picture of rates, and the lines of the page that it has
 GROUPS = {
     "tumbling windows": "W2",
@@ -186,6 +206,15 @@ def write(results: Results, folder: Path) -> Path:
         back=results.table("Conditions over the match so far"),
         patterns=results.table("Other patterns"),
         silent=results.table("Keys that fall silent"),
+        spark_machine=results.describe_some("spark"),
+        micro_batches=draw_micro_batches(results, folder),
+        spark_windows=results.table("Spark, windows: seconds of a micro-batch"),
+        spark_join=results.table("Spark, join: seconds of a micro-batch"),
+        spark_ratios=results.tables(each for each in results.names("Spark, ") if "ratios" in each),
+        spark_bytes=results.table("Spark, bytes"),
+        spark_loading=results.table("Spark, loading a state"),
+        spark_start=results.table("Spark, start of a worker"),
+        spark_bounded=results.table("Spark, bounded by key"),
     )
     path = folder / "performance.md"
     path.write_text(page, "utf-8")

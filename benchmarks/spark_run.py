@@ -1,6 +1,7 @@
 """Rates of W2 inside Spark, bounded and streaming, and of Spark's own windowed aggregation.
 
-    python benchmarks/spark_run.py [--events 2000000] [--rounds 3] [--streaming]
+    python benchmarks/spark_run.py [--events 2000000] [--rounds 3] [--only bounded|streaming]
+    python benchmarks/spark_run.py --only bounded --master "local-cluster[2,1,2048]"
 
 Rows are read from Parquet. Results are checked once, and then written to a sink that keeps nothing.
 The cost of a micro-batch is split by running it three times: without rows (Spark's part), with rows
@@ -10,6 +11,7 @@ that are only passed through the Python workers (transfer), and with the query (
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import tempfile
 import time
@@ -20,6 +22,7 @@ from typing import Any
 import measure
 import polars as pl
 import workloads
+from figures import Report, parse, summarize
 from pyspark.sql import functions as sf
 
 import rxtemporal as rxt
@@ -44,7 +47,9 @@ def by_spark(points: Any) -> Any:
     return grouped.agg(sf.count("*").alias("n"), sf.avg("value").alias("avg"))
 
 
-def compare_bounded(spark: Any, work: workloads.Workload, folder: Path, rounds: int) -> None:
+def compare_bounded(
+    spark: Any, work: workloads.Workload, folder: Path, rounds: int, report: Report
+) -> None:
     """Print the rates of whole runs over files, as medians of interleaved rounds."""
     parts = folder / "bounded"
     parts.mkdir()
@@ -66,8 +71,16 @@ def compare_bounded(spark: Any, work: workloads.Workload, folder: Path, rounds: 
     }
     for contender in contenders.values():
         contender()
-    print("bounded")
-    measure.report(measure.rounds(contenders, rounds), work.rows.height, "Spark's own aggregation")
+    seconds = measure.rounds(contenders, rounds)
+    master = spark.sparkContext.master
+    print(f"bounded, {master}")
+    measure.report(seconds, work.rows.height, "Spark's own aggregation")
+    table = "Spark, bounded by key"
+    for name, taken in seconds.items():
+        rates = [work.rows.height / each / 1e6 for each in taken]
+        report.add(summarize(table, f"{master}, {name}", rates, "million rows/s"))
+    ratios = measure.ratios(seconds, *contenders)
+    report.add(summarize(table, f"{master}, rate here beside Spark's own", ratios, "×"))
 
 
 def compute(frame: Any) -> None:
@@ -182,18 +195,22 @@ def main() -> None:
     """Print the figures."""
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     asked.add_argument("--events", type=int, default=2_000_000)
-    asked.add_argument("--rounds", type=int, default=3)
     asked.add_argument("--batch", type=int, default=200_000)
-    asked.add_argument("--streaming", action="store_true", help="only micro-batches")
-    options = asked.parse_args()
-    spark = session(**{"spark.master": "local[2]"})
+    asked.add_argument("--only", choices=["bounded", "streaming"])
+    asked.add_argument("--master", default="local[2]")
+    options = parse(asked, rounds=3)
+    report = Report("spark_run", options)
+    paths = {"spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    spark = session(**{"spark.master": options.master, **paths})
     measure.check_compilers(spark)
     work = workloads.w2(options.events)
     with tempfile.TemporaryDirectory() as name:
-        if not options.streaming:
-            compare_bounded(spark, work, Path(name), options.rounds)
-        streaming_split(spark, work, Path(name), options.batch)
+        if options.only != "streaming":
+            compare_bounded(spark, work, Path(name), options.rounds, report)
+        if options.only != "bounded":
+            streaming_split(spark, work, Path(name), options.batch)
     spark.stop()
+    report.save()
 
 
 if __name__ == "__main__":

@@ -1,20 +1,26 @@
 """State of streaming queries inside Spark: time and bytes of a micro-batch against keys.
 
     python benchmarks/spark_state.py [--keys 1000 1000000] [--rows 10000 100000] [--batches 12]
+    python benchmarks/spark_state.py --only join --json FILE
 
 ``windows``: count and mean of each key in hours every twelve minutes, so that five windows are open
 for each key. ``join``: pairs of rows with the same key within five seconds. Both are computed here
 and by Spark's own operators, over the same files, one file in each micro-batch, in one session with
 Java's second compiler (``measure.check_compilers``). All keys come once before the micro-batches
 that are timed. Bytes are those of RocksDB's changelogs and of all files that the checkpoint has got
-meanwhile, beside the bytes of the rows: 8 for each time, key and value. ``rebuilding``: loading a
-bucket with this many keys, in this process.
+meanwhile, beside the bytes of the rows: 8 for each time, key and value. The checkpoint at the end
+is beside the state that is in it, as it is stored and before its compression. ``rebuilding``:
+loading a bucket with this many keys, in this process. ``start``: CPU time of a process that imports
+what a worker of Spark does, and takes its first rows.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,11 +30,14 @@ from typing import Any, NamedTuple
 import measure
 import numpy as np
 import polars as pl
+from figures import Figure, Report, parse, summarize
 from pyspark.sql import functions as sf
 
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.spark import run, session, stream
+from rxtemporal.spark.query import processor
+from rxtemporal.spark.query.bucket_state import StateHead
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -36,7 +45,7 @@ MINUTE = 60 * SECOND
 FILL = 200_000
 ROW_BYTES = 24
 # micro-batches that start processes and compile
-WARM = 2
+WARM = 4
 REACH = 5 * SECOND
 COLUMNS = "start bigint, key bigint, value double, cti bigint"
 
@@ -49,9 +58,13 @@ class Files(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Figures of a micro-batch: seconds, bytes of changelogs, bytes of all files."""
+    """Figures of a query: seconds of each micro-batch, and bytes.
 
-    seconds: float
+    ``changelog`` and ``written``, of all files, are those of a micro-batch; ``checkpoint`` is the
+    whole folder at the end.
+    """
+
+    seconds: list[float]
     changelog: float
     written: float
     checkpoint: int
@@ -128,8 +141,11 @@ def join_by_spark(spark: Any, *files: Files) -> Any:
 
 
 Query = Callable[..., Any]
-WINDOWS = {"here": count_here, "Spark's own": count_by_spark}
-JOIN = {"here": join_here, "Spark's own": join_by_spark}
+HERE, SPARK = "here", "Spark's own"
+QUERIES: dict[str, dict[str, Query]] = {
+    "windows": {HERE: count_here, SPARK: count_by_spark},
+    "join": {HERE: join_here, SPARK: join_by_spark},
+}
 
 
 # Measuring ----------------------------------------------------------------------------------------
@@ -147,32 +163,58 @@ def time_query(frame: Any, untimed: int, folder: Path) -> Figures:
     changelogs = [path.stat() for path in folder.rglob("*.changelog")]
     count = len(seconds)
     return Figures(
-        statistics.median(seconds),
+        seconds,
         sum(each.st_size for each in changelogs if each.st_mtime > first) / count,
         sum(each.st_size for each in found if each.st_mtime > first) / count,
         sum(each.st_size for each in found),
     )
 
 
-def compare(spark: Any, queries: dict[str, Query], files: list[Files], rows: int) -> None:
-    """Print the figures of a query here and by Spark."""
-    figures = {}
-    for name, query in queries.items():
+def read_heads(spark: Any, folder: Path) -> list[StateHead]:
+    """Return the heads of all buckets in a checkpoint of this package."""
+    reader = spark.read.format("statestore").option("stateVarName", "state")
+    rows = reader.load(str(folder)).where(f"user_map_key.number = {processor.HEAD}")
+    return [StateHead.loads(bytes(row.user_map_value.data)) for row in rows.collect()]
+
+
+def compare(
+    spark: Any, report: Report, name: str, files: list[Files], keys: int, rows: int
+) -> None:
+    """Measure a query here and by Spark."""
+    found = dict[str, Figures]()
+    for who, query in QUERIES[name].items():
         with tempfile.TemporaryDirectory() as folder:
-            figures[name] = time_query(query(spark, *files), files[0].untimed, Path(folder))
+            found[who] = time_query(query(spark, *files), files[0].untimed, Path(folder))
+            if who == HERE:
+                heads = read_heads(spark, Path(folder))
+    case = f"{name}, {keys:,} keys, {rows:,} rows"
+    table = f"Spark, {name}: seconds of a micro-batch"
+    for who, each in found.items():
+        place = {"curve": f"{who}, {rows:,} rows", "size": keys}
+        report.add(summarize(table, f"{case}, {who}", each.seconds, "s", **place))
+    here, spark_ = found.values()
+    faster = statistics.median(spark_.seconds) / statistics.median(here.seconds)
+    report.add(
+        Figure(f"Spark, {name}: ratios", f"{case}, rate here beside Spark's own", faster, "×")
+    )
     size = ROW_BYTES * rows * len(files)
-    for name, each in figures.items():
-        print(
-            f"  {name:<12} {each.seconds:6.2f} s, {size / ROW_BYTES / each.seconds:10,.0f} rows/s, "
-            f"changelog {each.changelog / 1e6:7.2f} MB ({each.changelog / size:5.1f} x the rows), "
-            f"all files {each.written / size:5.1f} x, checkpoint {each.checkpoint / 1e6:7.1f} MB"
-        )
-    here, spark_ = figures.values()
-    print(f"  {spark_.seconds / here.seconds:.2f} x the rate of Spark's own")
+    for who, each in found.items():
+        for what, value in (("changelog", each.changelog), ("all files", each.written)):
+            words = f"{case}, {who}: {what} of a micro-batch beside its rows"
+            report.add(Figure("Spark, bytes", words, value / size, "×"))
+    stored = sum(head.base_bytes + head.log_bytes for head in heads)
+    whole = sum(head.whole for head in heads)
+    mega = Figure("Spark, bytes", f"{case}, {HERE}: checkpoint", here.checkpoint / 1e6, "MB")
+    report.add(mega)
+    for words, value in (("stored bases and logs", stored), ("states, not compressed", whole)):
+        beside = f"{case}, {HERE}: checkpoint beside its {words} ({value / 1e6:,.1f} MB)"
+        report.add(Figure("Spark, bytes", beside, here.checkpoint / value, "×"))
+    other = Figure("Spark, bytes", f"{case}, {SPARK}: checkpoint", spark_.checkpoint / 1e6, "MB")
+    report.add(other)
 
 
-def measure_rebuilding(keys: int) -> None:
-    """Print the seconds in which a bucket is loaded, and the bytes of its base."""
+def measure_rebuilding(keys: int, report: Report) -> None:
+    """Measure the seconds in which a bucket is loaded, and the bytes of its base."""
     from rxtemporal.engine.codec import dumps, loads
     from rxtemporal.run.stepper import Stepwise
     from rxtemporal.spark.query.bucket_state import compress, decompress
@@ -181,32 +223,60 @@ def measure_rebuilding(keys: int) -> None:
     windows = windows.group_by("key").hopping_window(60 * MINUTE, 12 * MINUTE)
     plan = windows.aggregate(n=agg.count(), mean=agg.mean("value"))._node
     steps = Stepwise(plan)
-    payload = pl.DataFrame({"key": np.arange(keys), "value": np.zeros(keys)})
+    values = np.random.default_rng(7).random(keys)
+    payload = pl.DataFrame({"key": np.arange(keys), "value": values})
     steps.push("points", rxt.EventBatch.of_rows(np.arange(keys), np.arange(keys) + 1, payload, 0))
     steps.push("points", rxt.EventBatch.empty(payload.schema, SECOND))
     whole = dumps("bucket", steps.save())
     base = compress(whole)
     begun = time.perf_counter()
     Stepwise(plan).load(loads("bucket", decompress(base, len(whole))))
-    print(
-        f"rebuilding {keys:,} keys: {time.perf_counter() - begun:.2f} s, state "
-        f"{len(whole) / 1e6:.1f} MB, base {len(base) / 1e6:.1f} MB"
+    took = time.perf_counter() - begun
+    table = "Spark, loading a state"
+    report.add(Figure(table, f"{keys:,} keys", took, "s"))
+    for what, data in (("state", whole), ("compressed", base)):
+        report.add(Figure(table, f"{keys:,} keys, {what}", len(data) / 1e6, "MB"))
+
+
+def measure_start(report: Report) -> None:
+    """Measure the CPU time of a worker's start, with compiled kernels that are found."""
+    code = (
+        "import pyspark.worker, sys; sys.path.insert(0, sys.argv[1]); import spark_state; "
+        "from figures import Report; import argparse; "
+        "spark_state.measure_rebuilding(1_000, Report('', argparse.Namespace(json=None)))"
     )
+    seconds = []
+    for _ in range(4):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-c", code, str(Path(__file__).parent)]
+        subprocess.run(command, check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    # the first one compiles if nobody has before
+    report.add(summarize("Spark, start of a worker", "CPU time", seconds[1:], "s"))
 
 
 def main() -> None:
-    """Print the figures."""
+    """Measure what was asked for."""
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     asked.add_argument("--keys", type=int, nargs="+", default=[1_000, 100_000, 1_000_000])
     asked.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000])
     asked.add_argument("--batches", type=int, default=12)
-    asked.add_argument("--only", choices=["windows", "join", "rebuilding"])
-    options = asked.parse_args()
+    asked.add_argument("--only", choices=[*QUERIES, "rebuilding", "start"])
+    options = parse(asked, rounds=1)
+    report = Report("_".join(["spark_state", *filter(None, [options.only])]), options)
+    if options.only in (None, "start"):
+        measure_start(report)
     if options.only in (None, "rebuilding"):
         for keys in options.keys:
-            measure_rebuilding(keys)
-    if options.only == "rebuilding":
-        return
+            measure_rebuilding(keys, report)
+    if queries := [name for name in QUERIES if options.only in (None, name)]:
+        compare_all(queries, options, report)
+    report.save()
+
+
+def compare_all(queries: list[str], options: argparse.Namespace, report: Report) -> None:
+    """Measure queries for each number of keys and of rows, in one session."""
     spark = session(**{"spark.master": "local[2]"})
     measure.check_compilers(spark)
     with tempfile.TemporaryDirectory() as name:
@@ -216,12 +286,9 @@ def main() -> None:
                 write_files(Path(name, f"{number}-{side}"), keys, rows, options.batches, side)
                 for side in range(2)
             ]
-            if options.only in (None, "windows"):
-                print(f"windows, {keys:,} keys, {rows:,} rows a micro-batch")
-                compare(spark, WINDOWS, files[:1], rows)
-            if options.only in (None, "join"):
-                print(f"join, {keys:,} keys, {rows:,} rows a micro-batch on each side")
-                compare(spark, JOIN, files, rows)
+            for query in queries:
+                sides = files if query == "join" else files[:1]
+                compare(spark, report, query, sides, keys, rows)
     spark.stop()
 
 

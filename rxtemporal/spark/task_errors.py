@@ -9,13 +9,13 @@ from __future__ import annotations
 import builtins
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rxtemporal import errors
 from rxtemporal.errors import CheckpointError, annotate
+from rxtemporal.spark.task_process import in_task, spare_collections
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,9 +28,11 @@ _REPORTED = re.compile(
 )
 # the last line of a traceback, of code that Spark runs outside tasks, such as a source's planning
 _OF_PACKAGE = re.compile(r"^(?P<name>rxtemporal\.errors\.\w+): (?P<text>.*)$", re.M)
-# Spark's words for a state of ours with the keys that it had in earlier releases
+# Spark's words for a state of ours that an earlier release began, by another of Spark's operators
 _OLD_STATE = re.compile(
-    r"STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE.*StructField\(bucket,IntegerType.*new key", re.S
+    r"OPERATOR_NOT_MATCH_IN_STATE_METADATA.*transformWithStateInPandasExec"
+    r".*current batch.*transformWithStateInPySparkExec",
+    re.S,
 )
 
 
@@ -44,18 +46,12 @@ def report_task_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not _in_task():
+        if not in_task():  # other work of this process would keep the variable
             raise
         os.environ[_WITHOUT_TRACEBACK] = "1"
         if not isinstance(error, errors.RxTemporalError):
             annotate(error, f"raised at {_find_line(error)}")
         raise error from None
-
-
-def _in_task() -> bool:
-    """Return True if Spark runs a task in this process; other work would keep the variable."""
-    context = sys.modules.get("pyspark.taskcontext")
-    return context is not None and context.TaskContext.get() is not None
 
 
 def _find_line(error: BaseException) -> str:
@@ -80,6 +76,7 @@ class Task:
         """Yield the results of the work."""
         with report_task_errors():
             yield from self._work(batches)
+        spare_collections()
 
 
 def read_task_error(error: BaseException | None) -> Exception | None:

@@ -258,7 +258,7 @@ def test_a_checkpoint_of_an_earlier_release(clicks: DataFrame, tmp_path: Path) -
         buckets=1,
     )
     query = written(result, tmp_path / "checkpoint")
-    with pytest.raises(Exception, match="SCHEMA_NOT_COMPATIBLE"):
+    with pytest.raises(Exception, match="OPERATOR_NOT_MATCH_IN_STATE_METADATA"):
         query.awaitTermination()
     found = read_task_error(query.exception())
     assert isinstance(found, CheckpointError)

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple, Protocol
 import polars as pl
 
 from rxtemporal.core.log import get_logger
-from rxtemporal.engine.codec import dump_frame, load_frame
+from rxtemporal.engine.codec import dump_frame, dumps, load_frame, loads
 from rxtemporal.errors import CheckpointError
 
 log = get_logger(__name__)
@@ -126,6 +126,15 @@ class StateHead(NamedTuple):
     base_bytes: int = 0
     log_bytes: int = 0
     whole: int = 0
+
+    def dumps(self) -> bytes:
+        """Return the head as bytes."""
+        return dumps("head", tuple(self))
+
+    @classmethod
+    def loads(cls, data: bytes) -> StateHead:
+        """Return the head that ``dumps`` was called on."""
+        return cls._make(loads("head", data, "the head of a bucket"))
 
 
 class Store(Protocol):

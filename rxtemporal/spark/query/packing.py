@@ -7,8 +7,8 @@ cti    long   the highest CTI that came with these rows; ``MIN_TIME``, which pro
 data   binary the rows of this bucket as an Arrow stream; empty if there are none
 ====== ====== ====================================================================================
 
-Stateful operators take pandas, which turns integers with nulls into floats, has no timestamps for
-the ends of time, and is processed row by row in Python; bytes pass unchanged.
+Stateful operators take and return Python objects, one for each value, or pandas, which turns
+integers with nulls into floats and has no timestamps for the ends of time; bytes pass unchanged.
 
 Every bucket gets a row for each batch of rows, so that all of them have the time, and a state.
 """
@@ -29,7 +29,6 @@ from rxtemporal.spark.query.columns import BUCKET, CTI, INPUT
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# no name begins with an underscore: pandas gives such columns other names
 PACKED = "bucket int, input int, cti bigint, data binary"
 _TYPES = {"bucket": pl.Int32, "input": pl.Int32, "cti": pl.Int64, "data": pl.Binary}
 

@@ -5,58 +5,67 @@ from __future__ import annotations
 import contextlib
 import pickle
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming import StatefulProcessor
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, Row, StructField, StructType
 
 from rxtemporal.spark.jvm.session import is_connect
 from rxtemporal.spark.query.bucket_keys import make_bucket_key
 from rxtemporal.spark.query.bucket_state import BucketState, StatefulWork, StateHead
 from rxtemporal.spark.task_errors import report_task_errors
+from rxtemporal.spark.task_process import spare_collections
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _OWN_WORKERS = "RXTEMPORAL_STATE"
-_KINDS = {str: StringType(), bytes: BinaryType(), int: LongType()}
 # schemas as objects: Spark would be asked to read each text
-_HEAD = StructType(
-    [StructField(name, _KINDS[kind]) for name, kind in get_type_hints(StateHead).items()]
-)
 _NUMBER = StructType([StructField("number", LongType())])
 _DATA = StructType([StructField("data", BinaryType())])
+HEAD = 0
 
 
 class SparkStore:
-    """State variables of one group; the current group is Spark's own affair."""
+    """State of one group, in one variable; the current group is Spark's own affair.
+
+    The head has the number 0, entries of the log have positive numbers and parts of the base have
+    negative ones. Spark opens each variable anew in each task, which costs as much as several
+    buckets do.
+    """
 
     def __init__(self, handle: Any) -> None:
-        # earlier releases have the whole state in a variable of this name, so Spark refuses theirs
-        self._head = handle.getValueState("state", _HEAD)
-        self._kinds = {name: handle.getMapState(name, _NUMBER, _DATA) for name in ("base", "log")}
+        # earlier releases have a single value in a variable of this name, so Spark refuses theirs
+        self._data = handle.getMapState("state", _NUMBER, _DATA)
 
     def read_head(self) -> StateHead | None:
         """Return the head; None before the first micro-batch."""
-        saved = self._head.get()
-        return None if saved is None else StateHead._make(saved)
+        saved = self._get(HEAD)
+        return None if saved is None else StateHead.loads(saved)
 
     def write_head(self, head: StateHead) -> None:
         """Replace the head."""
-        self._head.update(tuple(head))
+        self._data.updateValue((HEAD,), (head.dumps(),))
 
     def read(self, kind: str, number: int) -> bytes | None:
         """Return a part of the base or an entry of the log, if it is there."""
-        saved = self._kinds[kind].getValue((number,))
-        return None if saved is None else bytes(saved[0])
+        return self._get(_find_place(kind, number))
 
     def write(self, kind: str, number: int, data: bytes) -> None:
         """Write one of them."""
-        self._kinds[kind].updateValue((number,), (data,))
+        self._data.updateValue((_find_place(kind, number),), (data,))
 
     def remove(self, kind: str, number: int) -> None:
         """Remove one of them."""
-        self._kinds[kind].removeKey((number,))
+        self._data.removeKey((_find_place(kind, number),))
+
+    def _get(self, place: int) -> bytes | None:
+        saved = self._data.getValue((place,))
+        return None if saved is None else bytes(saved[0])
+
+
+def _find_place(kind: str, number: int) -> int:
+    return {"log": number, "base": -1 - number}[kind]
 
 
 class BucketProcessor(StatefulProcessor):  # type: ignore[misc]
@@ -71,21 +80,17 @@ class BucketProcessor(StatefulProcessor):  # type: ignore[misc]
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Yield one micro-batch's results for one bucket; the names are Spark's."""
-        import pandas as pd
-
-        received = (
-            row
-            for frame in rows
-            for row in zip(
-                frame["input"].tolist(), frame["cti"].tolist(), frame["data"], strict=True
-            )
-        )
+        received = ((row.input, row.cti, bytes(row.data)) for row in rows)
         with report_task_errors():
             results = BucketState(self._store, self._work, pickle.loads).take(received)
-        yield pd.DataFrame(results)
+        yield from (
+            Row(**dict(zip(results, row, strict=True)))
+            for row in zip(*results.values(), strict=True)
+        )
 
     def close(self) -> None:
-        """Do nothing; there is nothing to close."""
+        """End a task."""
+        spare_collections()
 
 
 def process(rows: DataFrame, work: StatefulWork, buckets: int, schema: str) -> DataFrame:
@@ -97,9 +102,7 @@ def process(rows: DataFrame, work: StatefulWork, buckets: int, schema: str) -> D
     keyed = rows.withColumn("bucket", sf.element_at(keys, sf.col("bucket") + 1))
     processor = BucketProcessor(cloudpickle.dumps(work))
     with _own_workers(rows):
-        return keyed.groupBy("bucket").transformWithStateInPandas(
-            processor, schema, "Append", "None"
-        )
+        return keyed.groupBy("bucket").transformWithState(processor, schema, "Append", "None")
 
 
 @contextlib.contextmanager
