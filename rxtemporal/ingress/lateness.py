@@ -55,6 +55,11 @@ class LateReason(Enum):
     BEHIND = "behind"
     SILENT = "silent"
 
+    @property
+    def keeps_row(self) -> bool:
+        """True if the event is in the stream all the same, with other times."""
+        return self in (LateReason.ADJUSTED, LateReason.END_MOVED)
+
 
 # the verdicts by the numbers that kernels give them; 0 is in time
 REASONS = (None, *LateReason)

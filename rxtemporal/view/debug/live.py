@@ -26,7 +26,7 @@ from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.driver import Entry
 from rxtemporal.engine.stage import Stage
-from rxtemporal.ingress.lateness import LateEvent, LateReason
+from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.operators.causes.history import (
     ADJUSTED,
     EDGE_END,
@@ -153,7 +153,6 @@ def _measure(batch: EventBatch) -> int:
 
 
 _SMALL = (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16)
-_MOVED = (LateReason.ADJUSTED, LateReason.END_MOVED)
 
 
 def encode_rows(
@@ -196,7 +195,7 @@ def encode_late(
     """Return late events of one stream, each with its step, as columns of arrivals."""
     events = [each.event for _, each in late]
     reasons = [each.reason for _, each in late]
-    verdicts = [ADJUSTED if each in _MOVED else LATE for each in reasons]
+    verdicts = [ADJUSTED if each.keeps_row else LATE for each in reasons]
     payloads = [to_fields(each.payload) for each in events]
     return {
         "stream": stream,

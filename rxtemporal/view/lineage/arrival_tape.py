@@ -111,10 +111,6 @@ class Probe:
             self.held.append((step, rows))
 
 
-# the reasons of late events that are in the stream all the same
-_IN = (LateReason.ADJUSTED, LateReason.END_MOVED)
-
-
 class ArrivalTape(Tape):
     """Tape that keeps the arrivals of one stream in memory; each call is a step of the run.
 
@@ -302,7 +298,7 @@ class ArrivalTape(Tape):
             self._mark_late(*late)
 
     def _mark_late(self, number: int, reason: LateReason, by: int) -> None:
-        self._columns["verdict"][number] = ADJUSTED if reason in _IN else LATE
+        self._columns["verdict"][number] = ADJUSTED if reason.keeps_row else LATE
         self._columns["reason"][number] = reason.value
         self._columns["by"][number] = by
 
