@@ -9,14 +9,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from reactivex.subject import Subject
 
 import rxtemporal as rxt
-from rxtemporal.cli.options import INTERRUPTED, add_file_options, list_file_options, parse_seconds
+from rxtemporal.cli.options import INTERRUPTED, add_input_options, parse_seconds
 from rxtemporal.engine.stage import Stage
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.operators.plan import Node
@@ -289,14 +288,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the query, as in `rxtemporal replay`: a function of streams (or FILE.py:FUNCTION)",
     )  # fmt: skip
     parser.add_argument(
-        "--input", type=Path, nargs="+", required=True, metavar="PATH",
-        help="folder of a recording, or a file (.csv, .json, .jsonl, .ndjson, .parquet)",
-    )  # fmt: skip
-    parser.add_argument(
         "--seconds", type=parse_seconds, default=3.0, metavar="N",
         help="limit of each single run, of which there are about 16 (default: %(default)g)",
     )  # fmt: skip
-    add_file_options(parser)
+    add_input_options(parser, required=True)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -308,7 +303,7 @@ def run(options: argparse.Namespace) -> int:
         if is_watched():
             print(words, file=sys.stderr, flush=True)
 
-    files = FileOptions(*list_file_options(options))
+    files = FileOptions.of(options)
     query = find_query(options.query, "the query")
     try:
         report("reading the input …")

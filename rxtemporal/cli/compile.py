@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rxtemporal.cli.options import add_file_options, list_file_options
+from rxtemporal.cli.options import add_plan_options
 from rxtemporal.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -22,15 +21,8 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command to its parser."""
-    parser.add_argument(
-        "query", metavar="MODULE:NAME",
-        help="a function of streams, a stream or an application (or FILE.py:NAME)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--input", type=Path, nargs="+", default=[], metavar="PATH",
-        help="recordings or files with the fields of the streams; their rows are not used",
-    )  # fmt: skip
-    add_file_options(parser)
+    inputs = "recordings or files with the fields of the streams; their rows are not used"
+    add_plan_options(parser, inputs)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -55,27 +47,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list_nodes(options: argparse.Namespace) -> list[Node]:
-    from rxtemporal.cli.inputs import FileOptions, find_query, open_streams
-    from rxtemporal.query.application import Application
-    from rxtemporal.query.bound_query import bind_query
-    from rxtemporal.query.streamable import Streamable
+    from rxtemporal.cli.inputs import open_plans
 
-    query = find_query(options.query, "the query", kinds=(Streamable, Application))
-    if isinstance(query, Application):
-        found = [*query.queries.values()]
-    else:
-        streams = open_streams(options.input, FileOptions(*list_file_options(options)))
-        if not streams and not isinstance(query, Streamable):
-            raise ArgumentError(
-                "the fields of the streams are unknown. Hint: --input names files or a recording "
-                "that have them; one row is enough."
-            )
-        found = [bind_query(query, streams or None).stream]
-    nodes = [node for stream in found for node in stream._node.list_nodes()]
+    plans = open_plans(options)
+    nodes = [node for _, stream in plans for node in stream._node.list_nodes()]
     for node in nodes:
         if node.source is not None and node.schema is None:
             raise ArgumentError(
                 f"the fields of {node.source.name!r} are unknown. Hint: --input names a file or a "
-                "recording that has them."
+                "recording that has them; one row is enough."
             )
     return nodes

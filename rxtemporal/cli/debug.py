@@ -9,7 +9,6 @@ from rxtemporal.cli.options import (
     INTERRUPTED,
     add_file_options,
     add_query_options,
-    list_file_options,
 )
 
 DESCRIPTION = (
@@ -36,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     from rxtemporal.query.bound_query import apply_query
     from rxtemporal.query.event_flow import write_event_flow
 
-    files = FileOptions(*list_file_options(options))
+    files = FileOptions.of(options)
     streams = open_streams(options.paths, files)
     query = apply_query(find_query(options.query), streams)
     name = options.query.rpartition(":")[2]

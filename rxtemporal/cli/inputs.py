@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
@@ -18,7 +19,10 @@ import polars as pl
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SourceError
 from rxtemporal.ingress.settings import read_advance_time
 from rxtemporal.ingress.sources import scan_batches
+from rxtemporal.query.application import Application
+from rxtemporal.query.bound_query import bind_query
 from rxtemporal.query.files import read_csv, read_json, read_parquet
+from rxtemporal.query.inputs import from_events
 from rxtemporal.query.replay import replay
 from rxtemporal.query.streamable import Streamable
 
@@ -70,6 +74,12 @@ class FileOptions:
         # a delay has a unit, as the times of files have, unless they are ticks
         span = delay if delay is None or unit == "ticks" else timedelta(microseconds=delay)
         self.settings = read_advance_time(span)
+
+    @classmethod
+    def of(cls, options: Namespace) -> FileOptions:
+        """Return the options of a command line."""
+        names = inspect.signature(cls).parameters
+        return cls(**{name: getattr(options, name) for name in names})
 
     @property
     def given(self) -> list[str]:
@@ -157,6 +167,23 @@ def find_query(text: str, option: str = "--query", *, kinds: tuple[type, ...] = 
         ]  # fmt: skip
         raise SourceError(f"{place} has no function {name!r}; it has {', '.join(own) or 'none'}")
     return function
+
+
+def open_plans(options: Namespace) -> list[tuple[str, Streamable]]:
+    """Return the streams that a command's ``query`` names: one, or each of an application by name.
+
+    Without inputs a function is given streams of unknown fields.
+    """
+    query = find_query(options.query, "the query", kinds=(Streamable, Application))
+    if isinstance(query, Application):
+        return [*query.queries.items()]
+    streams = open_streams(options.input, FileOptions.of(options))
+    if not streams and not isinstance(query, Streamable):
+        # a stream for each parameter that needs one
+        parameters = inspect.signature(query).parameters.values()
+        needed = [each.name for each in parameters if each.default is each.empty]
+        streams = {name: from_events([], name=name) for name in needed}
+    return [("", bind_query(query, streams or None).stream)]
 
 
 def load_module(place: str) -> Any:

@@ -5,23 +5,17 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
-from typing import Any
 
 from rxtemporal.core.spans import SECOND, span
 from rxtemporal.errors import ArgumentError
 
 INTERRUPTED = 130
+_PATHS = "folder of a recording, or a file (.csv, .json, .jsonl, .ndjson, .parquet)"
 
 
 def add_query_options(command: argparse.ArgumentParser) -> None:
     """Add the arguments of a command that runs a query over recordings and files."""
-    command.add_argument(
-        "paths",
-        type=Path,
-        nargs="+",
-        metavar="PATH",
-        help="folder of a recording, or a file (.csv, .json, .jsonl, .ndjson, .parquet)",
-    )
+    command.add_argument("paths", type=Path, nargs="+", metavar="PATH", help=_PATHS)
     command.add_argument(
         "--query",
         required=True,
@@ -29,6 +23,32 @@ def add_query_options(command: argparse.ArgumentParser) -> None:
         help="the query: a function of streams (or FILE.py:FUNCTION). Its parameters are the names "
         "of the streams: a recorded stream keeps its name, a file gives its name without suffix",
     )
+
+
+def add_plan_options(command: argparse.ArgumentParser, inputs: str = _PATHS) -> None:
+    """Add the arguments of a command that takes the plan of a query; ``inputs`` helps for them."""
+    command.add_argument(
+        "query",
+        metavar="MODULE:NAME",
+        help="a function of streams, a stream or an application (or FILE.py:NAME)",
+    )
+    add_input_options(command, inputs)
+
+
+def add_input_options(
+    command: argparse.ArgumentParser, inputs: str = _PATHS, *, required: bool = False
+) -> None:
+    """Add the option for inputs, and those for reading them if they are plain files."""
+    command.add_argument(
+        "--input",
+        type=Path,
+        nargs="+",
+        default=[],
+        required=required,
+        metavar="PATH",
+        help=inputs,
+    )
+    add_file_options(command)
 
 
 def add_file_options(command: argparse.ArgumentParser) -> None:
@@ -73,12 +93,6 @@ def add_file_options(command: argparse.ArgumentParser) -> None:
         help="after each row make a CTI this far behind it, and drop rows that are later, for "
         "example 5m or 1h30m; a number alone is seconds",
     )
-
-
-def list_file_options(options: argparse.Namespace) -> list[Any]:
-    """Return the values of these options, in the order in which ``FileOptions`` takes them."""
-    names = ("start", "end", "time_zone", "delay", "unit", "ambiguous", "nonexistent", "separator")
-    return [getattr(options, name) for name in names]
 
 
 def parse_delay(text: str) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.cli.messages import EXPRESSION
-from rxtemporal.cli.options import add_file_options, list_file_options, parse_count
+from rxtemporal.cli.options import add_file_options, parse_count
 from rxtemporal.errors import ArgumentError, BindingError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     expression = last if paths and not is_path else None
     if expression is None:
         paths.append(last)
-    files = FileOptions(*list_file_options(options))
+    files = FileOptions.of(options)
     streams = open_streams([Path(path) for path in paths], files)
     found = _choose(streams) if expression is None else evaluate(expression, streams)
     frame = found.to_polars()

@@ -11,7 +11,6 @@ import rxtemporal as rxt
 from rxtemporal.cli.options import (
     add_file_options,
     add_query_options,
-    list_file_options,
     parse_speed,
 )
 
@@ -43,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     from rxtemporal.query.bound_query import apply_query
     from rxtemporal.query.replay import at_speed
 
-    files = FileOptions(*list_file_options(options))
+    files = FileOptions.of(options)
     query = apply_query(find_query(options.query), open_streams(options.paths, files))
     quiet = options.out is not None or not sys.stdout.isatty()
     sink = rxt.Print() if options.out is None else rxt.File(options.out)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias, TypeGuard, final
 
 from rxtemporal.core.ticks import (
     MAX_TIME,
@@ -315,6 +315,16 @@ class EdgeEvent(RowEvent):
 
 
 _set_edge_type: Final = EdgeEvent.__dict__["edge_type"].__set__
+
+
+def ends_row(event: object) -> TypeGuard[EdgeEvent]:
+    """Return True if an event is an end edge."""
+    return isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
+
+
+def get_judged_time(event: RowEvent | Cti) -> int:
+    """Return the time that a CTI limits: of an end edge its end, of other events the start."""
+    return event.end if ends_row(event) else event.start
 
 
 @final

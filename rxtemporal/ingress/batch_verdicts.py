@@ -18,17 +18,13 @@ from rxtemporal.core.events import Cti, EventShape, IntervalEvent, PointEvent, R
 from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, match_form
 from rxtemporal.engine.door_rules import (
-    AHEAD,
-    BEHIND,
     CTI,
     DROP_AHEAD,
-    DROPPED,
     END_EDGE,
     KEEP_AHEAD,
     NO_OPEN_ROW,
     NOWHERE,
     ROW,
-    SILENT,
     START_EDGE,
     make_cti,
 )
@@ -78,7 +74,7 @@ class Rules(NamedTuple):
 # the state from which the kernels continue, as they describe it
 State = tuple[int, int, int, int, int, int, int]
 # True for the verdicts on items that are not accepted
-_GONE: Bools = np.isin(np.arange(len(REASONS)), (DROPPED, NO_OPEN_ROW, AHEAD, BEHIND, SILENT))
+_GONE: Bools = np.array([each is not None and not each.keeps_row for each in REASONS])
 NO_KINDS: Bytes = np.empty(0, np.int8)
 NO_ROWS: Int64s = np.empty(0, np.int64)
 

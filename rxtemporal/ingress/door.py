@@ -16,11 +16,11 @@ from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.events import (
     Cti,
     EdgeEvent,
-    EdgeType,
     Event,
     IntervalEvent,
     PointEvent,
     RowEvent,
+    ends_row,
 )
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.door_rules import (
@@ -161,7 +161,7 @@ class Door:
         policy = None if self.settings is None else self.settings.policy
         kept, reason, row = judge(event, self.cti, policy, self.open_rows)
         late = None if reason is None else self._count_late(event, reason)
-        ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
+        ends = ends_row(event)
         if self.generates and not ends and not ahead:
             self._generate(event.start)
         if row is None:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from rxtemporal.core.safe_text import brief, describe_error, type_name
+from rxtemporal.core.safe_text import brief, type_name
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.verdict import ReadRows, Rejected
 
@@ -191,7 +191,7 @@ def _list_objects(payload: bytes, decode: Callable[[bytes], Any]) -> list[Any]:
     try:
         value = decode(payload)
     except Exception as error:
-        whole = Rejected(0, f"it is not JSON: {_explain(error)}", payload[:_MOST_KEPT])
+        whole = Rejected(0, f"it is not JSON: {explain(error)}", payload[:_MOST_KEPT])
         lines = [_read_line(line, decode) for line in payload.split(b"\n") if line.strip(_SPACE)]
         is_lines = any(isinstance(line, dict) for line in lines)
         return lines if is_lines else [whole]
@@ -206,7 +206,7 @@ def _read_line(line: bytes, decode: Callable[[bytes], Any]) -> Any:
     try:
         return _check_object(decode(line))
     except Exception as error:
-        return Rejected(0, f"it is not JSON: {_explain(error)}", line[:_MOST_KEPT])
+        return Rejected(0, f"it is not JSON: {explain(error)}", line[:_MOST_KEPT])
 
 
 def _check_object(value: Any) -> Any:
@@ -232,8 +232,11 @@ def _decode_lines(lines: Sequence[bytes]) -> Objects:
     return objects if len(full) == len(lines) else decode_objects(full)
 
 
-def decode_objects(texts: Sequence[bytes]) -> Objects:
-    """Return the objects, the place of each among the texts, and the texts that are not objects."""
+def decode_objects(texts: Sequence[bytes], kept: int | None = _MOST_KEPT) -> Objects:
+    """Return the objects, the place of each among the texts, and the texts that are not objects.
+
+    Of such a text ``kept`` bytes are kept; None: all.
+    """
     decode = _load_msgspec().json.Decoder(dict).decode
     with suppress(Exception):  # found text by text
         return [decode(text) for text in texts], range(len(texts)), []
@@ -243,18 +246,19 @@ def decode_objects(texts: Sequence[bytes]) -> Objects:
             rows.append(decode(text))
             places.append(place)
         except Exception as error:
-            reason = f"it is not a JSON object: {_explain(error)}"
-            bad.append(Rejected(place, reason, text[:_MOST_KEPT]))
+            reason = f"it is not a JSON object: {explain(error)}"
+            bad.append(Rejected(place, reason, text[:kept]))
     return rows, places, bad
 
 
-def _explain(error: Exception) -> str:
+def explain(error: Exception) -> str:
+    """Return why JSON could not be decoded."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, UnicodeDecodeError):
         return "it is not written in UTF-8"
     message = str(error).partition(" - at `")[0]
-    return message if message.isprintable() and message else describe_error(error)
+    return message if message.isprintable() and message else type_name(error)
 
 
 def has_texts(schema: pl.Schema) -> bool:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
+from rxtemporal.core.events import Cti, EdgeEvent, RowEvent, ends_row, get_judged_time
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.spans import SECOND, describe_span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND, describe
@@ -54,6 +54,11 @@ class LateReason(Enum):
     AHEAD = "ahead"
     BEHIND = "behind"
     SILENT = "silent"
+
+    @property
+    def keeps_row(self) -> bool:
+        """True if the event is in the stream all the same, with other times."""
+        return self in (LateReason.ADJUSTED, LateReason.END_MOVED)
 
 
 # the verdicts by the numbers that kernels give them; 0 is in time
@@ -112,7 +117,7 @@ def judge(
     edges, to which end edges are matched. Without a policy late events are not allowed: the caller
     raises if there is a reason.
     """
-    if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
+    if ends_row(event):
         return _judge_end(event, cti, rows)
     kept: RowEvent | None = event
     reason: LateReason | None = None
@@ -148,8 +153,7 @@ def _judge_end(event: EdgeEvent, cti: int, rows: OpenRows[Opened]) -> Judgement:
 
 def measure_lateness(event: RowEvent, cti: int) -> int:
     """Return how many ticks before the CTI an event starts (an end edge: ends); at least 0."""
-    ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
-    return max(0, cti - (event.end if ends else event.start))
+    return max(0, cti - get_judged_time(event))
 
 
 def make_no_event_error(event: Any) -> EventError:

@@ -13,12 +13,13 @@ from rxtemporal.core.batch import Bools, EventBatch
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import (
     Cti,
-    EdgeEvent,
-    EdgeType,
     Event,
     IntervalEvent,
     PointEvent,
     RowEvent,
+)
+from rxtemporal.core.events import (
+    ends_row as ends_row,
 )
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.schema import refuse_lists, to_fields
@@ -51,11 +52,6 @@ class SavedRow(NamedTuple):
 Pending: TypeAlias = RowEvent | SavedRow
 # the CTIs that stood before events: each with the number of the first event after it
 Ctis: TypeAlias = list[tuple[int, int]]
-
-
-def ends_row(event: RowEvent) -> bool:
-    """Return True if an event is an end edge."""
-    return isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
 
 
 def find_cti(ctis: Ctis, number: int) -> int:

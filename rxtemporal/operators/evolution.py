@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from rxtemporal.errors import BindingError
 from rxtemporal.operators.fingerprint import Fingerprints
-from rxtemporal.operators.operator import RowOperator, describe_settings
+from rxtemporal.operators.operator import describe_settings
 from rxtemporal.operators.plan import Node
 
 # an input: the number of an operator, or the place of a source
@@ -50,7 +50,7 @@ class Records:
 
 def passes(node: Node) -> bool:
     """Return True if each row leaves an operator alone, and with its own lifetime."""
-    return isinstance(node.operator, RowOperator) and node.operator.keeps_lifetimes
+    return node.operator is not None and node.operator.passes_rows
 
 
 def name_operator(node: Node, label: str) -> Node:

@@ -285,6 +285,11 @@ class _Description:
         """True if CTIs pass unchanged before the first row."""
         return True
 
+    @property
+    def passes_rows(self) -> bool:
+        """True if each row leaves alone and with its own lifetime."""
+        return False
+
     keeps_lifetimes = False
     """True if each row leaves with the lifetime with which it came."""
     filters = False
@@ -449,6 +454,11 @@ class Operator(_Description):
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class RowOperator(Operator):
     """An operator that computes each row from that row alone and keeps its payload."""
+
+    @property
+    def passes_rows(self) -> bool:
+        """True if each row leaves with its own lifetime, too."""
+        return self.keeps_lifetimes
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Return the rule: each row is seen alone."""

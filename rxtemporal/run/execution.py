@@ -18,7 +18,7 @@ from rxtemporal.errors import BindingError
 from rxtemporal.ingress.batch_verdicts import LateRows
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.packers import make_packer
-from rxtemporal.ingress.side_source import LateSource, RejectSource, SideSource
+from rxtemporal.ingress.side_source import LateSource, RejectSource, SideSource, find_origin
 from rxtemporal.ingress.source import StreamSource, Subscription
 from rxtemporal.ingress.stream_time import StreamTime
 from rxtemporal.operators.plan import Node, list_nodes, refuse_two_forms
@@ -87,8 +87,8 @@ class StreamTimes:
             for each in node.inputs:
                 self._join(id(node), id(each))
             if node.source is not None:
-                self._join(id(node), id(_find_origin(node.source)))
-        self._join_imports([_find_origin(each.source) for each in nodes if each.source], names)
+                self._join(id(node), id(find_origin(node.source)))
+        self._join_imports([find_origin(each.source) for each in nodes if each.source], names)
         self._times: dict[int, StreamTime] = {}
         witnesses: dict[int, Node] = {}
         for node in nodes:
@@ -121,10 +121,6 @@ class StreamTimes:
     def of(self, stream: Any) -> StreamTime:
         """Return the form of the times of a node, or of a source."""
         return self._times[self._find(id(stream))]
-
-
-def _find_origin(source: Any) -> Any:
-    return source.origin if isinstance(source, SideSource) else source
 
 
 _log = get_logger(__name__)

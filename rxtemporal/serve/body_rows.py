@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.safe_text import json_text
+from rxtemporal.ingress.encoded_rows import decode_objects, explain
 from rxtemporal.ingress.verdict import Rejected
 from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.settings import Limits
@@ -296,10 +298,11 @@ def _read_each_item(body: bytes, error: Exception, limits: Limits) -> BodyRows:
         raise whole from None
     if len(items) > limits.rows:
         raise _make_too_many(limits)
-    read = _decode_each(map(bytes, items), "it is not a JSON object: ")
-    if not read.items:
+    texts = list(map(bytes, items))
+    rows, places, bad = decode_objects(texts, kept=None)
+    if not rows:
         raise whole
-    return read
+    return BodyRows(JSON, rows, len(texts), bad, places)
 
 
 def _read_either(body: bytes, limits: Limits) -> BodyRows:
@@ -324,41 +327,13 @@ def _read_lines(body: bytes, limits: Limits) -> BodyRows:
 
 
 def _read_each_line(body: bytes) -> BodyRows:
-    lines = [
-        (number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip(_SPACE)
-    ]
-    read = _decode_each([line for _, line in lines], "it is not a JSON object: ")
-    refused = [
-        Rejected(each.index, f"line {lines[each.index][0]}: {each.reason}", each.row)
-        for each in read.refused
-    ]
-    if refused and not read.items:
-        raise BodyError(refused[0].reason, line=lines[0][0])
-    return read._replace(form=LINES, refused=refused)
-
-
-def _decode_each(parts: Iterable[bytes], why: str) -> BodyRows:
-    """Decode objects one by one."""
-    rows: list[Any] = []
-    places: list[int] = []
-    bad: list[Rejected] = []
-    for place, part in enumerate(parts):
-        try:
-            rows.append(_OBJECT.decode(part))
-            places.append(place)
-        except Exception as error:
-            bad.append(Rejected(place, why + explain(error), part))
-    return BodyRows(JSON, rows, len(rows) + len(bad), bad, places)
-
-
-def explain(error: Exception) -> str:
-    """Return why JSON could not be decoded."""
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    if isinstance(error, UnicodeDecodeError):
-        return "it is not written in UTF-8"
-    message = str(error).partition(" - at `")[0]
-    return message if message.isprintable() else type(error).__name__
+    lines = {n: line for n, line in enumerate(body.split(b"\n"), 1) if line.strip(_SPACE)}
+    numbers = list(lines)
+    rows, places, bad = decode_objects(list(lines.values()), kept=None)
+    refused = [replace(each, reason=f"line {numbers[each.index]}: {each.reason}") for each in bad]
+    if refused and not rows:
+        raise BodyError(refused[0].reason, line=numbers[0])
+    return BodyRows(LINES, rows, len(lines), refused, places)
 
 
 def find_place(body: bytes, error: Exception) -> dict[str, int]:

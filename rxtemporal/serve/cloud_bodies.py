@@ -11,6 +11,7 @@ from starlette.types import Scope
 
 from rxtemporal.errors import EventError
 from rxtemporal.ingress.cloud_events import CloudEvent, read_cloud_event
+from rxtemporal.ingress.encoded_rows import explain
 from rxtemporal.ingress.verdict import Rejected
 from rxtemporal.query.push_source import RowLayout
 from rxtemporal.serve.body_rows import (
@@ -18,7 +19,6 @@ from rxtemporal.serve.body_rows import (
     BodyError,
     BodyRows,
     check_values,
-    explain,
     find_place,
     refuse_long,
 )

@@ -15,7 +15,6 @@ import polars as pl
 
 from rxtemporal.core.log import get_logger
 from rxtemporal.ingress.encoded_rows import JsonMessages
-from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.ingress.verdict import Verdict
 from rxtemporal.serve.bells import Bell
 from rxtemporal.serve.responses import dumps
@@ -24,7 +23,6 @@ from rxtemporal.serve.results import EVENT_BYTES, FeedEvent
 _log = get_logger(__name__)
 
 _JSON = msgspec.json.Decoder()
-_ACCEPTED = (LateReason.ADJUSTED, LateReason.END_MOVED)
 # so many rows of one push are shown, and so many pushes and bytes wait for a reader
 _MOST_ROWS, _MOST_PUSHES, _MOST_BYTES = 200, 256, 16 << 20
 
@@ -123,7 +121,7 @@ class TapReader:
 
 
 def _encode(items: Any, verdict: Verdict, source: str | None) -> bytes:
-    dropped = {each.index for each in verdict.late if each.reason not in _ACCEPTED}
+    dropped = {each.index for each in verdict.late if not each.reason.keeps_row}
     dropped |= {each.index for each in verdict.rejected}
     most = _MOST_ROWS + len(dropped)
     if isinstance(items, pl.DataFrame):

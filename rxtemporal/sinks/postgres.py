@@ -202,7 +202,7 @@ class PostgresTable(TableSink):
 
         parts = [sql.SQL("{} {}").format(sql.Identifier(n), sql.SQL(k)) for n, k in columns.items()]
         if self.key:
-            parts.append(sql.SQL("PRIMARY KEY ({})").format(_join_names(self.key)))
+            parts.append(sql.SQL("PRIMARY KEY ({})").format(join_names(self.key)))
         statement = sql.SQL("CREATE TABLE {} ({})").format(self._table, sql.SQL(", ").join(parts))
         return str(statement.as_string(self._connection))
 
@@ -219,7 +219,7 @@ class PostgresTable(TableSink):
                     "CREATE TEMPORARY TABLE {staged} ON COMMIT DROP AS "
                     "SELECT {names} FROM {table} LIMIT 0",
                     staged=staged,
-                    names=_join_names(frame.columns),
+                    names=join_names(frame.columns),
                 )
                 copy_rows(cursor, staged, frame)
                 self._upsert(staged, frame.columns)
@@ -244,8 +244,8 @@ class PostgresTable(TableSink):
             "INSERT INTO {table} ({names}) SELECT {names} FROM {staged} "
             "ON CONFLICT ({key}) {action}",
             staged=staged,
-            names=_join_names(names),
-            key=_join_names(self.key),
+            names=join_names(names),
+            key=join_names(self.key),
             action=action if changes else sql.SQL("DO NOTHING"),
         )
 
@@ -260,7 +260,8 @@ class PostgresTable(TableSink):
         return found == _FULL.get(plain, plain) or found in _WIDER.get(plain, ())
 
 
-def _join_names(names: Sequence[str]) -> Any:
+def join_names(names: Sequence[str]) -> Any:
+    """Return names of columns as a part of a statement."""
     from psycopg import sql
 
     return sql.SQL(", ").join(map(sql.Identifier, names))

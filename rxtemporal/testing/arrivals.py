@@ -11,7 +11,7 @@ from typing import NamedTuple
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event
+from rxtemporal.core.events import Cti, EdgeEvent, Event, ends_row, get_judged_time
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.ingress.open_rows import OpenRows
@@ -41,27 +41,18 @@ class ArrivedBatch(NamedTuple):
     batch: EventBatch
 
 
-def _is_end(event: Event) -> bool:
-    return isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
-
-
-def _judged_time(event: Event) -> int:
-    """Return the time that a CTI limits: the end of an end edge, the start of any other event."""
-    return event.end if _is_end(event) else event.start  # type: ignore[union-attr]
-
-
 def group_rows(events: Sequence[Event]) -> list[tuple[int, ...]]:
     """Return the numbers of each row's events: a start edge with its end edge, or one event."""
     found: list[list[int]] = []
     open_rows: OpenRows[list[int]] = OpenRows()
     for number, event in enumerate(events):
-        if isinstance(event, EdgeEvent) and _is_end(event):
+        if ends_row(event):
             row = open_rows.close(event.start, event.payload)
             if row is not None:
                 row.append(number)
                 continue
         found.append([number])
-        if isinstance(event, EdgeEvent) and not _is_end(event):
+        if isinstance(event, EdgeEvent) and not ends_row(event):
             open_rows.open(event.start, event.payload, found[-1])
     return [tuple(row) for row in found]
 
@@ -81,7 +72,7 @@ def reorder(events: Sequence[Event], random: Random, *, more_ctis: bool = False)
         for number in row:
             event = events[number]
             if not isinstance(event, Cti):
-                last = bisect_right(reached, _judged_time(event))
+                last = bisect_right(reached, get_judged_time(event))
                 place = _draw_place(place, own[number], last, random)
                 placed.append((place, number))
     ordered = [(place, events[number]) for place, number in placed]
@@ -105,7 +96,7 @@ def _add_ctis(events: Sequence[Event], random: Random) -> list[Event]:
     highest, so_far = [], min(promised, last)
     for event in reversed(events):
         highest.append(so_far)
-        so_far = min(so_far, _judged_time(event))
+        so_far = min(so_far, get_judged_time(event))
     found: list[Event] = []
     for event, most in zip(events, reversed(highest), strict=True):
         found.append(event)

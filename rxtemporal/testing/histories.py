@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from rxtemporal.core.batch import END, EventBatch
-from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
+from rxtemporal.core.events import Cti, EdgeEvent, RowEvent, ends_row
 from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, TimeLike, time_ticks
 from rxtemporal.errors import ArgumentError, EventError
@@ -64,7 +64,7 @@ def _read_events(events: Iterable[Any]) -> list[Row]:
     for event in events:
         if isinstance(event, Cti):
             continue
-        if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
+        if ends_row(event):
             row = open_rows.close(event.start, event.payload)
             if row is None:
                 raise EventError(f"{event!r} ends a row that is not open")

@@ -173,3 +173,15 @@ def test_an_arrow_file_is_no_stream():
     pl.DataFrame({"a": [1]}).write_ipc(file)
     with pytest.raises(BodyError, match="format of streams"):
         read_rows(file.getvalue(), "Arrow", Limits())
+
+
+@pytest.mark.parametrize("form", ["JSON", "JSON lines"])
+def test_a_row_that_is_no_object_is_kept_whole(form):
+    """A dead letter has all its bytes, however many they are."""
+    bad = b'"' + b"x" * 5_000 + b'"'
+    good = b'{"time": 1}'
+    body = b"[" + good + b"," + bad + b"," + good + b", 1e999]" if form == "JSON" else None
+    found = read_rows(body or good + b"\n\n" + bad + b"\n" + good, form, Limits())
+    assert (found.rows, list(found.places)) == ((4, [0, 2]) if body else (3, [0, 2]))
+    assert found.refused[0].row == bad
+    assert found.refused[0].reason.startswith("" if body else "line 3: it is not a JSON object: ")

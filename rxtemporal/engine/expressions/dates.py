@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.columns import Array, physical_type
-from rxtemporal.engine.expressions.numbers import UnfitRowsError
+from rxtemporal.engine.expressions.numbers import UnfitRowsError, is_utc
 from rxtemporal.engine.expressions.parts import Constant, Function, Part, lift, require
 from rxtemporal.engine.expressions.tree import Term
 
@@ -37,16 +37,12 @@ def translate_date_part(term: Term, parts: list[Part]) -> Part:
     (part,) = parts
     name = term.name.removeprefix("TemporalFunction.")
     is_date = part.dtype == pl.Date()
-    require(is_date or (isinstance(part.dtype, pl.Datetime) and _is_plain(part.dtype)))
+    require(is_date or (isinstance(part.dtype, pl.Datetime) and is_utc(part.dtype)))
     physical = np.dtype(physical_type(term.dtype))
     if name in _CLOCK:
         require(not is_date)
         return lift(_make_clock(*_CLOCK[name], physical), part, term.dtype)
     return lift(_make_calendar(_CALENDAR[name], physical, is_date), part, term.dtype)
-
-
-def _is_plain(dtype: pl.Datetime) -> bool:
-    return dtype.time_unit == "us" and dtype.time_zone in (None, "UTC")
 
 
 def _make_clock(unit: int, count: int, physical: Any) -> Function:

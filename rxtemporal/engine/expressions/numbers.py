@@ -313,17 +313,18 @@ def _cast_times(part: Part, dtype: pl.DataType) -> Part:
     """Return a cast between times, or between times and their 64-bit integers."""
     source = part.dtype
     if isinstance(source, pl.Datetime) and dtype == pl.Date():
-        require(_is_utc(source))
+        require(is_utc(source))
         return lift(lambda values: (values // _DAY).astype(np.int32), part, dtype)
     if source == pl.Date() and isinstance(dtype, pl.Datetime):
-        require(_is_utc(dtype))
+        require(is_utc(dtype))
         return lift(_days_to_microseconds, part, dtype)
     require(source == pl.Int64() or dtype == pl.Int64())
     require(pl.Date() not in (source, dtype) and pl.Time() != dtype)
     return lift(lambda values: values, part, dtype, fresh=False)
 
 
-def _is_utc(dtype: pl.Datetime) -> bool:
+def is_utc(dtype: pl.Datetime) -> bool:
+    """Return True for times as rows have them: in microseconds, of UTC or without a zone."""
     return dtype.time_unit == "us" and dtype.time_zone in (None, "UTC")
 
 

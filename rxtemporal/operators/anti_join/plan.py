@@ -21,6 +21,7 @@ from rxtemporal.operators.stream import Other
 
 if TYPE_CHECKING:
     from rxtemporal.engine.step import TwoInputStep
+    from rxtemporal.operators.join.step import JoinedPayload
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,13 +53,16 @@ class LeftAntiJoin(Matcher):
         """Return a new step."""
         from rxtemporal.engine.key_matcher import KeyMatcher
         from rxtemporal.operators.anti_join.step import AntiJoinStep
-        from rxtemporal.operators.join.step import JoinedPayload
 
         keying = KeyMatcher(keys, self.on, self.key_types(left, right, keys))
-        merged = None
-        if self.where is not None:
-            merged = JoinedPayload(*self._join_fields(left, right, keys))
+        merged = None if self.where is None else self._join_payload(left, right, keys)
         return AntiJoinStep(keying, (left, right), merged, self.where, keys)
+
+    def _join_payload(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> JoinedPayload:
+        """Return the payload that ``where`` sees."""
+        from rxtemporal.operators.join.step import JoinedPayload
+
+        return JoinedPayload(*self._join_fields(left, right, keys))
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
@@ -81,15 +85,11 @@ class SwappedAntiJoin(LeftAntiJoin):
     joined: pl.Schema
     lefts: tuple[str, ...]
 
-    def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
-        """Return a new step; ``left`` is the join's right input here."""
-        from rxtemporal.engine.key_matcher import KeyMatcher
-        from rxtemporal.operators.anti_join.step import AntiJoinStep
+    def _join_payload(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> JoinedPayload:
+        """Return the payload that ``where`` sees; ``left`` is the join's right input here."""
         from rxtemporal.operators.join.step import JoinedPayload
 
-        keying = KeyMatcher(keys, self.on, self.key_types(left, right, keys))
-        merged = JoinedPayload(self.taken, self.joined, first=1)
-        return AntiJoinStep(keying, (left, right), merged, self.where, keys)
+        return JoinedPayload(self.taken, self.joined, first=1)
 
 
 def left_anti_join(other: Other, on: On = None, where: pl.Expr | None = None) -> PartialOperator:

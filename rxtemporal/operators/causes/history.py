@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.events import EdgeEvent, PointEvent, RowEvent, ends_row
 from rxtemporal.core.ticks import MAX_TIME
 
 Bytes = npt.NDArray[np.uint8]
@@ -122,6 +123,13 @@ class Arrivals:
 
     def __len__(self) -> int:
         return len(self.start)
+
+
+def find_kind(event: RowEvent) -> int:
+    """Return the kind of an event, as arrivals have it."""
+    if isinstance(event, EdgeEvent):
+        return EDGE_END if ends_row(event) else EDGE_START
+    return POINT if isinstance(event, PointEvent) else INTERVAL
 
 
 class ClosedRows(NamedTuple):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
-from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import TICK
-from rxtemporal.operators.causes.causes import Causes
-from rxtemporal.operators.causes.history import History, Pairs, TimeIndex, expand
+from rxtemporal.operators.causes.history import Pairs, TimeIndex, expand
 from rxtemporal.operators.causes.lost_row import Fate, LostRow, write_values
 from rxtemporal.operators.count_window.plan import CountWindows
 from rxtemporal.operators.windows.members import (
@@ -18,22 +15,12 @@ from rxtemporal.operators.windows.members import (
     Candidates,
     code_keys,
     has_own_lifetimes,
-    join_causes,
     list_members,
-    split_members,
 )
 
 
-def find_counted_rows(
-    operator: CountWindows, inputs: Sequence[History], output: History, rows: Int64s
-) -> Causes:
+def list_rows(operator: CountWindows, asked: Asked) -> Pairs:
     """Return the rows with the starts that a window counts."""
-    asked = Asked.of(inputs[0], output, rows)
-    members, others = split_members(asked, operator.result, _list_rows(operator, asked))
-    return join_causes(asked, members, [others])
-
-
-def _list_rows(operator: CountWindows, asked: Asked) -> Pairs:
     windows = _list_windows(operator, asked)
     index = TimeIndex(asked.codes, asked.source.start)
     counted = index.between(asked.key[windows.of], windows.start, windows.end)
@@ -89,4 +76,4 @@ def explain_too_few(operator: CountWindows, lost: LostRow) -> Fate:
         )
     if lost.start >= lost.cti:
         return lost.wait(lost.start + 1)
-    return operator.result.explain_loss(lost, partial(_list_rows, operator))
+    return operator.result.explain_loss(lost, partial(list_rows, operator))

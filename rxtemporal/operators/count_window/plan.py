@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -54,9 +55,10 @@ class CountWindows(StartWindows):
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.count_window.causes import find_counted_rows
+        from rxtemporal.operators.count_window.causes import list_rows
+        from rxtemporal.operators.windows.members import find_window_rows
 
-        return find_counted_rows(self, inputs, output, rows)
+        return find_window_rows(self.result, inputs[0], output, rows, partial(list_rows, self))
 
     def explain_loss(self, lost: LostRow) -> Fate:
         """Return why a row of an input has given no row."""

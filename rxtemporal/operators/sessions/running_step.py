@@ -101,13 +101,13 @@ class RunningSessionStep(FinalWindowStep):
         if self._count > self._limit:
             self._forget_ended()
         if self._keys.is_full:
-            self._forget_keys(batch.cti)
+            held = self._sessions.find_held(self._rows, KEY, len(self._keys), batch.cti)
+            self.drop_keys(self._keys.forget(held))
         return result
 
     def _keep(self, batch: EventBatch) -> None:
         # a session never waits for the end of a row
-        begins = (batch.edge == 0) | (batch.end == MAX_TIME)
-        batch = batch if begins.all() else batch.take(begins)
+        batch = batch.take_begins()
         if not len(batch):
             return
         key = self._keys.encode(batch.columns)
@@ -162,13 +162,6 @@ class RunningSessionStep(FinalWindowStep):
         self._sessions.numbers = kept.renumber(numbers)
         self._results.keep_selected(Selection.of_keys(kept))
         self._count, self._limit = len(numbers), MANY + 2 * len(numbers)
-
-    def _forget_keys(self, cti: int) -> None:
-        """Forget keys that have no rows, and no session that matters after the CTI."""
-        held = np.zeros(len(self._keys), np.bool_)
-        self._rows.mark_keys(KEY, held)
-        self._sessions.mark_keys(held, cti)
-        self.drop_keys(self._keys.forget(held))
 
     # State ----------------------------------------------------------------------------------------
 

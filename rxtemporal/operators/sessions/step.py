@@ -107,6 +107,16 @@ class Sessions(Stateful):
         last = self._state[1]
         held[: len(last)] |= (cti < last + self._timeout)[: len(held)]
 
+    def find_held(self, rows: RowStore, column: int, keys: int, cti: int) -> npt.NDArray[np.bool_]:
+        """Return the mask of the keys that have rows, or a session that matters after a CTI.
+
+        ``column`` of ``rows`` has the keys, of which there are so many.
+        """
+        held = np.zeros(keys, np.bool_)
+        rows.mark_keys(column, held)
+        self.mark_keys(held, cti)
+        return held
+
     def advance(
         self, cti: int, due: Int64s, start: Int64s, key: Int64s, link: Int64s, number: int = -1
     ) -> EndedSessions:
@@ -197,12 +207,12 @@ class SessionLifetimesStep(Stateful):
         )
         self._forget(ended)
         if self._keys.is_full:
-            self._forget_keys(batch.cti)
+            held = self._sessions.find_held(self._rows, KEY, len(self._keys), batch.cti)
+            self.drop_keys(self._keys.forget(held))
         return result
 
     def _keep(self, batch: EventBatch) -> None:
-        begins = (batch.edge == 0) | (batch.end == MAX_TIME)
-        batch = batch if begins.all() else batch.take(begins)
+        batch = batch.take_begins()
         key = self._keys.encode(batch.columns)
         self._sessions.grow(len(self._keys))
         n = len(batch)
@@ -215,13 +225,6 @@ class SessionLifetimesStep(Stateful):
         columns = self._rows.columns
         payload = self._rows.payload(numbers)
         return EventBatch(columns[START][numbers], end, edge, payload, batch.cti, batch.keys)
-
-    def _forget_keys(self, cti: int) -> None:
-        """Forget keys that have no rows, and no session that matters after the CTI."""
-        held = np.zeros(len(self._keys), np.bool_)
-        self._rows.mark_keys(KEY, held)
-        self._sessions.mark_keys(held, cti)
-        self.drop_keys(self._keys.forget(held))
 
     def _forget(self, ended: Int64s) -> None:
         """Release rows whose session has ended, and renumber if most are released."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rxtemporal.errors import ArgumentError
@@ -50,9 +51,10 @@ class WholeWindow(TimeWindows):
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""
-        from rxtemporal.operators.whole_window.causes import find_all_rows
+        from rxtemporal.operators.whole_window.causes import list_rows
+        from rxtemporal.operators.windows.members import find_window_rows
 
-        return find_all_rows(self, inputs, output, rows)
+        return find_window_rows(self.result, inputs[0], output, rows, partial(list_rows, self))
 
     def explain_loss(self, lost: LostRow) -> Fate:
         """Return why a row of an input has given no row."""

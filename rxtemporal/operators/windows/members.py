@@ -86,6 +86,18 @@ def join_causes(asked: Asked, members: Pairs, bounds: Sequence[Pairs] = ()) -> C
     return Causes.of_pairs(asked.rows[of], row, role=role)
 
 
+def find_window_rows(
+    result: ResultSpec, source: History, output: History, rows: Int64s, list_rows: WindowRows
+) -> Causes:
+    """Return the rows of the windows of results; those that a result does not stand on are bounds.
+
+    ``list_rows`` returns the rows of the windows.
+    """
+    asked = Asked.of(source, output, rows)
+    members, others = split_members(asked, result, list_rows(asked))
+    return join_causes(asked, members, [others])
+
+
 def split_members(asked: Asked, result: ResultSpec, members: Pairs) -> tuple[Pairs, Pairs]:
     """Return the members of windows that a result stands on, and the others.
 

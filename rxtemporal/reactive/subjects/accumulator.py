@@ -7,7 +7,7 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, EventShape, RowEvent
+from rxtemporal.core.events import Cti, EventShape, RowEvent, ends_row
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, match_form
 from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent, LateReason, judge, measure_lateness
@@ -144,7 +144,7 @@ class Accumulator:
 
     def admit(self, event: RowEvent, source: SourceState) -> RowEvent | None:
         """Judge an edge, or an event below the floor; return the accepted event, or None."""
-        if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
+        if ends_row(event):
             source.reached = max(source.reached, event.end)
         behind = measure_lateness(event, self.high)
         source.largest_lateness = max(source.largest_lateness, behind)

@@ -65,8 +65,6 @@ class RunFeed(abc.ObserverBase[Any]):
             self._failures.setdefault(threading.get_ident(), error)
 
 
-# the late events that a subject passes on
-_PASSES = (LateReason.ADJUSTED, LateReason.END_MOVED)
 Fields = Callable[[Any], Any]
 
 
@@ -199,7 +197,7 @@ class SubjectFront:
         for mine in self._inputs.values():
             source = self._get_source(mine.name)
             source.reached = max(source.reached, mine.reached)
-            events = mine.events + sum(n for why, n in mine.late.items() if why not in _PASSES)
+            events = mine.events + sum(n for why, n in mine.late.items() if not why.keeps_row)
             if events <= source.events:
                 continue
             source.events, source.late, source.failed = events, mine.late.copy(), mine.failed

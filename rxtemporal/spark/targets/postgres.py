@@ -12,7 +12,7 @@ import polars as pl
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SpoolError
-from rxtemporal.sinks.postgres import copy_rows, find_postgres_type
+from rxtemporal.sinks.postgres import copy_rows, find_postgres_type, join_names
 from rxtemporal.spark.targets.target import DIRECT, EDGE, STATE, MicroBatch, Origin, Writer
 from rxtemporal.storage.segments import SEGMENT
 
@@ -225,7 +225,7 @@ class _DatabaseWriter:
             "INSERT INTO {table} ({names}) SELECT {names} FROM {staged} "
             "ON CONFLICT ({query}, {edge}) DO UPDATE SET {end} = excluded.{end}",
             staged=staged,
-            names=_join_names(names),
+            names=join_names(names),
             query=sql.Identifier(QUERY),
             edge=sql.Identifier(EDGE),
             end=sql.Identifier(END),
@@ -234,12 +234,6 @@ class _DatabaseWriter:
     def _copy(self, into: Any, rows: pl.DataFrame, names: list[str]) -> None:
         with self._connection.cursor() as cursor:
             copy_rows(cursor, into, rows.select(names))
-
-
-def _join_names(names: list[str]) -> Any:
-    from psycopg import sql
-
-    return sql.SQL(", ").join(map(sql.Identifier, names))
 
 
 def _check_connection(connection: Any) -> Any:

@@ -19,23 +19,14 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s, TimeForm
-from rxtemporal.core.events import EdgeEvent, EdgeType, IntervalEvent, RowEvent
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.driver import Entry
 from rxtemporal.engine.stage import Stage
-from rxtemporal.ingress.lateness import LateEvent, LateReason
-from rxtemporal.operators.causes.history import (
-    ADJUSTED,
-    EDGE_END,
-    EDGE_START,
-    INTERVAL,
-    LATE,
-    NEVER,
-    POINT,
-)
+from rxtemporal.ingress.lateness import LateEvent
+from rxtemporal.operators.causes.history import ADJUSTED, LATE, NEVER, find_kind
 from rxtemporal.operators.plan import Node
 from rxtemporal.run.execution import Execution
 from rxtemporal.run.process import Process
@@ -153,7 +144,6 @@ def _measure(batch: EventBatch) -> int:
 
 
 _SMALL = (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16)
-_MOVED = (LateReason.ADJUSTED, LateReason.END_MOVED)
 
 
 def encode_rows(
@@ -196,7 +186,7 @@ def encode_late(
     """Return late events of one stream, each with its step, as columns of arrivals."""
     events = [each.event for _, each in late]
     reasons = [each.reason for _, each in late]
-    verdicts = [ADJUSTED if each in _MOVED else LATE for each in reasons]
+    verdicts = [ADJUSTED if each.keeps_row else LATE for each in reasons]
     payloads = [to_fields(each.payload) for each in events]
     return {
         "stream": stream,
@@ -205,7 +195,7 @@ def encode_late(
         "step": encode_array("i32", [step for step, _ in late]),
         "start": encode_ticks(np.array([each.start for each in events], np.int64)),
         "end": encode_ticks(np.array([each.end for each in events], np.int64)),
-        "kind": encode_array("u8", list(map(_find_kind, events))),
+        "kind": encode_array("u8", list(map(find_kind, events))),
         "verdict": encode_array("u8", verdicts),
         "reason": encode_texts([each.value for each in reasons]),
         "by": encode_array("f64", [each.by for _, each in late]),
@@ -218,12 +208,6 @@ def encode_late(
 
 def _encode_field(payloads: Sequence[dict[str, Any]], field: str) -> Column:
     return encode_texts([_write(each.get(field)) for each in payloads])
-
-
-def _find_kind(event: RowEvent) -> int:
-    if isinstance(event, EdgeEvent):
-        return EDGE_START if event.edge_type is EdgeType.START else EDGE_END
-    return INTERVAL if isinstance(event, IntervalEvent) else POINT
 
 
 def _write(value: Any) -> str | None:

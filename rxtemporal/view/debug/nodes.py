@@ -11,7 +11,8 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.operators.causes.carried_rows import get_cti
 from rxtemporal.operators.causes.history import CTI, NEVER, History, PlanNode
 from rxtemporal.run.stalls import format_time
 from rxtemporal.view.debug.columns import (
@@ -80,7 +81,7 @@ def describe_history(flow: Flow, history: History, rows: Int64s) -> dict[str, An
         "fields": describe_fields(payload.schema),
         "rowsIn": count_rows_in(flow, history),
         "rowsOut": len(history),
-        "cti": format_time(last_cti(history), flow.time),
+        "cti": format_time(get_cti(history), flow.time),
         "held": int(history.held[-1]) if len(history.held) else 0,
         "seconds": history.seconds,
         "rows": {
@@ -116,11 +117,6 @@ def count_rows_in(flow: Flow, history: History) -> int:
         return sum(len(flow.histories[each]) for each in history.inputs)
     arrivals = flow.arrivals.get(history.origin)
     return len(history) if arrivals is None else int((arrivals.kind != CTI).sum())
-
-
-def last_cti(history: History) -> int:
-    """Return the last CTI of a node."""
-    return int(history.ctis[-1]) if len(history.ctis) else MIN_TIME
 
 
 def encode_steps(steps: Int64s) -> Column:
@@ -164,10 +160,10 @@ def find_holders(flow: Flow) -> set[int]:
     while waiting:
         history = waiting.pop()
         below = [flow.histories[each] for each in history.inputs]
-        lowest = min((last_cti(each) for each in below), default=MAX_TIME)
-        if last_cti(history) >= MAX_TIME:
+        lowest = min((get_cti(each) for each in below), default=MAX_TIME)
+        if get_cti(history) >= MAX_TIME:
             continue
         if lowest >= MAX_TIME:
             found.add(history.number)
-        waiting += [each for each in below if last_cti(each) == lowest < MAX_TIME]
+        waiting += [each for each in below if get_cti(each) == lowest < MAX_TIME]
     return found

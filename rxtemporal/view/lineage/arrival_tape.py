@@ -11,7 +11,7 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Columns
-from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, PointEvent, RowEvent
+from rxtemporal.core.events import Cti, Event, RowEvent
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.stage import RowHolder
@@ -29,6 +29,7 @@ from rxtemporal.operators.causes.history import (
     POINT,
     TIME,
     Arrivals,
+    find_kind,
 )
 from rxtemporal.run.reader import Reader
 from rxtemporal.storage.event_log.layout import StreamFacts
@@ -109,10 +110,6 @@ class Probe:
         if self._holder is not None and (rows := self._holder.rows) != self._rows:
             self._rows = rows
             self.held.append((step, rows))
-
-
-# the reasons of late events that are in the stream all the same
-_IN = (LateReason.ADJUSTED, LateReason.END_MOVED)
 
 
 class ArrivalTape(Tape):
@@ -221,7 +218,7 @@ class ArrivalTape(Tape):
         columns = [self._columns[name] for name in ("start", "end", "kind")]
         for late in reversed(self._told):
             event = late.event
-            wanted = event.start, event.end, _find_kind(event) >= EDGE_START
+            wanted = event.start, event.end, find_kind(event) >= EDGE_START
             while self._open:
                 number = self._open.pop()
                 start, end, kind = (column[number] for column in columns)
@@ -249,7 +246,7 @@ class ArrivalTape(Tape):
             step=self._steps.now,
             start=event.start,
             end=event.end,
-            kind=_find_kind(event),
+            kind=find_kind(event),
             verdict=ACCEPTED,
             reason=None,
             by=0,
@@ -302,7 +299,7 @@ class ArrivalTape(Tape):
             self._mark_late(*late)
 
     def _mark_late(self, number: int, reason: LateReason, by: int) -> None:
-        self._columns["verdict"][number] = ADJUSTED if reason in _IN else LATE
+        self._columns["verdict"][number] = ADJUSTED if reason.keeps_row else LATE
         self._columns["reason"][number] = reason.value
         self._columns["by"][number] = by
 
@@ -347,12 +344,6 @@ class ArrivalTape(Tape):
         place = np.array(self._columns["place"], np.int64)
         rows = np.where(place >= 0, place + 1, np.where(place == -1, 0, len(events) - 1 - place))
         return pl.concat(parts)[rows]
-
-
-def _find_kind(event: RowEvent) -> int:
-    if isinstance(event, EdgeEvent):
-        return EDGE_END if event.edge_type is EdgeType.END else EDGE_START
-    return POINT if isinstance(event, PointEvent) else INTERVAL
 
 
 def _convert(payloads: Sequence[Any], schema: pl.Schema) -> pl.DataFrame:
