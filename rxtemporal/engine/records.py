@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.columns import Columns
-from rxtemporal.engine.holdings import OWNED
 from rxtemporal.engine.kernels.rows import find_numbers
 from rxtemporal.engine.key_store import KeptKeys
-from rxtemporal.engine.rows import LARGE, MANY, PayloadStore
+from rxtemporal.engine.rows import LARGE, MANY, NumberedStore
 from rxtemporal.engine.rows import grow_rows as grow
-from rxtemporal.engine.state import Stateful, make_version_error
+from rxtemporal.engine.state import make_version_error
 
 KEY = 0
 """The column that has the code of a record's key, and a negative number once it is released."""
 
 
-class RecordStore(Stateful):
+class RecordStore(NumberedStore):
     """Numbered records of integers, and the payload of each if a step needs it again.
 
     ``RowStore`` for kernels that make and release records themselves: one array ``int64[height,
@@ -31,22 +28,9 @@ class RecordStore(Stateful):
     numbers. Released ones stay until most are; then ``compact`` renumbers the others.
     """
 
-    held = MappingProxyType(dict.fromkeys(("content", "payloads", "_released"), OWNED))
-    next_due = None
-
     def __init__(self, columns: int, payload: pl.Schema | None = None) -> None:
+        super().__init__(payload)
         self._records = np.empty((0, columns), np.int64)
-        self._payloads = PayloadStore(pl.Schema() if payload is None else payload)
-        self._height = self._released = 0
-
-    def __len__(self) -> int:
-        """Return the number of records that are not released."""
-        return self._height - self._released
-
-    @property
-    def height(self) -> int:
-        """The number of record numbers in use."""
-        return self._height
 
     @property
     def array(self) -> Int64s:
@@ -83,15 +67,6 @@ class RecordStore(Stateful):
         if np.shape(held["content"])[1:] != self._records.shape[1:]:
             raise make_version_error("a set of records")
 
-    @property
-    def payloads(self) -> pl.DataFrame:
-        """The payloads of all record numbers, to be saved."""
-        return self._payloads.collect()
-
-    @payloads.setter
-    def payloads(self, saved: pl.DataFrame) -> None:
-        self._payloads.restore(saved)
-
     def make_room(self, count: int) -> Int64s:
         """Make room for so many records more; return the records."""
         self._records = grow(self._records, self._height + count)
@@ -113,15 +88,6 @@ class RecordStore(Stateful):
         """Count what a kernel has made, up to ``height``, and how many records it has released."""
         self._height = height
         self._released += released
-
-    def payload(self, numbers: Int64s) -> Columns:
-        """Return the payload of these records, which may repeat and be in any order."""
-        return self._payloads.take(numbers)
-
-    def fields(self, numbers: Int64s, names: Sequence[str]) -> list[core.Column]:
-        """Return these fields of the payload of these records."""
-        fields = self._payloads.by_name
-        return [fields[name].take(numbers) for name in names]
 
     def compact(self) -> Int64s | None:
         """Renumber the records if most are released; return the new numbers (-1: gone), or None."""

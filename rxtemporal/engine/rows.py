@@ -211,7 +211,48 @@ class PayloadStore:
             self.append(Columns.from_frame(frame))
 
 
-class RowStore(Stateful):
+class NumberedStore(Stateful):
+    """Things with rising numbers, and the payload of each if a step needs it again.
+
+    Released ones keep their numbers until most are released.
+    """
+
+    held = MappingProxyType(dict.fromkeys(("content", "payloads", "_released"), OWNED))
+    next_due = None
+
+    def __init__(self, payload: pl.Schema | None) -> None:
+        self._payloads = PayloadStore(pl.Schema() if payload is None else payload)
+        self._height = self._released = 0
+
+    def __len__(self) -> int:
+        """Return the number of those that are not released."""
+        return self._height - self._released
+
+    @property
+    def height(self) -> int:
+        """The number of numbers in use."""
+        return self._height
+
+    @property
+    def payloads(self) -> pl.DataFrame:
+        """The payloads of all numbers, to be saved."""
+        return self._payloads.collect()
+
+    @payloads.setter
+    def payloads(self, saved: pl.DataFrame) -> None:
+        self._payloads.restore(saved)
+
+    def payload(self, numbers: Int64s) -> Columns:
+        """Return the payload of these numbers, which may repeat and be in any order."""
+        return self._payloads.take(numbers)
+
+    def fields(self, numbers: Int64s, names: Sequence[str]) -> list[core.Column]:
+        """Return these fields of the payload of these numbers."""
+        fields = self._payloads.by_name
+        return [fields[name].take(numbers) for name in names]
+
+
+class RowStore(NumberedStore):
     """Numbered rows: columns as arrays, and the payload if a step needs it again.
 
     Rows get rising numbers. Released rows stay until most rows are released; then ``compact``
@@ -221,31 +262,18 @@ class RowStore(Stateful):
     The last columns may have ``fills``: their values in new rows, which are there already.
     """
 
-    held = MappingProxyType(dict.fromkeys(("content", "payloads", "_released"), OWNED))
-    next_due = None
-
     def __init__(
         self, dtypes: Sequence[Any], payload: pl.Schema | None = None, fills: Sequence[Any] = ()
     ) -> None:
+        super().__init__(payload)
         self._columns: list[Column] = [np.empty(0, dtype) for dtype in dtypes]
         self._fills = [None] * (len(dtypes) - len(fills)) + list(fills)
         # True from the height on, for the rows to come
         self._alive = np.empty(0, np.bool_)
         # room for the new numbers of rows: fresh memory costs more than filling it
         self._new = np.empty(0, np.int64)
-        self._payloads = PayloadStore(pl.Schema() if payload is None else payload)
-        self._height = self._released = 0
         # the columns up to the height, until it changes
         self._views: list[Column] | None = None
-
-    def __len__(self) -> int:
-        """Return the number of rows alive."""
-        return self._height - self._released
-
-    @property
-    def height(self) -> int:
-        """The number of row numbers in use."""
-        return self._height
 
     @property
     def columns(self) -> list[Column]:
@@ -278,15 +306,6 @@ class RowStore(Stateful):
         """Refuse rows of more or fewer columns."""
         if len(held["content"]) != len(self._columns) + 1:
             raise make_version_error("a set of rows")
-
-    @property
-    def payloads(self) -> pl.DataFrame:
-        """The payloads of all row numbers, to be saved."""
-        return self._payloads.collect()
-
-    @payloads.setter
-    def payloads(self, saved: pl.DataFrame) -> None:
-        self._payloads.restore(saved)
 
     def append(
         self, columns: Sequence[Column | int], payload: Columns | pl.DataFrame | None = None
@@ -326,15 +345,6 @@ class RowStore(Stateful):
         for column, fill in zip(self._columns, self._fills, strict=True):
             if fill is not None:
                 column[begin:end] = fill
-
-    def payload(self, numbers: Int64s) -> Columns:
-        """Return the payload of these rows, which may repeat and be in any order."""
-        return self._payloads.take(numbers)
-
-    def fields(self, numbers: Int64s, names: Sequence[str]) -> list[core.Column]:
-        """Return these fields of the payload of these rows."""
-        fields = self._payloads.by_name
-        return [fields[name].take(numbers) for name in names]
 
     def release(self, numbers: Int64s) -> None:
         """Release these rows, each once; their numbers stay valid until ``compact``."""
