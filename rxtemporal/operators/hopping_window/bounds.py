@@ -40,8 +40,9 @@ Room: TypeAlias = tuple[Int64s, npt.NDArray[np.float64], npt.NDArray[np.bool_]]
 # duration, period and alignment of windows
 Grid: TypeAlias = tuple[int, int, int]
 # no sum
+_NO_SUMS = np.empty((1, 0, 4))
 _NO_SUM: SumInput = (
-    freeze(np.empty(0)), freeze(np.empty(0, np.bool_)), np.empty((1, 0, 4)),
+    freeze(np.empty(0)), freeze(np.empty(0, np.bool_)), _NO_SUMS, _NO_SUMS,
     np.zeros((1, 3), np.int64), np.empty(0, np.int64), False,
 )  # fmt: skip
 
