@@ -8,7 +8,7 @@ import re
 import zoneinfo
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -231,17 +231,40 @@ def _find_change(local: int, zone: str) -> int:
     return high
 
 
+class Line(NamedTuple):
+    """Bounds ``origin + number * spacing``, which are those of a calendar from begin to end."""
+
+    begin: int
+    end: int
+    origin: int
+    spacing: int
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class BoundTable:
     """Bounds in order of time, ``int64[n]``, and their numbers.
 
     Each unit of a calendar in which no bound of its own lies is divided at each ``step`` after its
-    bound, if that is not 0; the numbers go on with each such bound.
+    bound, if that is not 0; the numbers go on with each such bound. ``breaks`` ``int64[b]`` are the
+    places in the table at which bounds cease to be as far apart as those before.
     """
 
     bounds: Int64s
     numbers: Int64s
     step: int
+    breaks: Int64s
+
+    def find_line(self, time: int) -> Line | None:
+        """Return the bounds around a time that are equally far apart; None outside the table."""
+        bounds, breaks = self.bounds, self.breaks
+        place = int(bounds.searchsorted(time, side="right")) - 1
+        after = int(breaks.searchsorted(place, side="right"))
+        if not 0 < after < len(breaks):
+            return None
+        first, last = int(breaks[after - 1]), int(breaks[after])
+        begin, end = int(bounds[first]), int(bounds[last])
+        spacing = self.step or int(bounds[first + 1]) - begin
+        return Line(begin, end, begin - int(self.numbers[first]) * spacing, spacing)
 
 
 @lru_cache(maxsize=64)
@@ -272,6 +295,16 @@ def _make_table(calendar: Calendar, first: Int64s, last: Int64s) -> BoundTable:
         before = np.concatenate([[0], np.cumsum(counts)])
         # the first bound of 1970-01-01 has the number 0 in each table
         numbers = before - before[-low]
-    for column in bounds, numbers:  # shared by all who ask
+    breaks = _find_breaks(bounds, numbers, step)
+    for column in bounds, numbers, breaks:  # shared by all who ask
         column.setflags(write=False)
-    return BoundTable(bounds, numbers, step)
+    return BoundTable(bounds, numbers, step, breaks)
+
+
+def _find_breaks(bounds: Int64s, numbers: Int64s, step: int) -> Int64s:
+    """Return the places at which bounds cease to be as far apart as those before."""
+    lengths = np.diff(bounds)
+    # the last part of a unit may be shorter
+    even = np.diff(numbers)[:-1] * step if step else lengths[1:]
+    ends = lengths[:-1] != even
+    return np.concatenate([[0], np.flatnonzero(ends) + 1, [len(bounds) - 1]])

@@ -10,6 +10,7 @@ from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.calendars import (
     BoundTable,
     Calendar,
+    Line,
     make_usual_table,
     make_whole_table,
 )
@@ -86,6 +87,8 @@ class CalendarGrid:
         self.calendar = calendar
         # the number of a bound, the bound, and the next one: those around the last single time
         self._number, self._low, self._high = 0, MAX_TIME, MIN_TIME
+        # the bounds around the last stretch of time that are equally far apart
+        self._line = Line(MAX_TIME, MIN_TIME, 0, 1)
         # some bounds by number
         self._known: dict[int, int] = {}
 
@@ -109,6 +112,18 @@ class CalendarGrid:
             self._number = int(self.find_places(np.array([time]))[0]) // 2
             self._low, self._high = map(self.find_bound, (self._number, self._number + 1))
         return 2 * self._number + int(time != self._low)
+
+    def find_line(self, low: int, high: int) -> Line | None:
+        """Return bounds that are equally far apart, if those around ``[low, high]`` are.
+
+        The number of the last bound that is not above a time is its number among these.
+        """
+        if not self._line.begin <= low < self._line.end:
+            line = make_usual_table(self.calendar).find_line(low)
+            if line is None:
+                return None
+            self._line = line
+        return self._line if high <= self._line.end else None
 
     def find_bounds(self, numbers: Int64s) -> Int64s:
         """Return the bounds of these numbers, at most an end of time."""

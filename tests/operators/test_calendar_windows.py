@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 
 import rxtemporal as rxt
 from rxtemporal import agg
+from rxtemporal.core.calendars import read_calendar
 from rxtemporal.core.ticks import ticks
 from rxtemporal.engine.grids import CalendarGrid
 
@@ -90,6 +93,29 @@ def test_bounds_are_those_of_the_standard_library(zone: str, unit: str, shift: t
     assert not grid.is_bound(expected[1:][np.diff(expected) > 1] - 1).any()
 
 
+@pytest.mark.parametrize("zone", PLACES)
+@pytest.mark.parametrize("unit", UNITS)
+def test_lines_have_the_bounds_of_the_calendar(zone: str, unit: str) -> None:
+    """Where bounds are equally far apart, division finds the number of each time and each end."""
+    bounds = np.array([ticks(each) for each in list_bounds(unit, zone)])
+    times = np.unique((bounds[:, np.newaxis] + np.array([-1, 0, 1, 1_000_000])).ravel())
+    grid = CalendarGrid(read_calendar(unit, zone, 0, "duration"))
+    numbers, ends = grid.find_places(times) // 2, (grid.find_end_places(times) + 1) // 2
+    found = 0
+    for first in range(0, len(times) - 1, 1 + len(times) // 200):
+        for last in first + 1, first + 4, first + 50:
+            among = times[first : last + 1]
+            line = grid.find_line(int(among[0]), int(among[-1]))
+            if line is None:
+                continue
+            found += 1
+            made = (among[:-1] - line.origin) // line.spacing
+            np.testing.assert_array_equal(made, numbers[first:last][: len(made)])
+            until = -((line.origin - among[1:]) // line.spacing)
+            np.testing.assert_array_equal(until, ends[first + 1 : last + 1])
+    assert found
+
+
 @st.composite
 def rows_around_a_change(draw: Any) -> tuple[str, list[rxt.IntervalEvent]]:
     """Draw a zone, and rows around its change of clocks."""
@@ -123,6 +149,14 @@ def test_windows_hold_the_rows_that_overlap_them(drawn: Any, unit: str) -> None:
     for named in {"n": agg.count(), "time": agg.duration()}, {"n": agg.count()}:
         made = windows.aggregate(**named).to_polars(time="ticks").rows()
         assert sorted(made) == [row[: 3 + len(named)] for row in expected]
+    begins = (datetime.fromtimestamp(row.start // 10**6, UTC) for row in rows)
+    points = [rxt.PointEvent(at, row.payload) for at, row in zip(begins, rows, strict=True)]
+    stream = rxt.from_events(points, schema={"k": str}).group_by("k")
+    made = stream.tumbling_window(unit, time_zone=zone).aggregate(n=agg.count())
+    windows_of = [(bisect_right(bounds, row.start) - 1, row.payload["k"]) for row in rows]
+    counted = Counter((bounds[n], bounds[n + 1], key) for n, key in windows_of)
+    found = sorted(made.to_polars(time="ticks").rows())
+    assert found == sorted((*at, n) for at, n in counted.items())
 
 
 @given(drawn=rows_around_a_change(), days=st.integers(2, 9))

@@ -18,7 +18,7 @@ from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import UnboundedWindowError
 from rxtemporal.operators.hopping_window.kernel import find_changes, find_windows
 from rxtemporal.operators.windows.aggregates import SumInput
-from rxtemporal.operators.windows.bounds import Due, Windows
+from rxtemporal.operators.windows.bounds import Axis, Due, Windows
 
 # more windows from one batch are surely a mistake
 MOST_WINDOWS = 1 << 27
@@ -37,11 +37,12 @@ ROOM = 4096
 # arrays to which the kernel writes windows, sums, and which sums there are
 Room: TypeAlias = tuple[Int64s, npt.NDArray[np.float64], npt.NDArray[np.bool_]]
 
-# origin and spacing of an axis of the numbers of windows
-_NUMBER_AXIS = 0, 1
+# duration, period and alignment of windows
+Grid: TypeAlias = tuple[int, int, int]
 # no sum
+_NO_SUMS = np.empty((1, 0, 4))
 _NO_SUM: SumInput = (
-    freeze(np.empty(0)), freeze(np.empty(0, np.bool_)), np.empty((1, 0, 4)),
+    freeze(np.empty(0)), freeze(np.empty(0, np.bool_)), _NO_SUMS, _NO_SUMS,
     np.zeros((1, 3), np.int64), np.empty(0, np.int64), False,
 )  # fmt: skip
 
@@ -72,8 +73,6 @@ class HoppingBounds(Stateful):
             self.span = 1
         self._counts = np.zeros((0, 2 + self.span), np.int64)
         self._roster = np.zeros(2, np.int64)
-        # origin and spacing of an axis of times: a point enters the first window that ends after it
-        self._time_axis = alignment + duration - period, period
         self._room = _make_room(ROOM)
         # the edge ids of results, all 0
         self._edges = np.zeros(0, np.int64)
@@ -93,19 +92,29 @@ class HoppingBounds(Stateful):
         A row is held from the earliest window that ends after its start to the latest one that
         begins before its end. One in a gap touches no window: its first place is its last.
         """
-        end = NO_ENDS if batch.are_points else freeze(batch.end)
+        rows, grid = self._fit(batch)
+        end = NO_ENDS if rows.are_points else freeze(rows.end)
         return find_changes(
-            first, freeze(batch.start), end, freeze(batch.edge),
-            self._duration, self._period, self._alignment, lists, span,
+            first, freeze(rows.start), end, freeze(rows.edge), *grid, lists, span
         )  # fmt: skip
 
-    def find_due_points(self, batch: EventBatch, limit: int) -> Int64s | None:
-        """Return the starts of points in order, if each is a single change below the limit."""
+    def find_due_points(self, batch: EventBatch, limit: int) -> tuple[Int64s, Axis] | None:
+        """Return the starts of points in order, if each is a single change below the limit.
+
+        They are on an axis of times: a point enters the first window that ends after it.
+        """
         if not (self._is_even and batch.are_points and batch.in_order):
             return None
+        rows, (duration, period, alignment) = self._fit(batch)
         # the end of the last window below the limit; a point at the end of time never ends
-        end = self._alignment + (limit - 1) * self._period + self._duration
-        return batch.start if batch.highest_start < min(end, MAX_TIME - TICK) else None
+        end = alignment + (limit - 1) * period + duration
+        if rows.highest_start >= min(end, MAX_TIME - TICK):
+            return None
+        return rows.start, (alignment + duration - period, period)
+
+    def _fit(self, batch: EventBatch) -> tuple[EventBatch, Grid]:
+        """Return rows, and regular windows that hold them as the windows hold those of a batch."""
+        return batch, (self._duration, self._period, self._alignment)
 
     def find_ends(self, batch: EventBatch) -> Int64s:
         """Return the number after that of the latest window that begins before each row's end."""
@@ -168,7 +177,7 @@ class HoppingBounds(Stateful):
         self._known = limit
         given = (
             freeze(due.at), due.changes.what, due.changes.key,
-            *(self._time_axis if due.at_starts else _NUMBER_AXIS), self._counts, self._roster,
+            *due.axis, self._counts, self._roster,
             limit, MOST_WINDOWS, self._duration, self._period, self._alignment, *(sums or _NO_SUM),
         )  # fmt: skip
         room = self._room if len(due.at) < ROOM else _make_room(len(due.at))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.calendars import Line
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.engine.grids import CalendarGrid
-from rxtemporal.operators.hopping_window.bounds import HoppingBounds
+from rxtemporal.operators.hopping_window.bounds import Grid, HoppingBounds
 from rxtemporal.operators.windows.aggregates import SumInput
 from rxtemporal.operators.windows.bounds import Due, Windows
 
@@ -22,28 +21,28 @@ class CalendarBounds(HoppingBounds):
         super().__init__(2 * units, 2, 0, points=points)
         self._grid = grid
 
-    def _place(self, batch: EventBatch) -> EventBatch:
-        """Return a batch with the places of its times; points stay points."""
+    def _fit(self, batch: EventBatch) -> tuple[EventBatch, Grid]:
+        """Return rows, and regular windows that hold them as the windows hold those of a batch.
+
+        They are the batch itself between two changes of clocks, and else the places of its times.
+        """
+        line = self._find_line(batch) if len(batch) else None
+        if line is not None:
+            return batch, (self._duration // 2 * line.spacing, line.spacing, line.origin)
         start = self._grid.find_places(batch.start)
         end = None if batch.are_points else self._grid.find_end_places(batch.end)
         edge = batch.edge if batch.has_edges else None
-        return EventBatch(start, end, edge, batch.columns, batch.cti, (), batch.in_order)
+        rows = EventBatch(start, end, edge, batch.columns, batch.cti, (), batch.in_order)
+        return super()._fit(rows)
+
+    def _find_line(self, batch: EventBatch) -> Line | None:
+        """Return bounds that are equally far apart, if those around all rows are."""
+        end = batch.highest_start + TICK if batch.are_points else int(batch.end.max())
+        return self._grid.find_line(batch.lowest_start, end)
 
     def _place_cti(self, cti: int) -> int:
         """Return the place of a CTI; the ends of time stay."""
         return cti if cti in (MIN_TIME, MAX_TIME) else self._grid.find_place(cti)
-
-    def find_changes(
-        self, batch: EventBatch, first: int, lists: bool, span: int
-    ) -> tuple[Int64s, Int64s, bool]:
-        """Return the rows' changes, at the numbers of windows."""
-        return super().find_changes(self._place(batch), first, lists, span)
-
-    def find_due_points(self, batch: EventBatch, limit: int) -> Int64s | None:
-        """Return the places of points in order, if each is a single change below the limit."""
-        if not batch.in_order or not batch.are_points:
-            return None
-        return super().find_due_points(self._place(batch), limit)
 
     def _limit(self, cti: int) -> int:
         return super()._limit(self._place_cti(cti))
@@ -56,6 +55,8 @@ class CalendarBounds(HoppingBounds):
     def cut(self, due: Due, keys: int, cti: int, sums: SumInput | None) -> Windows:
         """Return the windows that end by the CTI and hold any row."""
         windows = super().cut(due, keys, cti, sums)
+        if not len(windows):
+            return windows
         windows.start = self._grid.find_bounds(windows.start // 2)
         windows.end = self._grid.find_bounds(windows.end // 2)
         there = windows.start < windows.end  # a zone may leave out a day
@@ -67,4 +68,4 @@ class CalendarBounds(HoppingBounds):
         """Return the start of the earliest window that ends after the CTI; for points, the CTI."""
         if self._points or cti in (MIN_TIME, MAX_TIME):
             return cti
-        return int(np.clip(self._grid.find_bound(self._limit(cti)), MIN_TIME, MAX_TIME))
+        return self._grid.find_bound(self._limit(cti))

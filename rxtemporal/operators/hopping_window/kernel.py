@@ -8,7 +8,12 @@ import numpy.typing as npt
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.engine.kernels.compiled import jit
 from rxtemporal.operators.windows.kernels.changes import write_changes
-from rxtemporal.operators.windows.kernels.float_sums import add_values, write_sums
+from rxtemporal.operators.windows.kernels.float_sums import (
+    Tally,
+    Weight,
+    add_values,
+    write_sums,
+)
 
 _MIN, _MAX, _TICK = MIN_TIME, MAX_TIME, TICK
 
@@ -79,8 +84,9 @@ def find_windows(
     period: int,
     alignment: int,
     value: Floats,
-    valid: Bools,
+    weight: Weight,
     sums: Floats,
+    tally: Tally,
     rest: Ints,
     counts: Ints,
     mean: bool,
@@ -110,7 +116,8 @@ def find_windows(
     Cost O(n + r): each key in the roster has a result in the window.
     """
     span = state.shape[1] - 2
-    by_place = sums.reshape((-1, 4))  # an index of one number is faster
+    # an index of one number is faster
+    by_place, weights = sums.reshape((-1, 4)), tally.reshape((-1, 4))
     changed = window
     within, empty = True, 0
     while i < len(at) or window < limit:
@@ -126,7 +133,7 @@ def find_windows(
                 if len(counts):
                     of = found[0]
                     empty += write_sums(
-                        first, r, of, sums, by_place, rest, counts, mean, out, there
+                        first, r, of, sums, by_place, weights, rest, counts, mean, out, there
                     )  # fmt: skip
             window += 1
             # each key that is left then has a result in every window until the next change
@@ -137,7 +144,9 @@ def find_windows(
         before = origin + (window + 1) * spacing
         first, i = i, _apply(i, window, before, at, what, key, state, roster)
         if len(counts):
-            add_values(first, i, what, key, value, valid, sums, by_place, rest, counts)
+            add_values(
+                first, i, what, key, value, weight, sums, by_place, weights, rest, counts
+            )  # fmt: skip
     return i, r, window, 0, within, empty
 
 

@@ -29,7 +29,7 @@ from rxtemporal.operators.windows.step import WindowStep
 FEW = 8
 _AT, _END = 0, 1
 _NO_ROWS = np.empty(0, np.int64)
-# row, start and end of pieces; the rows that are not cut; True if each row is one piece
+# row, start and end of pieces; the rows that are not cut; True if the pieces are the rows
 Cuts: TypeAlias = tuple[Int64s, Int64s, Int64s, Int64s, bool]
 
 
@@ -58,9 +58,8 @@ class RegularBounds:
 
     def cut(self, begin: Int64s, end: Int64s, most: int) -> Cuts:
         """Return the pieces of lifetimes."""
-        starts = self._starts.period, self._starts.offset
-        ends = self._ends.period, self._ends.offset
-        return cut_at_bounds(freeze(begin), freeze(end), starts, ends, MAX_TIME, most)
+        offsets = self._starts.offset, self._ends.offset
+        return _cut(begin, end, self._starts.period, *offsets, most)
 
     def count(self, begin: Int64s, end: Int64s) -> float:
         """Return the number of pieces of lifetimes, or a few more."""
@@ -77,6 +76,10 @@ class RegularBounds:
         return int(max(self._starts.find_upto(at)[0], self._ends.find_upto(at)[0]))
 
 
+def _cut(begin: Int64s, end: Int64s, period: int, starts: int, ends: int, most: int) -> Cuts:
+    return cut_at_bounds(freeze(begin), freeze(end), period, starts, ends, MAX_TIME, most)
+
+
 class LocalBounds:
     """The starts and ends of the windows of a calendar, which are its bounds."""
 
@@ -84,21 +87,25 @@ class LocalBounds:
         self._grid = grid
 
     def cut(self, begin: Int64s, end: Int64s, most: int) -> Cuts:
-        """Return the pieces of lifetimes, which are cut at the places of bounds.
+        """Return the pieces of lifetimes.
 
-        Here bounds are 4 apart, and between two of them a start comes before an end.
+        Between two changes of clocks bounds are equally far apart. Others are cut at the places of
+        bounds, here 4 apart, and between two of them a start comes before an end.
         """
+        line = self._grid.find_line(int(begin.min()), int(end.max())) if len(begin) else None
+        if line is not None:
+            return _cut(begin, end, line.spacing, line.origin, line.origin, most)
         low, high = self._grid.find_places(begin), self._grid.find_end_places(end)
         low, high = 2 * low - low % 2, np.where(high < MAX_TIME, 2 * high, high)
-        row, low, high, waits, whole = cut_at_bounds(
-            freeze(low), freeze(high), (4, 0), (4, 0), MAX_TIME, most
-        )
+        row, low, high, waits, whole = _cut(low, high, 4, 0, 0, most)
+        if whole:
+            return row, begin, end, waits, whole
         start = np.where(low % 4, begin[row], self._grid.find_bounds(low // 4))
         until = np.where(high % 4, end[row], self._grid.find_bounds(high // 4))
         if (start == until).any():  # a day that the zone leaves out
-            some, whole = start < until, False
+            some = start < until
             row, start, until = row[some], start[some], until[some]
-        return row, start, until, waits, whole
+        return row, start, until, waits, False
 
     def count(self, begin: Int64s, end: Int64s) -> float:
         """Return the number of pieces of lifetimes."""
@@ -146,7 +153,7 @@ class Slicer(Stateful):
             ended = batch.take(closes)
             numbers = self._waiting.close(ended.edge)
             at = self._waiting.get_own(_AT)[numbers]
-            found.append(self._take(_drop_edges(ended), at))
+            found.append(self._take(ended.replace(edge=np.zeros(len(ended), np.int64)), at))
         found.append(self._pass_cti(batch))
         self._waiting.compact()
         return [each for each in found if len(each)]
@@ -158,8 +165,7 @@ class Slicer(Stateful):
             held, at = rows.take(waits), begin[waits]
             due = np.minimum(self._bounds.find_after(at), held.end)
             self._waiting.add(held, due, at, held.end)
-        made = rows if whole else rows.take(row)
-        return made.replace(start=start, end=end)
+        return _make_pieces(rows, None if whole else row, start, end)
 
     def _pass_cti(self, batch: EventBatch) -> EventBatch:
         """Return the pieces of rows held that end by the CTI."""
@@ -171,8 +177,9 @@ class Slicer(Stateful):
         stop = np.where(end <= cti, end, np.minimum(end, self._bounds.find_upto(cti)))
         if (stop == MAX_TIME).any() or self._bounds.count(at, stop) > MOST_WINDOWS:
             raise make_endless_error()
-        row, begins, ends, _, _ = self._bounds.cut(at, stop, MOST_WINDOWS)
-        pieces = _drop_edges(waiting.batch(numbers[row], batch)).replace(start=begins, end=ends)
+        row, begins, ends, _, whole = self._bounds.cut(at, stop, MOST_WINDOWS)
+        held = waiting.batch(numbers if whole else numbers[row], batch)
+        pieces = _make_pieces(held, None, begins, ends)
         waiting.get_own(_AT)[numbers] = stop
         left = stop < end
         due = np.minimum(self._bounds.find_after(stop[left]), end[left])
@@ -181,8 +188,12 @@ class Slicer(Stateful):
         return pieces
 
 
-def _drop_edges(rows: EventBatch) -> EventBatch:
-    return rows.replace(edge=np.zeros(len(rows), np.int64))
+def _make_pieces(rows: EventBatch, row: Int64s | None, start: Int64s, end: Int64s) -> EventBatch:
+    """Return the pieces of these rows (None: of each) as complete rows."""
+    columns = rows.columns if row is None else rows.columns.take(row)
+    pieces = EventBatch(start, end, None, columns, rows.cti, rows.keys, time=rows.time)
+    pieces.clocks = rows.clocks
+    return pieces
 
 
 class SlicedWindowStep(Stateful):

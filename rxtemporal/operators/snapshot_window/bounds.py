@@ -15,7 +15,7 @@ from rxtemporal.engine.rows import grow_rows
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.snapshot_window.kernel import find_snapshots
 from rxtemporal.operators.windows.aggregates import SumInput
-from rxtemporal.operators.windows.bounds import Due, Windows
+from rxtemporal.operators.windows.bounds import Axis, Due, Windows
 from rxtemporal.operators.windows.kernels.changes import find_changes
 
 
@@ -47,7 +47,7 @@ class SnapshotBounds(Stateful):
             first, freeze(batch.start), freeze(batch.end), freeze(batch.edge), lists
         )
 
-    def find_due_points(self, batch: EventBatch, limit: int) -> Int64s | None:
+    def find_due_points(self, batch: EventBatch, limit: int) -> tuple[Int64s, Axis] | None:
         """Return nothing: each row has two changes."""
         return None
 

@@ -30,14 +30,20 @@ from rxtemporal.errors import SchemaError
 from rxtemporal.operators.windows.field_values import read_floats, read_integers, read_valid
 from rxtemporal.operators.windows.kernels import aggregates as kernels
 from rxtemporal.operators.windows.kernels.extremes import drop_heaps, find_extremes
-from rxtemporal.operators.windows.kernels.float_sums import RUNNING, TURN, sum_floats, sum_windows
+from rxtemporal.operators.windows.kernels.float_sums import (
+    RUNNING,
+    TOO_LONG,
+    TURN,
+    sum_floats,
+    sum_windows,
+)
 from rxtemporal.operators.windows.kernels.variance import compute_variance
 
 Own = Sequence[Column]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
-# value, valid, sums, rest, counts and mean of a kernel in ``float_sums``
-SumInput: TypeAlias = tuple[Column, Column, Column, Column, Column, bool]
+# value, weight, sums, tally, rest, counts and mean of a kernel in ``float_sums``
+SumInput: TypeAlias = tuple[Column, Column, Column, Column, Column, Column, bool]
 # sums or means, and the mask of those that have values; None: all have
 SumResult: TypeAlias = tuple[Floats, Bools | None]
 
@@ -244,14 +250,18 @@ class IntegerSum(Stateful):
 
 
 class FloatSum(Stateful):
-    """Exact sum of floats, rounded once; 0 for no values."""
+    """Exact sum of floats, rounded once; 0 for no values.
+
+    If it is ``weighed``, each value is multiplied by the length of its overlap.
+    """
 
     once, objects = True, False
-    dtypes = (np.float64, np.bool_)
     held = MappingProxyType(dict.fromkeys(("_sums", "_rest", "_counts"), OWNED))
     _mean = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, weighed: bool = False) -> None:
+        self._weighed = weighed
+        self.dtypes: tuple[Any, ...] = (np.float64, np.int64 if weighed else np.bool_)
         self._sums = np.zeros((1, 0, 4), np.float64)
         self._rest = np.zeros((1, 3), np.int64)
         self._counts = np.array([0, 0, 0, 1, 0])
@@ -260,12 +270,22 @@ class FloatSum(Stateful):
         """Return the values, and which are not null."""
         return [read_floats(field), read_valid(field)]
 
+    def weigh(self, field: core.Column, overlap: core.Column) -> list[Column | bool]:
+        """Return the values and their weights, 0 where a value or its overlap is null."""
+        weight, there = read_integers(overlap), read_valid(overlap) & read_valid(field)
+        return [read_floats(field), weight if there is True else weight * there]
+
+    @property
+    def _tally(self) -> Column:
+        """The array that has the sums of weights."""
+        return self._sums.view(np.int64) if self._weighed else self._sums
+
     def keep_selected(self, selection: Selection) -> None:
         """Drop the sums of all keys that are not selected."""
         kept = selection.kept["key"]
         _release_rests(self._sums, self._rest, kept)
         self._sums = kept.pick(self._sums, 1)
-        self._counts[RUNNING] = self._sums[0, :, 2].sum()
+        self._counts[RUNNING] = self._tally[0, :, 2].sum()
 
     def merge_from(self, other: Self, moves: Moves) -> None:
         """Take over the sums of other keys."""
@@ -285,7 +305,11 @@ class FloatSum(Stateful):
         """Return the values and the state, with room for so many keys."""
         self._sums = grow_sums(self._sums, span, keys)
         self._counts[:TURN] = 0
-        return own[0], own[1], self._sums, self._rest, self._counts, self._mean
+        return self._list_input(own)
+
+    def _list_input(self, own: Own) -> SumInput:
+        tally, state = self._tally, (self._rest, self._counts, self._mean)
+        return own[0], own[1], self._sums, tally, *state
 
     def complete(
         self, changes: Changes, own: Own, samples: Samples, sums: Floats, there: Bools | None
@@ -294,7 +318,7 @@ class FloatSum(Stateful):
         if self._counts[STOPPED]:
             if there is None:
                 there = np.ones(len(sums), np.bool_)
-            self._rest = make_room(self._rest)
+            self._resume()
             self._continue(changes, own, samples, sums, there)
         return self.finish(sums, there)
 
@@ -305,14 +329,23 @@ class FloatSum(Stateful):
         what, key, at, of = changes.what, changes.key, samples.at, samples.of
         empty = 0
         while True:
-            state = own[0], own[1], self._sums, self._rest, self._counts, self._mean, out, there
+            state = *self._list_input(own), out, there
             if changes.span:
                 empty += sum_windows(what, key, at, of, samples.windows, *state)
             else:
                 empty += sum_floats(what, key, at, of, *state)
             if not self._counts[STOPPED]:
                 return empty
-            self._rest = make_room(self._rest)
+            self._resume()
+
+    def _resume(self) -> None:
+        """Let a kernel continue that has stopped."""
+        if self._counts[STOPPED] == TOO_LONG:
+            raise SchemaError(
+                "the overlaps of rows with a window add up to more ticks than an Int64 holds. "
+                "Hint: clip_event_duration(limit) ends rows, and group_by(…) divides them."
+            )
+        self._rest = make_room(self._rest)
 
     def finish(self, sums: Floats, there: Bools | None) -> core.Column:
         """Return the column of the sums."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Container, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from rxtemporal.operators.windows.field_values import Array
 _NONE = np.empty(0, np.int64)
 # start, end and edge of no rows
 NO_TIMES = _NONE, _NONE, _NONE
+# origin and spacing of an axis, whose place ``p`` is ``(p - origin) // spacing`` on that of bounds
+Axis: TypeAlias = tuple[int, int]
+OWN_AXIS: Axis = (0, 1)
 # below any place on an axis
 NOTHING_DUE = -(1 << 63)
 
@@ -29,14 +32,14 @@ NOTHING_DUE = -(1 << 63)
 class Due:
     """Changes that are due, in order of ``at``, and the values by row number.
 
-    ``at`` ``int64[n]``: the places of the changes on the axis; or with ``at_starts`` those of the
-    starts of points, each of which is a single change.
+    ``at`` ``int64[n]``: the places of the changes on the bounds' axis, as they are or on another
+    ``axis``.
     """
 
     at: Int64s
     changes: Changes
     values: Sequence[Array]
-    at_starts: bool = False
+    axis: Axis = OWN_AXIS
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -107,10 +110,10 @@ class Bounds(Protocol):
         ``span`` windows hold has no change of the latter kind.
         """
 
-    def find_due_points(self, batch: EventBatch, limit: int) -> Int64s | None:
+    def find_due_points(self, batch: EventBatch, limit: int) -> tuple[Int64s, Axis] | None:
         """Return the places of points that are in order, if each is a single change below a limit.
 
-        None says nothing about the rows.
+        And the axis on which they are. None says nothing about the rows.
         """
 
     def find_ends(self, batch: EventBatch) -> Int64s:

@@ -31,6 +31,19 @@ class Overlaps(enum.Enum):
     WHOLE = "whole"
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WindowSum:
+    """A sum over the rows of a window.
+
+    ``weighed``: of values times the lengths of their overlaps. ``mean``: divided by the sum of
+    these, or by the number of values.
+    """
+
+    value: pl.Expr
+    weighed: bool = False
+    mean: bool = False
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class SlicePlan:
     """Plan of how rows are cut at the bounds of their windows.

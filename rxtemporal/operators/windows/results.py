@@ -28,7 +28,7 @@ from rxtemporal.operators.windows.aggregates import (
 from rxtemporal.operators.windows.bounds import Windows
 from rxtemporal.operators.windows.combinations import hide_rows
 from rxtemporal.operators.windows.kernels.ranks import sort_groups
-from rxtemporal.operators.windows.overlaps import SlicePlan
+from rxtemporal.operators.windows.overlaps import OVERLAP, SlicePlan
 from rxtemporal.operators.windows.rows import (
     ROW_START,
     WINDOW,
@@ -99,13 +99,14 @@ class WindowResults(Protocol):
 class Output(Stateful):
     """One field of the result: the aggregate (None: count rows), and what it reads of each row.
 
-    ``by_time``: it reads the overlaps of rows with their windows.
+    ``by_time``: it reads the overlaps of rows with their windows. ``weighed``: these are weights.
     """
 
     name: str
     reads: Evaluator | None
     by: RunningAggregate | ListedAggregate | None
     by_time: bool = False
+    weighed: bool = False
     held = MappingProxyType({"by": PART})
 
     @property
@@ -118,11 +119,19 @@ class Output(Stateful):
         """The parts that are swept for this field: itself."""
         return [self]
 
-    def field(self, payload: Columns) -> core.Column:
-        """Return the value that the running aggregate reads, for each row."""
+    def columns(self, payload: Columns, shown: Bools | None) -> list[Column | bool]:
+        """Return the arrays that the running aggregate keeps for each row.
+
+        ``shown``: the rows that count if it is not by time.
+        """
         by: Any = self.by
         reads: Any = self.reads
-        return SeriesColumn(reads.make_series(payload)) if by.objects else reads(payload)
+        field = SeriesColumn(reads.make_series(payload)) if by.objects else reads(payload)
+        if self.weighed:
+            return list(by.weigh(field, payload[OVERLAP]))
+        if shown is not None and not self.by_time:
+            field = hide_rows(field, shown)
+        return list(by.columns(field))
 
     def finish(self, swept: Sequence[core.Column | None], windows: Windows) -> core.Column | None:
         """Return the column of the results."""
@@ -187,11 +196,8 @@ class AggregateResults(Stateful):
             masks = [~get_valid(payload[name]) for name in self._slicing.marks]
             shown = np.logical_and.reduce(masks) if masks else None
         columns: list[Column | bool] = []
-        for part, running in self._runs:
-            field = part.field(payload)
-            if shown is not None and not part.by_time:
-                field = hide_rows(field, shown)
-            columns += running.columns(field)
+        for part, _ in self._runs:
+            columns += part.columns(payload, shown)
         return columns
 
     def prepare_sum(self, own: Sequence[Column], span: int, keys: int) -> SumInput | None:

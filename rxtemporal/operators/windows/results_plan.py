@@ -24,6 +24,7 @@ from rxtemporal.operators.windows.overlaps import (
     OVERLAP,
     Overlaps,
     SlicePlan,
+    WindowSum,
     add_overlap,
 )
 
@@ -88,7 +89,7 @@ class Aggregate:
         """Return a new state for this aggregate; None for the count of rows, which needs none."""
         raise NotImplementedError
 
-    def list_sums(self, overlaps: Overlaps) -> Sequence[pl.Expr] | None:
+    def list_sums(self, overlaps: Overlaps) -> Sequence[WindowSum] | None:
         """Return what is summed over the rows of a window, if the result is made of such sums."""
         return None
 
@@ -480,9 +481,12 @@ class Aggregates(ResultSpec):
         if sums is not None:
             parts = []
             for each in sums:
-                is_float = infer_field_type(each, schema).is_float()
-                by = running.FloatSum() if is_float else running.IntegerSum(name)
-                parts.append(Output(name, Evaluator(each, schema), by, aggregate.by_time))
+                by: running.FloatSum | running.IntegerSum = running.IntegerSum(name)
+                if infer_field_type(each.value, schema).is_float():
+                    kind = running.Average if each.mean else running.FloatSum
+                    by = kind(weighed=each.weighed)
+                value = Evaluator(each.value, schema)
+                parts.append(Output(name, value, by, aggregate.by_time, each.weighed))
             combine = partial(aggregate.combine, overlaps=overlaps)
             return Combination(name, parts, combine)
         made = aggregate.make(name, schema)

@@ -35,7 +35,15 @@ from rxtemporal.engine.rows import RowStore, grow, relink
 from rxtemporal.engine.state import Stateful
 from rxtemporal.engine.step import find_earliest_due
 from rxtemporal.operators.windows.aggregates import Changes
-from rxtemporal.operators.windows.bounds import NO_TIMES, NOTHING_DUE, Bounds, Due, Windows
+from rxtemporal.operators.windows.bounds import (
+    NO_TIMES,
+    NOTHING_DUE,
+    OWN_AXIS,
+    Axis,
+    Bounds,
+    Due,
+    Windows,
+)
 from rxtemporal.operators.windows.field_values import ResultTypes, make_arrays
 from rxtemporal.operators.windows.kernels.changes import (
     BITS,
@@ -383,7 +391,8 @@ class WindowStep(Stateful):
         if not first and self._span:
             due = self._bounds.find_due_points(batch, limit)
             if due is not None:
-                return self._make_due(due, list_points(n), key, values, at_starts=True)
+                at, axis = due
+                return self._make_due(at, list_points(n), key, values, axis)
         begins, ends, in_order = self._bounds.find_changes(batch, first, self._lists, self._span)
         if not first and in_order and not ends.size and begins[0, -1] < limit:
             return self._make_due(begins[0], begins[1], key, values)
@@ -405,11 +414,10 @@ class WindowStep(Stateful):
         what: Int64s,
         key: Int64s,
         values: Sequence[Any],
-        *,
-        at_starts: bool = False,
+        axis: Axis = OWN_AXIS,
     ) -> Due:
         arrays = make_arrays(values, self._results.dtypes, len(key))
-        return Due(at, Changes(what, key, self._span), arrays, at_starts)
+        return Due(at, Changes(what, key, self._span), arrays, axis)
 
     def _make_result(self, windows: Windows, due: Due, time: int) -> EventBatch:
         swept = self._results.sweep(windows, due.changes, due.values, len(self._keys))

@@ -16,7 +16,7 @@ from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.differences.plan import RowDifference
 from rxtemporal.operators.expressions import infer_field_type, infer_number_type
 from rxtemporal.operators.operator import ADDED_LATER
-from rxtemporal.operators.windows.overlaps import AT, COVER, OVERLAP, Overlaps
+from rxtemporal.operators.windows.overlaps import AT, COVER, OVERLAP, Overlaps, WindowSum
 from rxtemporal.operators.windows.results_plan import Aggregate, restrict, show_predicate
 
 if TYPE_CHECKING:
@@ -133,22 +133,19 @@ class TimeAggregate(Aggregate):
             return pl.Int64() if self.form == "ticks" else pl.Duration("us")
         return pl.Float64()
 
-    def list_sums(self, overlaps: Overlaps) -> Sequence[pl.Expr]:
+    def list_sums(self, overlaps: Overlaps) -> Sequence[WindowSum]:
         """Return what is summed over the rows of a window."""
         whole = overlaps is Overlaps.WHOLE
         overlap = pl.lit(1, pl.Int64) if whole else pl.col(OVERLAP)
         if self.kind == "coverage":
-            return [] if whole else [pl.col(COVER)]
+            return [] if whole else [WindowSum(pl.col(COVER))]
         if self.kind == "duration":
             if whole and self.where is None:
                 return []
-            return [restrict(overlap, self.where)]
+            return [WindowSum(restrict(overlap, self.where))]
         assert self.counted is not None
         value = self.counted.cast(pl.Float64)
-        weighed = value if whole else value * overlap.cast(pl.Float64)
-        if self.kind == "integral":
-            return [weighed]
-        return [weighed, pl.when(self.counted.is_not_null()).then(overlap)]
+        return [WindowSum(value, weighed=not whole, mean=self.kind == "time_mean")]
 
     def combine(self, sums: Sequence[Column], windows: Windows, overlaps: Overlaps) -> Column:
         """Return the results for the sums over each window."""
@@ -164,7 +161,7 @@ class TimeAggregate(Aggregate):
             alive: Any = sums[0] if sums else windows.alive
             return combinations.multiply(alive, lengths)
         if self.kind == "time_mean":
-            return combinations.divide(*sums)
+            return sums[0]
         assert self.per.ticks is not None
         return combinations.scale(sums[0], lengths if whole else 1, self.per.ticks)
 
@@ -196,25 +193,22 @@ class LineAggregate(Aggregate):
     def _mean_of_overlap(self) -> pl.Expr:
         return interpolate(self.field, pl.col(AT), pl.col(OVERLAP) / 2)
 
-    def list_sums(self, overlaps: Overlaps) -> Sequence[pl.Expr] | None:
+    def list_sums(self, overlaps: Overlaps) -> Sequence[WindowSum] | None:
         """Return what is summed over the rows of a window; None if its bounds are needed before."""
         if self.kind == "increase":
             speed = restrict(measure_rise(self.field) / span_line(self.field), self.where)
-            return [speed if overlaps is Overlaps.WHOLE else speed * pl.col(OVERLAP)]
+            return [WindowSum(speed, weighed=overlaps is not Overlaps.WHOLE)]
         if overlaps is Overlaps.WHOLE:
             return None
         value = restrict(self._mean_of_overlap, self.where)
-        weighed = value * pl.col(OVERLAP).cast(pl.Float64)
-        if self.kind == "integral":
-            return [weighed]
-        return [weighed, pl.when(value.is_not_null()).then(pl.col(OVERLAP))]
+        return [WindowSum(value, weighed=True, mean=self.kind == "time_mean")]
 
     def combine(self, sums: Sequence[Column], windows: Windows, overlaps: Overlaps) -> Column:
         """Return the results for the sums over each window."""
         from rxtemporal.operators.windows import combinations
 
         if self.kind == "time_mean":
-            return combinations.divide(*sums)
+            return sums[0]
         lengths = windows.end - windows.start
         whole = overlaps is Overlaps.WHOLE and self.kind == "increase"
         return combinations.scale(sums[0], lengths if whole else 1, self.per.ticks or 1)
@@ -261,9 +255,9 @@ class IncreaseRate(Aggregate):
         """Return Float64."""
         return pl.Float64()
 
-    def list_sums(self, overlaps: Overlaps) -> Sequence[pl.Expr]:
+    def list_sums(self, overlaps: Overlaps) -> Sequence[WindowSum]:
         """Return the differences."""
-        return [self.reads]
+        return [WindowSum(self.reads)]
 
     def combine(self, sums: Sequence[Column], windows: Windows, overlaps: Overlaps) -> Column:
         """Return the increases by the lengths of their windows."""

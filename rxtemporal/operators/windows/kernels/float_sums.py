@@ -4,11 +4,15 @@ A sum is two floats, a total and its rounding error (Knuth's exact sum of two), 
 hold it exactly. A value with which they would not goes to the digits of ``exact_sums``: one of
 another magnitude, one that makes the total overflow, NaN and infinities.
 
+Each value counts with its weight, by which it is multiplied: ``bool``, so that it counts or does
+not, or ``int64``, the length of an overlap. A weight of 0 stands for no value.
+
 The state is ``sums`` ``float64[1 + span, keys, 4]``: the running sums and the ring, as in
-``aggregates``; of each the total, the error, the number of values, and the first node of its rest
-in ``rest``. ``counts`` ``int64[5]``: the progress; the place in the ring of rows that begin now;
-and over all keys the number of running values, since where it is 0 nothing is looked up.
-``by_place`` is ``sums`` as ``float64[…, 4]``, of which an index is faster.
+``aggregates``; of each the total, the error, the sum of weights, and the first node of its rest in
+``rest``. The sum of weights is in ``tally``, which is ``sums`` itself or its memory as ``int64``,
+in which those of lengths are exact. ``counts`` ``int64[5]``: the progress; the place in the ring of
+rows that begin now; and over all keys the weight of running values, since where it is 0 nothing is looked up.
+``by_place``, ``weights``: ``sums`` and ``tally`` as ``[…, 4]``, of which an index is faster.
 """
 
 from __future__ import annotations
@@ -35,11 +39,15 @@ from rxtemporal.operators.windows.kernels.aggregates import find_places
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Weight = Bools | Ints
+Tally = Floats | Ints
 Number = int | np.uint64
 
 
 # places in ``counts``, after those of the progress
 TURN, RUNNING = 3, 4
+# stands at ``STOPPED`` for weights whose sum is no int64
+TOO_LONG = 2
 
 
 @jit
@@ -49,8 +57,9 @@ def sum_floats(
     at: Ints,
     of: Ints,
     value: Floats,
-    valid: Bools,
+    weight: Weight,
     sums: Floats,
+    tally: Tally,
     rest: Ints,
     counts: Ints,
     mean: bool,
@@ -61,7 +70,7 @@ def sum_floats(
 
     The arguments are as in ``aggregates``, and the state has no ring. The sum of nothing is 0.
     """
-    by_place = sums.reshape((-1, 4))
+    by_place, weights = sums.reshape((-1, 4)), tally.reshape((-1, 4))
     i, s = counts[APPLIED], counts[WRITTEN]
     empty = running = 0
     fits = True
@@ -70,19 +79,22 @@ def sum_floats(
         upto = at[s] if s < len(at) else len(what)
         while i < upto:
             row = np.uint64(what[i] >> 3)
-            if valid[row]:
+            if weight[row]:
                 k = np.uint64(key[row])
-                sign = 1 - 2 * (what[i] & 1)
-                if not _add(by_place, k, sign, value[row]):
-                    fits = _add_rest(by_place, k, sign, value[row], rest)
+                times = weight[row] * (1 - 2 * (what[i] & 1))
+                if not _add(by_place, weights, k, value[row], times):
+                    fits = _add_rest(by_place, weights, k, value[row], times, rest)
                     if not fits:
                         break
-                running += sign
+                running += times
             i += 1
         if not fits or s == len(at):
             break
         k = np.uint64(of[s])
-        values = by_place[k, 2]
+        values = weights[k, 2]
+        if values < 0:
+            counts[APPLIED], counts[WRITTEN], counts[STOPPED] = i, s, TOO_LONG
+            return empty
         total = by_place[k, 0] + by_place[k, 1]
         if by_place[k, 3] != 0.0:
             fits = not is_full(rest)
@@ -106,8 +118,9 @@ def sum_windows(
     of: Ints,
     window: Ints,
     value: Floats,
-    valid: Bools,
+    weight: Weight,
     sums: Floats,
+    tally: Tally,
     rest: Ints,
     counts: Ints,
     mean: bool,
@@ -118,17 +131,21 @@ def sum_windows(
 
     ``window`` ``int64[r]``: another number for each window; a key with rows has a sample in each.
     """
-    by_place = sums.reshape((-1, 4))
+    by_place, weights = sums.reshape((-1, 4)), tally.reshape((-1, 4))
     counts[STOPPED] = 0
     s = counts[WRITTEN]
     empty = 0
     while s < len(at) and not counts[STOPPED]:
-        add_values(counts[APPLIED], at[s], what, key, value, valid, sums, by_place, rest, counts)
+        add_values(
+            counts[APPLIED], at[s], what, key, value, weight, sums, by_place, weights, rest, counts
+        )  # fmt: skip
         first = s
         while s < len(at) and window[s] == window[first]:
             s += 1
-        empty += write_sums(first, s, of, sums, by_place, rest, counts, mean, out, there)
-    add_values(counts[APPLIED], len(what), what, key, value, valid, sums, by_place, rest, counts)
+        empty += write_sums(first, s, of, sums, by_place, weights, rest, counts, mean, out, there)
+    add_values(
+        counts[APPLIED], len(what), what, key, value, weight, sums, by_place, weights, rest, counts
+    )  # fmt: skip
     return empty
 
 
@@ -139,9 +156,10 @@ def add_values(
     what: Ints,
     key: Ints,
     value: Floats,
-    valid: Bools,
+    weight: Weight,
     sums: Floats,
     by_place: Floats,
+    weights: Tally,
     rest: Ints,
     counts: Ints,
 ) -> None:
@@ -153,19 +171,19 @@ def add_values(
     for i in range(begin, end):
         change = what[np.uint64(i)]
         row = np.uint64(change >> 3)
-        if valid[row]:
+        if weight[row]:
             k = np.uint64(key[row])
             once = change & 4
-            sign = 1 - 2 * (change & 1)
+            times = weight[row] * (1 - 2 * (change & 1))
             place = ring + k if once else k
             if not (
-                _add(by_place, place, sign, value[row])
-                or _add_rest(by_place, place, sign, value[row], rest)
+                _add(by_place, weights, place, value[row], times)
+                or _add_rest(by_place, weights, place, value[row], times, rest)
             ):
                 counts[STOPPED] = 1
                 end = i
                 break
-            running += 0 if once else sign
+            running += 0 if once else times
     counts[RUNNING] += running
     counts[APPLIED] = end
 
@@ -177,6 +195,7 @@ def write_sums(
     of: Ints,
     sums: Floats,
     by_place: Floats,
+    weights: Tally,
     rest: Ints,
     counts: Ints,
     mean: bool,
@@ -199,30 +218,33 @@ def write_sums(
         row = np.uint64(s)
         k = np.uint64(of[row])
         joins, leaves = ring + k, old + k
-        total = error = values = rests = 0.0
-        exact = True
+        total = error = rests = 0.0
+        x, more, count = by_place[joins, 0], by_place[joins, 1], weights[joins, 2]
+        values = count - count
         if running:
             total, error, values, rests = (
-                by_place[k, 0], by_place[k, 1], by_place[k, 2], by_place[k, 3],
+                by_place[k, 0], by_place[k, 1], weights[k, 2], by_place[k, 3],
             )  # fmt: skip
-        x, more, count = by_place[joins, 0], by_place[joins, 1], by_place[joins, 2]
         rests += by_place[joins, 3] + by_place[leaves, 3]
         total, error, values, exact = _combine(total, error, values, x, more, count)
         if span > 1:
-            x, more, count = by_place[leaves, 0], by_place[leaves, 1], by_place[leaves, 2]
+            x, more, count = by_place[leaves, 0], by_place[leaves, 1], weights[leaves, 2]
             after, low, left, fits = _combine(total, error, values, -x, -more, -count)
             exact = exact and fits
+        if values < 0:
+            counts[WRITTEN], counts[STOPPED] = s, TOO_LONG
+            return empty
         if exact and rests == 0.0:
             if span > 1:
-                by_place[k, 0], by_place[k, 1], by_place[k, 2] = after, low, left
+                by_place[k, 0], by_place[k, 1], weights[k, 2] = after, low, left
             total += error
-            for part in range(3):
-                by_place[leaves, part] = 0.0
+            by_place[leaves, 0] = by_place[leaves, 1] = 0.0
+            weights[leaves, 2] = 0
         elif is_full(rest):
             counts[WRITTEN], counts[STOPPED] = s, 1
             return empty
         else:
-            total = _pass(by_place, k, joins, leaves, rest)
+            total = _pass(by_place, weights, k, joins, leaves, rest)
         out[row] = total / max(values, 1.0) if mean else total
         there[row] = values > 0
         empty += int(not values > 0)
@@ -231,31 +253,33 @@ def write_sums(
 
 
 @jit
-def _add(sums: Floats, k: Number, sign: int, value: float) -> bool:
-    """Add a value to a sum, or take it away; if that is not all, do nothing and return False."""
-    x = float(value) * float(sign)
+def _add(sums: Floats, weights: Tally, k: Number, value: float, times: int) -> bool:
+    """Add a value so many times to a sum; if that is not all, do nothing and return False."""
+    x = float(value) * float(times)
     before, error = float(sums[k, 0]), float(sums[k, 1])
-    values = sums[k, 2] + float(sign)
+    values = weights[k, 2] + times
     total, more = add_exactly(before, x)
     after = error + more
     # false if a bit is lost, and also for NaN, to which infinities and an overflow lead
     fits = after - error == more and after - more == error
-    if fits and values != 0.0:
-        sums[k, 0], sums[k, 1], sums[k, 2] = total, after, values
+    if fits and values != 0:
+        sums[k, 0], sums[k, 1], weights[k, 2] = total, after, values
         return True
     return False
 
 
 @jit
-def _add_rest(sums: Floats, k: Number, sign: int, value: float, rest: Ints) -> bool:
+def _add_rest(
+    sums: Floats, weights: Tally, k: Number, value: float, times: int, rest: Ints
+) -> bool:
     """Do what ``_add`` does not; return False if that has to wait for room."""
     if is_full(rest):
         return False
-    sums[k, 2] += float(sign)
-    if sums[k, 2] == 0.0:
+    weights[k, 2] += times
+    if weights[k, 2] == 0:
         clear(sums, k, 2, rest)
     else:
-        _settle(sums, k, value, sign, rest)
+        _settle(sums, k, float(value) * float(abs(times)), 1 if times > 0 else -1, rest)
     return True
 
 
@@ -263,7 +287,7 @@ def _add_rest(sums: Floats, k: Number, sign: int, value: float, rest: Ints) -> b
 def _combine(
     total: float, error: float, values: float, x: float, more: float, count: float
 ) -> tuple[float, float, float, bool]:
-    """Return a sum, its error and its number of values, with those of another sum added.
+    """Return a sum, its error and its sum of weights, with those of another sum added.
 
     And True if these hold it exactly.
     """
@@ -288,7 +312,9 @@ def _settle(sums: Floats, k: Number, value: float, sign: int, rest: Ints) -> flo
 
 
 @jit
-def _pass(sums: Floats, k: Number, joins: Number, leaves: Number, rest: Ints) -> float:
+def _pass(
+    sums: Floats, weights: Tally, k: Number, joins: Number, leaves: Number, rest: Ints
+) -> float:
     """Return the sum of a window, rounded: that of ``k`` and the one that joins it.
 
     Leave in ``k`` the sum without the one that leaves, and nothing in that.
@@ -301,9 +327,9 @@ def _pass(sums: Floats, k: Number, joins: Number, leaves: Number, rest: Ints) ->
     load(digits, sums, k, 2, rest, 1, LEAST)
     load(digits, sums, leaves, 2, rest, -1, LEAST)
     store(digits, sums, k, 2, rest, LEAST)
-    sums[k, 2] += sums[joins, 2] - sums[leaves, 2]
+    weights[k, 2] += weights[joins, 2] - weights[leaves, 2]
     clear(sums, leaves, 2, rest)
-    sums[leaves, 2] = 0.0
-    if sums[k, 2] == 0.0:
+    weights[leaves, 2] = 0
+    if weights[k, 2] == 0:
         clear(sums, k, 2, rest)
     return total
