@@ -146,7 +146,18 @@ class _Texts:
         parts = self._parts
         if not parts:
             return core.SeriesColumn(pl.Series([], dtype=self._dtype))
-        series = parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=False)
+        # most often the latest rows are taken, and fewer parts cost less
+        first, least = 0, int(numbers.min()) if len(parts) > 1 and len(numbers) else 0
+        while first < len(parts) - 1 and least >= len(parts[first]):
+            least -= len(parts[first])
+            first += 1
+        if first:
+            numbers = numbers - sum(map(len, parts[:first]))
+        some = parts[first:]
+        series = some[0] if len(some) == 1 else pl.concat(some, rechunk=False)
+        series = core.join_chunks(series, len(numbers))
+        if series.n_chunks() == 1:
+            self._parts = [*parts[:first], series]
         return core.SeriesColumn(series)[numbers]
 
     def keep(self, numbers: Int64s, room: int) -> None:
