@@ -132,6 +132,16 @@ def test_texts_are_found_in_whatever_parts_they_are() -> None:
             assert taken == [expected[number] for number in numbers]
 
 
+def test_new_rows_are_prepared_far_beyond_those_prepared_ahead() -> None:
+    """However many rows come at once, all have their fills and are alive."""
+    store = RowStore([np.int64, np.int64], fills=[-1])
+    for count in (3, rows_module.AHEAD, 5, 9 * rows_module.AHEAD, 1):
+        rows = store.append([np.arange(count)])
+        assert (store.columns[1] == -1).all()
+        assert store.alive.all()
+        assert len(store.alive) == store.height == rows[-1] + 1
+
+
 def test_a_store_that_is_cleared_after_a_burst_keeps_room_for_a_few() -> None:
     """The room for many rows is kept while many come, and left once few do."""
     with pytest.MonkeyPatch.context() as patch:
