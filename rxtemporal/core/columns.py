@@ -93,10 +93,19 @@ class SeriesColumn:
             return SeriesColumn(series.filter(pl.Series(rows)))
         if len(rows) == 1:
             return SeriesColumn(series.slice(int(rows[0]), 1))
-        if series.n_chunks() > 1 and 2 * len(rows) > len(series):
-            series = series.rechunk()  # a gather from several chunks takes five times as long
+        series = join_chunks(series, len(rows))
         # in the type in which polars keeps row numbers: of any other it looks at the signs first
         return SeriesColumn(series[pl.Series(rows.astype(np.uint32, copy=False))])
+
+
+# a row that is taken from several chunks costs at least as much as joining so many rows
+TAKEN = 16
+
+
+def join_chunks(series: pl.Series, count: int) -> pl.Series:
+    """Return the series, in one chunk if that pays for so many rows to be taken from it."""
+    pays = series.n_chunks() > 1 and TAKEN * count > len(series)
+    return series.rechunk() if pays else series
 
 
 Column: TypeAlias = Array | Nullable | SeriesColumn

@@ -23,6 +23,8 @@ Column = npt.NDArray[Any]
 LARGE = 1 << 18
 # rows are not renumbered before so many numbers are in use
 MANY = 2048
+# so many rows at most are prepared ahead: more would touch memory that may never be used
+AHEAD = 4096
 
 
 def grow(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
@@ -146,7 +148,18 @@ class _Texts:
         parts = self._parts
         if not parts:
             return core.SeriesColumn(pl.Series([], dtype=self._dtype))
-        series = parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=False)
+        # most often the latest rows are taken, and fewer parts cost less
+        first, least = 0, int(numbers.min()) if len(parts) > 1 and len(numbers) else 0
+        while first < len(parts) - 1 and least >= len(parts[first]):
+            least -= len(parts[first])
+            first += 1
+        if first:
+            numbers = numbers - sum(map(len, parts[:first]))
+        some = parts[first:]
+        series = some[0] if len(some) == 1 else pl.concat(some, rechunk=False)
+        series = core.join_chunks(series, len(numbers))
+        if series.n_chunks() == 1:
+            self._parts = [*parts[:first], series]
         return core.SeriesColumn(series)[numbers]
 
     def keep(self, numbers: Int64s, room: int) -> None:
@@ -268,8 +281,9 @@ class RowStore(NumberedStore):
         super().__init__(payload)
         self._columns: list[Column] = [np.empty(0, dtype) for dtype in dtypes]
         self._fills = [None] * (len(dtypes) - len(fills)) + list(fills)
-        # True from the height on, for the rows to come
+        # from the height on as in new rows, up to the number of rows that are prepared
         self._alive = np.empty(0, np.bool_)
+        self._ready = 0
         # room for the new numbers of rows: fresh memory costs more than filling it
         self._new = np.empty(0, np.int64)
         # the columns up to the height, until it changes
@@ -300,7 +314,8 @@ class RowStore(NumberedStore):
     @content.setter
     def content(self, saved: list[Column]) -> None:
         *self._columns, self._alive = saved
-        self._height, self._views = len(self._alive), None
+        self._height = self._ready = len(self._alive)
+        self._views = None
 
     def check_saved(self, held: Mapping[str, Any]) -> None:
         """Refuse rows of more or fewer columns."""
@@ -323,7 +338,7 @@ class RowStore(NumberedStore):
         assert not isinstance(columns[0], int)
         n = len(columns[0])
         first, self._height, self._views = self._height, self._height + n, None
-        if self._height > len(self._alive):
+        if self._height > self._ready:
             self._make_room()
         rows = slice(first, self._height)
         for column, new in zip(self._columns, columns, strict=False):
@@ -335,12 +350,14 @@ class RowStore(NumberedStore):
         return first
 
     def _make_room(self) -> None:
-        each = zip(self._columns, self._fills, strict=True)
-        self._columns = [grow(column, self._height, fill) for column, fill in each]
-        self._alive = grow(self._alive, self._height, True)
+        self._columns = [grow(column, self._height, None) for column in self._columns]
+        self._alive = grow(self._alive, self._height, None)
+        ready = min(len(self._alive), self._height + AHEAD)
+        self._prepare(self._ready, ready)
+        self._ready = ready
 
-    def _refill(self, begin: int, end: int) -> None:
-        """Prepare row numbers that were in use for new rows."""
+    def _prepare(self, begin: int, end: int) -> None:
+        """Prepare row numbers for new rows."""
         self._alive[begin:end] = True
         for column, fill in zip(self._columns, self._fills, strict=True):
             if fill is not None:
@@ -381,12 +398,13 @@ class RowStore(NumberedStore):
             room = len(numbers)
             self._columns = [column[numbers] for column in self._columns]
             self._alive = np.ones(room, np.bool_)
+            self._ready = room
             self._new = np.empty(0, np.int64)
         else:
             for column in self._columns:
                 column[: len(numbers)] = column.take(numbers)
             self._alive[: len(numbers)] = True
-            self._refill(len(numbers), height)
+            self._prepare(len(numbers), height)
         self._payloads.keep(numbers, room)
         return new
 
@@ -396,6 +414,7 @@ class RowStore(NumberedStore):
         numbers = np.flatnonzero(self._alive[:height] & mask)
         self._columns = [column[numbers] for column in self.columns]
         self._alive = np.ones(len(numbers), np.bool_)
+        self._ready = len(numbers)
         self._payloads.keep(numbers, len(numbers))
         self._height, self._released, self._views = len(numbers), 0, None
         return KeptKeys(numbers, height)
@@ -435,6 +454,7 @@ class RowStore(NumberedStore):
         if room > LARGE and 8 * self._height < room:  # a burst is over
             self._columns = [np.empty(0, column.dtype) for column in self._columns]
             self._alive = np.empty(0, np.bool_)
+            self._ready = 0
         else:
-            self._refill(0, self._height)
+            self._prepare(0, self._height)
         self._height, self._released, self._views = 0, 0, None

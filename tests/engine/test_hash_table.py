@@ -75,7 +75,7 @@ def test_a_table_is_a_dict(moves: list[tuple[str, list[int]]]) -> None:
 def test_a_table_whose_keys_all_collide_is_a_dict(moves: list[tuple[str, list[int]]]) -> None:
     """The kernels are correct for any hash: here all keys hash to a few slots at the end."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hashing, "_home", lambda key, mask: (int(key) % 3 - 2) & int(mask))
+        patch.setattr(hashing, "find_home", lambda key, mask: (int(key) % 3 - 2) & int(mask))
         for kernel in ("find", "insert", "remove", "refill"):
             interpreted = getattr(getattr(hashing, kernel), "py_func", getattr(hashing, kernel))
             patch.setattr(hashing, kernel, interpreted)
@@ -115,7 +115,7 @@ def test_regular_keys_lie_spread(distance: int) -> None:
     table.number(keys)
     mask = len(table._slots) - 1
     at = np.flatnonzero(table._slots[:, 1] >= 0)
-    homes = np.array([hashing._home(key, mask) for key in table._slots[at, 0]])
+    homes = np.array([hashing.find_home(key, mask) for key in table._slots[at, 0]])
     assert ((at - homes) & mask).mean() < 1.5
 
 

@@ -118,6 +118,30 @@ def test_rows_added_where_others_were_removed_are_alive() -> None:
         assert store.columns[0].tolist() == [0]
 
 
+def test_texts_are_found_in_whatever_parts_they_are() -> None:
+    """Few rows are taken from parts as they are, many from parts that are joined, in any order."""
+    store, expected = RowStore([np.int64], pl.Schema({"s": pl.String()})), []
+    for count in (400, 150, 60, 20):
+        texts = [f"{len(expected)} and {row}" for row in range(count)]
+        expected += texts
+        store.append([np.arange(count)], pl.DataFrame({"s": texts}))
+        for low, high, step in ((0, None, 97), (-count, None, 1), (-count - 5, None, 7),
+                                (-3, None, 1), (0, None, 1)):  # fmt: skip
+            numbers = np.arange(len(expected))[low:high:step][::-1]
+            taken = store.payload(numbers).frame["s"].to_list()
+            assert taken == [expected[number] for number in numbers]
+
+
+def test_new_rows_are_prepared_far_beyond_those_prepared_ahead() -> None:
+    """However many rows come at once, all have their fills and are alive."""
+    store = RowStore([np.int64, np.int64], fills=[-1])
+    for count in (3, rows_module.AHEAD, 5, 9 * rows_module.AHEAD, 1):
+        rows = store.append([np.arange(count)])
+        assert (store.columns[1] == -1).all()
+        assert store.alive.all()
+        assert len(store.alive) == store.height == rows[-1] + 1
+
+
 def test_a_store_that_is_cleared_after_a_burst_keeps_room_for_a_few() -> None:
     """The room for many rows is kept while many come, and left once few do."""
     with pytest.MonkeyPatch.context() as patch:

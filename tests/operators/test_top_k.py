@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import rxtemporal as rxt
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.operators import snapshot_window
+from rxtemporal.operators import snapshot_window, tumbling_window
 from rxtemporal.operators.windows.kernels import ranks
 
 SCHEMA = pl.Schema({"k": pl.Int64(), "x": pl.Int64()})
@@ -129,6 +129,35 @@ def test_rows_are_sorted_in_groups(rows: list[tuple[int, int, int]]) -> None:
     assert np.diff(tie).astype(bool).tolist() == [a != b for a, b in pairwise(pairs)]
     times = [*zip(pairs, start[order].tolist(), strict=True)]
     assert same.tolist()[1:] == [a == b for a, b in pairwise(times)]
+
+
+@given(
+    rows=st.lists(st.tuples(*3 * [st.integers(0, 1)], *2 * [st.integers(0, 4)]), max_size=90),
+    k=st.integers(1, 9),
+)
+def test_contenders_are_the_rows_with_fewer_than_k_before_them(
+    rows: list[tuple[int, int, int, int, int]], k: int
+) -> None:
+    """Rows are compared with those of the same key and places, by all codes."""
+    key, begin, until, *codes = np.array(rows, np.int64).reshape(-1, 5).T.copy()
+    stays = ranks.find_contenders(key, begin, until, np.array(codes), k)
+    before = [sum(a[:3] == b[:3] and b[3:] < a[3:] for b in rows) for a in rows]
+    assert stays.tolist() == [count < k for count in before]
+
+
+@pytest.mark.parametrize(("ties", "added"), [("share", 6), ("first", 2)])
+def test_windows_hold_the_best_rows_of_a_batch(ties: Any, added: int) -> None:
+    """A batch adds for each key and window as many rows as have a rank, not all."""
+    (operator,) = tumbling_window(100).top_k(2, "x", ties=ties).operators
+    step = operator.make(SCHEMA, ("k",))
+    rows = [(t, t % 2, (t % 100) // 8) for t in range(200)]
+    step.on_batch(make_batch(rows, 0, 1_000))
+    # in each window two rows of each key have the highest value
+    assert len(step._rows) == 2 * 2 * 2
+    # and here six
+    rows = [(t, t % 2, (t % 100) // 8) for t in range(200, 300)]
+    step.on_batch(make_batch([(t, key, min(x, 11)) for t, key, x in rows], 0, 1_000))
+    assert len(step._rows) == 2 * 2 * 2 + 2 * added
 
 
 def test_the_next_place_is_found_anywhere() -> None:

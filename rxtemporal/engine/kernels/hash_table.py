@@ -35,8 +35,8 @@ _ALL_VALID = freeze(np.empty(0, np.bool_))
 
 
 @jit
-def _home(key: int, mask: int) -> int:
-    """Return the slot at which the search for a key begins.
+def find_home(key: int, mask: int) -> int:
+    """Return the slot at which the search for a key begins; with a mask of -1 a hash of 48 bits.
 
     Two rounds: one multiplication alone puts keys at some regular distances next to each other.
     """
@@ -66,7 +66,7 @@ def number(values: Ints, valid: Bools, slots: Ints, counts: Ints, begin: int, co
             continue
         row = np.uint64(i)
         key = values[row]
-        at = np.uint64(_home(key, len(slots) - 1))
+        at = np.uint64(find_home(key, len(slots) - 1))
         code = slots[at, 1]
         while code >= 0 and slots[at, 0] != key:
             at = (at + one) & mask
@@ -124,7 +124,7 @@ def find(keys: Ints, slots: Ints) -> Ints:
     mask = len(slots) - 1
     out = np.empty(len(keys), np.int64)
     for i in range(len(keys)):
-        at = _home(keys[i], mask)
+        at = find_home(keys[i], mask)
         while slots[at, 1] >= 0 and slots[at, 0] != keys[i]:
             at = (at + 1) & mask
         out[i] = slots[at, 1]
@@ -140,7 +140,7 @@ def insert(keys: Ints, values: Ints, slots: Ints, counts: Ints, begin: int) -> i
     """
     mask = len(slots) - 1
     for i in range(begin, len(keys)):
-        at = _home(keys[i], mask)
+        at = find_home(keys[i], mask)
         while slots[at, 1] >= 0 and slots[at, 0] != keys[i]:
             at = (at + 1) & mask
         if slots[at, 1] < 0:
@@ -162,7 +162,7 @@ def remove(keys: Ints, slots: Ints, counts: Ints) -> Ints:
     mask = len(slots) - 1
     out = np.empty(len(keys), np.int64)
     for i in range(len(keys)):
-        hole = _home(keys[i], mask)
+        hole = find_home(keys[i], mask)
         while slots[hole, 1] >= 0 and slots[hole, 0] != keys[i]:
             hole = (hole + 1) & mask
         out[i] = slots[hole, 1]
@@ -172,7 +172,7 @@ def remove(keys: Ints, slots: Ints, counts: Ints) -> Ints:
         at = (hole + 1) & mask
         while slots[at, 1] >= 0:
             # it may fill the hole unless its home is behind the hole
-            if ((at - _home(slots[at, 0], mask)) & mask) >= ((at - hole) & mask):
+            if ((at - find_home(slots[at, 0], mask)) & mask) >= ((at - hole) & mask):
                 slots[hole, 0] = slots[at, 0]
                 slots[hole, 1] = slots[at, 1]
                 hole = at
@@ -187,7 +187,7 @@ def refill(old: Ints, slots: Ints) -> None:
     mask = len(slots) - 1
     for i in range(len(old)):
         if old[i, 1] >= 0:
-            at = _home(old[i, 0], mask)
+            at = find_home(old[i, 0], mask)
             while slots[at, 1] >= 0:
                 at = (at + 1) & mask
             slots[at, 0] = old[i, 0]

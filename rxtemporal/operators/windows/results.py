@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core import columns as core
-from rxtemporal.core.batch import Bools, Int64s
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.columns import Columns, Nullable, SeriesColumn, get_valid, make_column
 from rxtemporal.engine.expressions.evaluator import Evaluator
 from rxtemporal.engine.holdings import PART, Moves, Selection
@@ -27,7 +27,7 @@ from rxtemporal.operators.windows.aggregates import (
 )
 from rxtemporal.operators.windows.bounds import Windows
 from rxtemporal.operators.windows.combinations import hide_rows
-from rxtemporal.operators.windows.kernels.ranks import sort_groups
+from rxtemporal.operators.windows.kernels.ranks import find_contenders, sort_groups
 from rxtemporal.operators.windows.overlaps import OVERLAP, SlicePlan
 from rxtemporal.operators.windows.rows import (
     ROW_START,
@@ -40,6 +40,8 @@ from rxtemporal.operators.windows.rows import (
 _GROUP, _ROW, _BY = "__group__", "__row__", "__by__"
 # returns fields of rows, by name: of these numbers, or of all rows
 ReadFields: TypeAlias = Callable[[Sequence[str], "Int64s | None"], Sequence[core.Column]]
+# returns the places of rows on the axis of the windows
+FindPlaces: TypeAlias = Callable[[EventBatch], tuple[Int64s, Int64s]]
 # the results of running aggregates; None for what is computed from the rows of each window
 Swept: TypeAlias = list[core.Column | None]
 
@@ -77,6 +79,13 @@ class WindowResults(Protocol):
         """Return the arrays to keep for each row: the values that are read.
 
         True stands for an array filled with it.
+        """
+
+    def find_contenders(self, rows: EventBatch, key: Int64s, places: FindPlaces) -> Bools | None:
+        """Return the mask of the rows that a result may depend on; None if all are to be kept.
+
+        ``key`` ``int64[n]``; ``places`` returns the places on the axis from which on, and up to
+        which, rows are held, ``int64[n]``. All ends are known.
         """
 
     def prepare_sum(self, own: Sequence[Column], span: int, keys: int) -> SumInput | None:
@@ -200,6 +209,10 @@ class AggregateResults(Stateful):
             columns += part.columns(payload, shown)
         return columns
 
+    def find_contenders(self, rows: EventBatch, key: Int64s, places: FindPlaces) -> Bools | None:
+        """Return nothing: results depend on all rows."""
+        return None
+
     def prepare_sum(self, own: Sequence[Column], span: int, keys: int) -> SumInput | None:
         """Return the input of the first sum of floats, if there is one."""
         return None if self._sum is None else self._sum.prepare(own[self._sum_at :], span, keys)
@@ -258,6 +271,10 @@ class ListedResults(Stateful):
     def columns(self, payload: Columns) -> list[Column | bool]:
         """Return nothing."""
         return []
+
+    def find_contenders(self, rows: EventBatch, key: Int64s, places: FindPlaces) -> Bools | None:
+        """Return nothing: results depend on all rows."""
+        return None
 
     def prepare_sum(self, own: Sequence[Column], span: int, keys: int) -> None:
         """Return nothing: nothing is summed."""
@@ -318,18 +335,40 @@ class TopKResults(ListedResults):
         ``group``, ``start``, ``number`` ``int64[n]``; ``read`` returns fields of rows. Rows that
         are equal by all orders are in that of (start, payload), nulls first, and of their numbers.
         """
-        codes = np.empty((len(self._by), len(group)), np.int64)
-        for place, (by, name) in enumerate(zip(self._by, self._named, strict=True)):
-            if name is None:
-                rows = Columns(self._schema, read([*self._schema], None), len(group)).frame
-                field = make_column(rows.with_columns(by.alias(_BY))[_BY])
-            else:
-                (field,) = read([name], None)
-            codes[place] = _encode(field, falls=self._falls[place])
+        codes = np.array(self._list_codes(len(group), read))
         base, order, tie, same = sort_groups(group, groups, codes, start, number)
         if same.any():
             self._sort_equal(order, same, number, read)
         return Order(order, tie if self._shares else np.arange(len(order)), base)
+
+    def find_contenders(self, rows: EventBatch, key: Int64s, places: FindPlaces) -> Bools | None:
+        """Return the mask of the rows that may be of rank ``k`` or better, given these rows alone.
+
+        Of the rows of a key that the same windows hold, those stay that are among the best; so a
+        key and window has O(k) rows of a batch, beside those that share a rank.
+        """
+        if len(rows) <= self.k:
+            return None
+
+        def read(names: Sequence[str], numbers: Int64s | None) -> Sequence[core.Column]:
+            return [rows.columns[name] for name in names]
+
+        codes = self._list_codes(len(rows), read)
+        if not self._shares:
+            codes.append(rows.start)
+        return find_contenders(key, *places(rows), np.array(codes), self.k)
+
+    def _list_codes(self, count: int, read: ReadFields) -> list[Int64s]:
+        """Return integers by which rows are in order of the ranks, for each order."""
+        codes = []
+        for by, name, falls in zip(self._by, self._named, self._falls, strict=True):
+            if name is None:
+                rows = Columns(self._schema, read([*self._schema], None), count).frame
+                field = make_column(rows.with_columns(by.alias(_BY))[_BY])
+            else:
+                (field,) = read([name], None)
+            codes.append(_encode(field, falls=falls))
+        return codes
 
     def _sort_equal(self, order: Int64s, same: Bools, number: Int64s, read: ReadFields) -> None:
         """Sort rows that are equal so far, and start at one time, by payload."""

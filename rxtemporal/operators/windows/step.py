@@ -388,6 +388,9 @@ class WindowStep(Stateful):
             key: Int64s = self._keys.translate(*each)
         else:
             key = self._keys.encode_columns(each) if keys else np.zeros(n, np.int64)
+        if self._lists and not batch.has_edges:
+            batch, key = self._choose(batch, key)
+            n = len(batch)
         if not first and self._span:
             due = self._bounds.find_due_points(batch, limit)
             if due is not None:
@@ -407,6 +410,18 @@ class WindowStep(Stateful):
         self._begins.push(begins[0], begins[1], in_order=in_order)
         self._ends.push(ends[0], ends[1])
         return None
+
+    def _choose(self, batch: EventBatch, key: Int64s) -> tuple[EventBatch, Int64s]:
+        """Return the rows that results may depend on, and their keys."""
+        stays = self._results.find_contenders(batch, key, self._find_places)
+        return (batch, key) if stays is None else (batch.take(stays), key[stays])
+
+    def _find_places(self, batch: EventBatch) -> tuple[Int64s, Int64s]:
+        """Return the places from which on, and up to which, windows hold rows."""
+        begins, ends, _ = self._bounds.find_changes(batch, 0, True, 0)
+        until = np.full(len(batch), MAX_TIME)  # of a row that never ends there is no second change
+        until[ends[1] >> BITS] = ends[0]
+        return begins[0], until
 
     def _make_due(
         self,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.compiled import jit
+from rxtemporal.engine.kernels.hash_table import find_home
 from rxtemporal.operators.windows.kernels.changes import BITS, ENDS, link, unlink
 
 _MAX = MAX_TIME
@@ -97,6 +98,109 @@ def _sort_group(
                 left += not takes_right
         order[low:high] = other[low:high]
         width *= 2
+
+
+@jit
+def _is_better(a: int, b: int, codes: Codes) -> bool:
+    """Return True if row ``a`` is before row ``b`` by the codes."""
+    for j in range(len(codes)):
+        if codes[j, a] != codes[j, b]:
+            return bool(codes[j, a] < codes[j, b])
+    return False
+
+
+@jit
+def _sift_down(at: int, low: int, high: int, rows: Ints, codes: Codes) -> None:
+    """Restore the heap ``rows[low:high]``, the worst row first, below place ``at``."""
+    row = rows[at]
+    while 2 * (at - low) + 1 < high - low:
+        child = low + 2 * (at - low) + 1
+        if child + 1 < high and _is_better(rows[child], rows[child + 1], codes):
+            child += 1
+        if not _is_better(row, rows[child], codes):
+            break
+        rows[at] = rows[child]
+        at = child
+    rows[at] = row
+
+
+@jit
+def _number_cells(key: Ints, begin: Ints, until: Ints) -> tuple[Ints, int]:
+    """Return the number of each row's cell, ``int64[n]``, and the number of cells.
+
+    Rows of a cell have the same key and the same places. O(n) expected; a row in the cell of the
+    one before it costs no search.
+    """
+    n = len(key)
+    size = 64
+    while size < 2 * n:
+        size *= 2
+    mask, one = np.uint64(size - 1), np.uint64(1)
+    slots = np.full(size, -1, np.int64)
+    first, cell = np.empty(n, np.int64), np.empty(n, np.int64)
+    count = 0
+    for i in range(n):
+        j = i - 1
+        if i and key[i] == key[j] and begin[i] == begin[j] and until[i] == until[j]:
+            cell[i] = cell[j]
+            continue
+        mixed = find_home(find_home(key[i], -1) ^ begin[i], -1) ^ until[i]
+        at = np.uint64(find_home(mixed, size - 1))
+        c = slots[at]
+        while c >= 0:
+            j = first[c]
+            if key[i] == key[j] and begin[i] == begin[j] and until[i] == until[j]:
+                break
+            at = (at + one) & mask
+            c = slots[at]
+        if c < 0:
+            c = slots[at] = count
+            first[c] = i
+            count += 1
+        cell[i] = c
+    return cell, count
+
+
+@jit
+def find_contenders(key: Ints, begin: Ints, until: Ints, codes: Codes, k: int) -> Bools:
+    """Return the mask of the rows that are among the best ``k`` of their cell.
+
+    ``key``, ``begin``, ``until`` ``int64[n]``: the windows that hold a row depend on nothing else,
+    so that rows in which the three are equal, which are a *cell*, are in the same windows.
+    ``codes`` ``int64[orders, n]``.
+
+    Definition: a row stays unless ``k`` others of its cell are before it by the codes. Rows that
+    are equal stay together. Cost O(n), and O(log k) for a row that is among the best ``k`` so far.
+    """
+    n = len(key)
+    cell, cells = _number_cells(key, begin, until)
+    base = np.zeros(cells + 1, np.int64)
+    for i in range(n):
+        base[cell[i] + 1] += 1
+    stays = np.ones(n, np.bool_)
+    if base.max() <= k:
+        return stays
+    for c in range(cells):
+        base[c + 1] += base[c]
+    rows, free = np.empty(n, np.int64), base.copy()
+    for i in range(n):
+        rows[free[cell[i]]] = i
+        free[cell[i]] += 1
+    for c in range(cells):
+        low, high, end = base[c], base[c] + k, base[c + 1]
+        if end <= high:
+            continue
+        # the first k rows are a heap of the best so far
+        for at in range(low + k // 2 - 1, low - 1, -1):
+            _sift_down(at, low, high, rows, codes)
+        for p in range(high, end):
+            if _is_better(rows[p], rows[low], codes):
+                rows[p], rows[low] = rows[low], rows[p]
+                _sift_down(low, low, high, rows, codes)
+        for p in range(high, end):
+            if _is_better(rows[low], rows[p], codes):
+                stays[rows[p]] = False
+    return stays
 
 
 @jit
