@@ -15,8 +15,7 @@ from rxtemporal.engine.kernels.order import is_sorted
 from rxtemporal.engine.state import Stateful
 from rxtemporal.engine.step import Stateless
 
-
-# so many batches wait as they came; a batch of a row takes ten times the memory of the row
+# so many batches wait as they came; more are merged, since each takes memory of its own
 MOST_QUEUED = 64
 
 
