@@ -80,7 +80,7 @@ def test_rows_in_order_before_the_cti_pass_as_they_are() -> None:
 
 
 def test_many_batches_may_wait() -> None:
-    """Rows that came one by one leave in order of start, those among them that came out of order."""
+    """Rows that came one by one leave in order of start, though some came out of order."""
     starts = [3 * n - (7 if n % 50 == 49 else 0) for n in range(300)]
     rows = [EventBatch.from_dicts([{"start_time": start, "x": start}], cti=0) for start in starts]
     step = IntervalStep()
