@@ -94,8 +94,8 @@ class Queue(Stateful):
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []
-        # the time of the entry that is due first
-        self._first = NEVER
+        # the time of the entry that is due first, which a join reads without a call
+        self.first = NEVER
 
     def __len__(self) -> int:
         return sum(map(len, self._runs))
@@ -113,7 +113,7 @@ class Queue(Stateful):
         if not in_order and count > 1:
             time, what = sort(time, what)
         first, runs = int(time[0]), self._runs
-        self._first = min(self._first, first)
+        self.first = min(self.first, first)
         if runs and count <= FEW:
             last = runs[-1]
             if first >= last.last:
@@ -129,7 +129,7 @@ class Queue(Stateful):
 
     def pop_due(self, before: int) -> tuple[Int64s, Int64s]:
         """Remove and return the entries due before a time, in order of time."""
-        if before <= self._first:
+        if before <= self.first:
             return _NONE, _NONE
         runs = self._runs
         if len(runs) == 1:  # nearly always
@@ -152,7 +152,7 @@ class Queue(Stateful):
 
     def _keep(self, runs: list[_Run]) -> None:
         self._runs = runs
-        self._first = min([run.first for run in runs]) if runs else NEVER
+        self.first = min([run.first for run in runs]) if runs else NEVER
 
     @property
     def runs(self) -> Sequence[tuple[Int64s, Int64s]]:
@@ -166,7 +166,7 @@ class Queue(Stateful):
     @property
     def next_due(self) -> int | None:
         """The time of the entry that is due first; None if there is none."""
-        return self._first if self._runs else None
+        return self.first if self._runs else None
 
     def renumber(self, new: Int64s, bits: int = 0) -> None:
         """Give entries the new numbers of their rows; the lowest ``bits`` stay.

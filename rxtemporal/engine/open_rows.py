@@ -27,10 +27,11 @@ class OpenEdges(Stateful):
 
     def __init__(self) -> None:
         self._table = IntTable()
-        self._count = 0
+        # the number of rows, which a join reads without a call for each batch
+        self.count = 0
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     @property
     def entries(self) -> tuple[Int64s, ...]:
@@ -40,18 +41,18 @@ class OpenEdges(Stateful):
     @entries.setter
     def entries(self, saved: tuple[Int64s, ...]) -> None:
         self._table = IntTable.restore(*saved)
-        self._count = len(self._table)
+        self.count = len(self._table)
 
     def open(self, edges: Int64s, rows: Int64s) -> None:
         """Add rows, opened under these ids."""
         if len(edges):
             self._table.insert(edges, rows)
-            self._count = len(self._table)
+            self.count = len(self._table)
 
     def close(self, edges: Int64s) -> Int64s:
         """Remove and return the rows opened under these ids, -1 where there is none."""
         closed = self._table.pop(edges)
-        self._count = len(self._table)
+        self.count = len(self._table)
         return closed
 
     def renumber(self, new: Int64s) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -25,6 +26,8 @@ LARGE = 1 << 18
 MANY = 2048
 # so many rows at most are prepared ahead: more would touch memory that may never be used
 AHEAD = 4096
+# so many series may be short: of fewer rows than this
+MOST_SHORT, SHORT = 32, 32
 
 
 def grow(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
@@ -124,53 +127,69 @@ class _Values:
 
 
 class _Texts:
-    """One field that polars holds: a few series, each longer than the next."""
+    """One field that polars holds: a few series, each longer than the next, and some short ones."""
 
-    __slots__ = ("_dtype", "_parts")
+    __slots__ = ("_begins", "_dtype", "_parts")
 
     def __init__(self, dtype: pl.DataType) -> None:
         self._dtype = dtype
         self._parts: list[pl.Series] = []
+        # the number of the first row of each
+        self._begins: list[int] = []
 
     def append(self, column: core.Column, height: int) -> None:
         """Add values, of the field's type or of one that is cast to it."""
         column = core.cast_column(column, self._dtype)
         assert isinstance(column, core.SeriesColumn)
-        parts = self._parts
+        parts, begins = self._parts, self._begins
+        count = len(column)
         parts.append(column.series)
-        # two series may stay as they are
-        while len(parts) > 2 and len(parts[-2]) < 2 * len(parts[-1]):
-            last = parts.pop()
-            parts[-1] = pl.concat([parts[-1], last], rechunk=True)
+        begins.append(height - count)
+        if len(parts) > (MOST_SHORT if count < SHORT else 2):
+            self._merge(height)
+
+    def _merge(self, height: int) -> None:
+        """Merge the last series, so that each is at least twice as long as all that follow."""
+        begins, at = self._begins, len(self._begins) - 1
+        while at and begins[at] - begins[at - 1] < 2 * (height - begins[at]):
+            at -= 1
+        if at + 1 < len(begins):
+            self._parts[at:] = [pl.concat(self._parts[at:], rechunk=True)]
+            del begins[at + 1 :]
 
     def take(self, numbers: Int64s) -> core.Column:
         """Return the values of these rows."""
-        parts = self._parts
-        if not parts:
-            return core.SeriesColumn(pl.Series([], dtype=self._dtype))
+        if len(numbers) == 1 and self._parts:
+            row = int(numbers[0])
+            at = bisect_right(self._begins, row) - 1
+            return core.SeriesColumn(self._parts[at].slice(row - self._begins[at], 1))
+        return core.SeriesColumn(self._gather(numbers))
+
+    def _gather(self, numbers: Int64s) -> pl.Series:
+        """Return a copy of the values of these rows."""
+        parts, begins = self._parts, self._begins
+        if not len(numbers) or not parts:
+            return pl.Series([], dtype=self._dtype)
         # most often the latest rows are taken, and fewer parts cost less
-        first, least = 0, int(numbers.min()) if len(parts) > 1 and len(numbers) else 0
-        while first < len(parts) - 1 and least >= len(parts[first]):
-            least -= len(parts[first])
-            first += 1
-        if first:
-            numbers = numbers - sum(map(len, parts[:first]))
+        first = bisect_right(begins, int(numbers.min())) - 1 if len(parts) > 1 else 0
         some = parts[first:]
         series = some[0] if len(some) == 1 else pl.concat(some, rechunk=False)
         series = core.join_chunks(series, len(numbers))
         if series.n_chunks() == 1:
-            self._parts = [*parts[:first], series]
-        return core.SeriesColumn(series)[numbers]
+            parts[first:] = [series]
+            del begins[first + 1 :]
+        if first:
+            numbers = numbers - begins[first]
+        return core.SeriesColumn(series)[numbers].series
 
     def keep(self, numbers: Int64s, room: int) -> None:
         """Drop the values of all other rows."""
-        taken = self.take(numbers)
-        assert isinstance(taken, core.SeriesColumn)
-        self._parts = [taken.series] if len(numbers) else []
+        kept = self._gather(numbers)
+        self._parts, self._begins = ([kept], [0]) if len(numbers) else ([], [])
 
     def clear(self) -> None:
         """Drop all values."""
-        self._parts = []
+        self._parts, self._begins = [], []
 
 
 class PayloadStore:

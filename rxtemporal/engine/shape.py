@@ -15,6 +15,9 @@ from rxtemporal.engine.kernels.order import is_sorted
 from rxtemporal.engine.state import Stateful
 from rxtemporal.engine.step import Stateless
 
+# so many batches wait as they came; more are merged, since each takes memory of its own
+MOST_QUEUED = 64
+
 
 class _SortedRows:
     """Rows in order of start, of which those before ``done`` have left."""
@@ -65,10 +68,11 @@ class IntervalStep(Stateful):
     the rows with ``start < t`` have left. At the end of time rows that never end leave as
     ``[start, MAX_TIME)``.
 
-    Holds the open rows, and the rows that start at or after the oldest open one, as a few sorted
-    runs, each at least twice as long as the next: a row is moved O(log n) times in all, and a batch
-    costs the rows that are new and those that leave, not those that wait. The last rows of a batch
-    of complete rows in order are joined with the next such batch, if they are fewer.
+    Holds the open rows, and the rows that start at or after the oldest open one. Batches of
+    complete rows that follow each other in order of start wait as they came, up to
+    ``MOST_QUEUED``. All other rows are a few sorted runs, each at least twice as long as the next:
+    a row is moved O(log n) times in all, and a batch costs the rows that are new and those that
+    leave, not those that wait.
     """
 
     held = MappingProxyType({"waiting": BATCHES})
@@ -76,8 +80,8 @@ class IntervalStep(Stateful):
 
     def __init__(self) -> None:
         self._runs: list[_SortedRows] = []
-        # complete rows in order that wait for the next batch
-        self._rest: EventBatch | None = None
+        # the newest batches of complete rows, none of which starts before the one in front of it
+        self._queue: list[EventBatch] = []
         # the place of each open row by edge id, and a heap of (start, edge id): a row that has been
         # closed stays in the heap until it is at the top
         self._open: dict[int, tuple[_SortedRows, int]] = {}
@@ -86,64 +90,57 @@ class IntervalStep(Stateful):
     @property
     def waiting(self) -> list[EventBatch]:
         """The rows that wait, run by run, to be saved."""
-        rest = [] if self._rest is None else [self._rest]
-        return [*(run.get_rest() for run in self._runs), *rest]
+        queued = [EventBatch.concat(self._queue)] if self._queue else []
+        return [*(run.get_rest() for run in self._runs), *queued]
 
     @waiting.setter
     def waiting(self, saved: list[EventBatch]) -> None:
-        self._runs, self._rest, self._open, self._oldest = [], None, {}, []
+        self._runs, self._queue, self._open, self._oldest = [], [], {}, []
         for rows in saved:
             self._add(self._run(rows), new=True)
 
     @property
     def rows(self) -> int:
         """The number of rows that have not left."""
-        return sum(map(len, self._runs)) + len(self._rest or ())
+        return sum(map(len, self._runs)) + sum(map(len, self._queue))
 
     @property
     def next_due(self) -> int | None:
         """The earliest start of a row that has not left; None if there is none."""
-        rest = self._rest  # the step may be running
-        starts = [] if rest is None else [rest.start.item(0)]
-        for run in [*self._runs]:
+        starts = [first.start.item(0) for first in self._queue[:1]]
+        for run in [*self._runs]:  # the step may be running
             if (done := run.done) < len(run.rows):
                 starts.append(run.rows.start.item(done))
         return min(starts, default=None)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that start before the CTI that the open rows allow."""
-        if self._rest is not None:
-            batch = self._join_rest(self._rest, batch)
-        if not batch.has_edges and (batch.in_order or len(batch) < 2 or is_sorted(batch.start)):
-            return self._pass_complete(batch)
+        if batch.has_edges:
+            self._take_edges(batch)
+        elif len(batch.start):
+            self._take_complete(batch)
+        cti = self._hold_cti(batch.cti)
+        return self._merge(self._pop_before(cti), batch, cti)
+
+    def _take_edges(self, batch: EventBatch) -> None:
+        """Have the rows of a batch wait, and close those that its end edges are of."""
         ends = (batch.edge != 0) & (batch.end != MAX_TIME)
         self._push(batch.take(~ends) if ends.any() else batch)
         for edge, end in zip(batch.edge[ends].tolist(), batch.end[ends].tolist(), strict=True):
             run, row = self._open.pop(edge)
             run.rows.end[row], run.rows.edge[row] = end, 0
-        cti = self._hold_cti(batch.cti)
-        return self._merge(self._pop_before(cti), batch, cti)
 
-    def _join_rest(self, rest: EventBatch, batch: EventBatch) -> EventBatch:
-        """Return the batch with the rows that wait for it, or queue these with the others."""
-        self._rest = None
-        if not batch.has_edges and (not len(batch) or len(rest) <= len(batch)):
-            return EventBatch.concat([rest, batch])
-        self._push(rest)
-        return batch
-
-    def _pass_complete(self, batch: EventBatch) -> EventBatch:
-        """Return what leaves with complete rows in order of start; only the rest is kept."""
-        cti, n = self._hold_cti(batch.cti), len(batch)
-        all_leave = not n or batch.start.item(-1) < cti
-        upto = n if all_leave else int(np.searchsorted(batch.start, cti))
-        if upto == n and not self._runs and cti == batch.cti:  # all leave, and nothing waits
-            return batch
-        parts = self._pop_before(cti) if self._runs else []
-        if upto == n:
-            return self._merge([*parts, batch] if n else parts, batch, cti)
-        self._rest = batch.slice(upto, n)
-        return self._merge([*parts, batch.slice(0, upto)] if upto else parts, batch, cti)
+    def _take_complete(self, batch: EventBatch) -> None:
+        """Have complete rows wait: as they are, if they follow those that do."""
+        start, queue = batch.start, self._queue
+        if len(start) > 1 and not batch.in_order and not is_sorted(start):
+            self._push(batch)
+            return
+        follow = not queue or queue[-1].start.item(-1) <= start.item(0)
+        if not follow or len(queue) >= MOST_QUEUED:
+            self._queue = []
+            self._push(EventBatch.concat(queue))
+        self._queue.append(batch)
 
     def _push(self, rows: EventBatch) -> None:
         if not len(rows):
@@ -170,26 +167,39 @@ class IntervalStep(Stateful):
 
     def _pop_before(self, cti: int) -> list[EventBatch]:
         """Remove and return the rows that start before ``cti``, as parts in order of start."""
-        parts = [part for run in self._runs if (part := run.pop_before(cti)) is not None]
-        self._runs = [run for run in self._runs if len(run)]
-        if cti == MAX_TIME:
-            self._open.clear()
+        parts: list[EventBatch] = []
+        if self._runs:
+            parts = [part for run in self._runs if (part := run.pop_before(cti)) is not None]
+            self._runs = [run for run in self._runs if len(run)]
+            if cti == MAX_TIME:
+                self._open.clear()
+        queue, whole = self._queue, 0
+        while whole < len(queue) and queue[whole].start.item(-1) < cti:
+            whole += 1
+        parts += queue[:whole]
+        left = queue[whole:]
+        if left and left[0].start.item(0) < cti:
+            first, upto = left[0], int(left[0].start.searchsorted(cti))
+            parts.append(first.slice(0, upto))
+            left[0] = first.slice(upto, len(first))
+        self._queue = left
         return parts
 
     def _merge(self, parts: list[EventBatch], batch: EventBatch, cti: int) -> EventBatch:
         """Return the rows of all parts as one complete batch, in order of start."""
         if not parts:
-            return batch.none(cti)
+            return batch.none(cti) if len(batch.start) or cti != batch.cti else batch
         left = EventBatch.concat(parts)
-        if len(parts) == 1 and not left.has_edges and left.cti == cti:
-            return left
+        if left is batch and cti == batch.cti:
+            return batch
         if left.has_edges:
             left = EventBatch.of_rows(left.start, left.end, left.columns, cti, left.keys)
         else:
             left = left.replace(cti=cti)
-        if len(parts) == 1 or is_sorted(left.start):
-            return left
-        return left.take(np.argsort(left.start, kind="stable"))
+        if len(parts) > 1 and not is_sorted(left.start):
+            left = left.take(np.argsort(left.start, kind="stable"))
+        left.clocks = batch.clocks
+        return left
 
 
 class PromptIntervalStep(IntervalStep):

@@ -155,3 +155,21 @@ def test_a_store_that_is_cleared_after_a_burst_keeps_room_for_a_few() -> None:
         assert rooms == [1_000, 1_000, 0, 64]
         assert store.append([np.arange(3)]).tolist() == [0, 1, 2]
         assert len(store) == 3
+
+
+@pytest.mark.parametrize("each", [1, 7, 40])
+def test_texts_are_found_however_many_came_at_once(each: int) -> None:
+    """A text is that of its row, alone and among others, while series are merged."""
+    store, texts = RowStore([np.int64], pl.Schema({"s": pl.String()})), list[str]()
+    for number in range(150):
+        more = [f"{number} {place}" for place in range(each if number % 10 else 3 * each)]
+        texts += more
+        payload = Columns.from_frame(pl.DataFrame({"s": more}))
+        (first, *_) = store.append([np.zeros(len(more), np.int64)], payload)
+        for row in (int(first), len(texts) - 1, len(texts) // 2):
+            assert store.payload(np.array([row])).frame["s"].to_list() == [texts[row]]
+    several = np.array([0, len(texts) - 1, 5, 5])
+    assert store.payload(several).frame["s"].to_list() == [texts[row] for row in several]
+    store.release(np.arange(len(texts) - 1))
+    if store.compact() is not None:
+        assert store.payload(np.array([0])).frame["s"].to_list() == texts[-1:]

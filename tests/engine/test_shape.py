@@ -77,3 +77,17 @@ def test_rows_in_order_before_the_cti_pass_as_they_are() -> None:
     late = EventBatch.from_dicts([{"start_time": 5, "x": 3}, {"start_time": 4, "x": 4}], cti=5)
     assert step.on_batch(late).start.tolist() == [4]
     assert step.on_batch(batch.none(6)).start.tolist() == [5]
+
+
+def test_many_batches_may_wait() -> None:
+    """Rows that came one by one leave in order of start, though some came out of order."""
+    starts = [3 * n - (7 if n % 50 == 49 else 0) for n in range(300)]
+    rows = [EventBatch.from_dicts([{"start_time": start, "x": start}], cti=0) for start in starts]
+    step = IntervalStep()
+    for row in rows:
+        assert not len(step.on_batch(row))
+    assert (step.rows, step.next_due) == (300, 0)
+    out = [step.on_batch(rows[0].none(cti)) for cti in (5, 6, 500, 1_000)]
+    assert [start for batch in out for start in batch.start.tolist()] == sorted(starts)
+    assert [int(batch.start[-1]) for batch in out[:1]] == [3]
+    assert (step.rows, step.next_due) == (0, None)

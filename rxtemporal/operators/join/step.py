@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import polars as pl
@@ -45,8 +45,7 @@ PLACES = 8
 _NONE: Int64s = np.empty(0, np.int64)
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class NewPairs:
+class NewPairs(NamedTuple):
     """Pairs that meet from ``start`` on, ``int64[p]``: row numbers of both sides.
 
     ``end`` is the pair's end if that is ``certain``, else the end of time. ``certain`` is None if
@@ -227,14 +226,14 @@ class Pairs(Stateful):
         if rows.shape[1] > max(LARGE, 8 * count):  # a burst is over
             self._found = np.empty((2, count + 64), np.int64)
         found = NewPairs(rows[0, :count], rows[1, :count], times[0, :count], times[1, :count])
-        return self._find_certain_ends(found) if len(left.open) or len(right.open) else found
+        return self._find_certain_ends(found) if left.open.count or right.open.count else found
 
     def _find_certain_ends(self, found: NewPairs) -> NewPairs:
         """Return the pairs, with those ends that are certain."""
         opened = self.column(0, OPENED)[found.left] | self.column(1, OPENED)[found.right]
         certain = ~opened | (found.end <= self.cti)
         end = np.where(certain, found.end, MAX_TIME)
-        return dataclasses.replace(found, end=end, certain=certain)
+        return found._replace(end=end, certain=certain)
 
     def remember(self, found: NewPairs, edges: Int64s) -> None:
         """Remember pairs whose end is not certain, under these ids."""
@@ -266,8 +265,9 @@ class Pairs(Stateful):
         Row numbers stay valid until ``forget``.
         """
         until = self.cti + 1
-        left_side, right_side = self.sides
-        over = left_side.ends.pop_due(until)[1], right_side.ends.pop_due(until)[1]
+        over = [
+            side.ends.pop_due(until)[1] if side.ends.first < until else _NONE for side in self.sides
+        ]
         ended, self._ended = self._ended, [_NONE, _NONE]
         if not self.are_remembered:
             return None
@@ -416,11 +416,11 @@ class Side(Stateful):
         All rows that begin before the CTI are between the first place and the second. If there are
         no numbers, the places themselves are the row numbers.
         """
-        time, rows = self.starts.pop_due(cti)
         first, height = self._waiting, self.rows.height
         start: Int64s = self.rows.arrays[START]
-        if not len(rows):
+        if cti <= self.starts.first:
             return start, _NONE, first, height
+        time, rows = self.starts.pop_due(cti)
         self._waiting = upto = first + int(start[first:height].searchsorted(cti))
         time, rows = merge(time, rows, start[first:upto], np.arange(first, upto))
         return time, rows, 0, len(rows)
