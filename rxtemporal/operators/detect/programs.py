@@ -54,7 +54,7 @@ class Register(NamedTuple):
     field: str | None = None
 
 
-class Input(NamedTuple):
+class RowInput(NamedTuple):
     """A value of each row: a field, or what a part of an expression computes from fields."""
 
     reads: tuple[str, ...]
@@ -74,7 +74,7 @@ class Programs:
     ) -> None:
         self._numbers = {name: number for number, name in enumerate(variables)}
         self._types = types
-        self.inputs: list[Input] = []
+        self.inputs: list[RowInput] = []
         self._places: dict[str, int] = {}
         functions = list_functions(conditions.values())
         found = [each for function in functions for each in self._list_needed(function)]
@@ -108,11 +108,11 @@ class Programs:
             function = parse_column(name)
             field = str(function.field) if function else name
             self._places[name] = self._add_input(
-                Input((name,), lambda columns: columns[0], self._types[field])
+                RowInput((name,), lambda columns: columns[0], self._types[field])
             )
         return self._places[name]
 
-    def _add_input(self, made: Input) -> int:
+    def _add_input(self, made: RowInput) -> int:
         self.inputs.append(made)
         return ROW_VALUES + 2 * (len(self.inputs) - 1)
 
@@ -217,7 +217,7 @@ class Programs:
         part = translate(term, {name: number for number, name in enumerate(names)})
         require(isinstance(part, Computation))
         assert not isinstance(part, Constant)
-        return self._emit(layout.OWN, self._add_input(Input((*names,), part.run, term.dtype)))
+        return self._emit(layout.OWN, self._add_input(RowInput((*names,), part.run, term.dtype)))
 
     def _read_way(self, function: Function) -> int:
         if function.kind == "match_start":
