@@ -207,10 +207,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         if options.only != "streaming":
             compare_bounded(spark, work, Path(name), options.rounds, report)
+            report.save()
         if options.only != "bounded":
             streaming_split(spark, work, Path(name), options.batch)
     spark.stop()
-    report.save()
 
 
 if __name__ == "__main__":
