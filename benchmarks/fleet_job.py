@@ -26,10 +26,11 @@ from rxtemporal.spark import run, session, stream
 SCHEMA = "start_time timestamp, end_time timestamp, device string, n bigint, temp double"
 CORES, BUCKETS = 2, 8
 # files of one process may come a little out of order
+DELAY = timedelta(minutes=5)
+# minutes of readings that are measured are so far apart that each makes those before final
+APART = DELAY + timedelta(minutes=2)
 SETTINGS = rxt.AdvanceTimeSettings(
-    rxt.AdvanceTimeGenerationSettings(
-        1, timedelta(minutes=5), advance_to_infinity_on_shutdown=False
-    ),
+    rxt.AdvanceTimeGenerationSettings(1, DELAY, advance_to_infinity_on_shutdown=False),
     policy=rxt.AdvanceTimePolicy.DROP,
 )
 
@@ -94,7 +95,10 @@ def main(folder: Path) -> None:
 
 
 def measure(folder: Path, sizes: tuple[int, int], files: int) -> list[list[float]]:
-    """Return the seconds of micro-batches of each size, without those that warm up."""
+    """Return the seconds of micro-batches of each size, without those that warm up.
+
+    Each has the rows of a minute, and writes the windows of the one before into a table.
+    """
     spark, found = start_session(), []
     for size in sizes:
         accepted = folder / f"accepted-{size}"
@@ -102,15 +106,16 @@ def measure(folder: Path, sizes: tuple[int, int], files: int) -> list[list[float
         for number in range(files):
             frame = pl.DataFrame({"n": [number] * size}).with_columns(
                 device="device " + pl.int_range(size).cast(pl.String),
-                start_time=pl.datetime(2026, 1, 1, time_zone="UTC") + timedelta(minutes=number),
+                start_time=pl.datetime(2026, 1, 1, time_zone="UTC") + number * APART,
                 temp=pl.lit(20.5),
             )
             frame = frame.with_columns(end_time=pl.col("start_time") + timedelta(microseconds=1))
             frame.write_parquet(accepted / f"{number:03}.parquet")
             time.sleep(0.005)  # files are read in the order of their times
         results = read(spark, accepted, maxFilesPerTrigger=1)
-        writer = results.writeStream.format("noop").trigger(availableNow=True)
-        query = writer.option("checkpointLocation", str(folder / f"checkpoint-{size}")).start()
+        writer = results.writeStream.format("parquet").trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(folder / f"checkpoint-{size}"))
+        query = writer.start(str(folder / f"table-{size}"))
         query.awaitTermination()
         found.append([seconds for _, _, seconds in list_batches(query.recentProgress)][2:])
     spark.stop()

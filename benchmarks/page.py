@@ -176,7 +176,8 @@ def draw_rates(page: Path) -> Path:
         }
         bars[group] = {who: float(rate) for who, rate in found.items() if rate is not None}
     path = page.with_name("performance-rates.svg")
-    path.write_text(pictures.draw_bars("Million rows per second, on one core", bars), "utf-8")
+    if any(bars.values()):
+        path.write_text(pictures.draw_bars("Million rows per second, on one core", bars), "utf-8")
     return path
 
 

@@ -11,6 +11,7 @@ that are only passed through the Python workers (transfer), and with the query (
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import statistics
 import tempfile
@@ -31,7 +32,6 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.spark import run, session, stream
 from rxtemporal.spark.query import streaming
 from rxtemporal.spark.query.cti_column import AFTER, BEFORE
-from rxtemporal.spark.query.streaming import BucketWork
 
 
 def w2(points: rxt.Streamable) -> rxt.Streamable:
@@ -94,8 +94,16 @@ BUCKETS = (8, 200)
 # Streaming ----------------------------------------------------------------------------------------
 
 
-class Passing(BucketWork):
-    """Bucket that reads its rows, and computes nothing."""
+@dataclasses.dataclass(frozen=True)
+class Passing:
+    """Bucket that reads its rows, and computes nothing; workers get it in place of the query's."""
+
+    plan: Any
+    readers: Any
+    written: Any
+    fingerprint: Any
+    repeatable: bool = True
+    joins: bool = True
 
     def begin(self) -> Any:
         """Return a run at its beginning."""
@@ -207,10 +215,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         if options.only != "streaming":
             compare_bounded(spark, work, Path(name), options.rounds, report)
+            report.save()
         if options.only != "bounded":
             streaming_split(spark, work, Path(name), options.batch)
     spark.stop()
-    report.save()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ and by Spark's own operators, over the same files, one file in each micro-batch,
 Java's second compiler (``measure.check_compilers``). All keys come once before the micro-batches
 that are timed. Bytes are those of RocksDB's changelogs and of all files that the checkpoint has got
 meanwhile, beside the bytes of the rows: 8 for each time, key and value. The checkpoint at the end
-is beside the state that is in it, as it is stored and before its compression. ``rebuilding``:
+is beside the bases and logs that are in it, and its bases before compression. ``rebuilding``:
 loading a bucket with this many keys, in this process. ``start``: CPU time of a process that imports
 what a worker of Spark does, and takes its first rows.
 """
@@ -206,7 +206,7 @@ def compare(
     whole = sum(head.whole for head in heads)
     mega = Figure("Spark, bytes", f"{case}, {HERE}: checkpoint", here.checkpoint / 1e6, "MB")
     report.add(mega)
-    for words, value in (("stored bases and logs", stored), ("states, not compressed", whole)):
+    for words, value in (("stored bases and logs", stored), ("bases before compression", whole)):
         beside = f"{case}, {HERE}: checkpoint beside its {words} ({value / 1e6:,.1f} MB)"
         report.add(Figure("Spark, bytes", beside, here.checkpoint / value, "×"))
     other = Figure("Spark, bytes", f"{case}, {SPARK}: checkpoint", spark_.checkpoint / 1e6, "MB")
