@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
@@ -97,11 +97,26 @@ class _Incremental(Aggregate):
         return f"{self.kind}({(field + show_predicate(self.where)).removeprefix(', ')})"
 
     @property
-    def counted(self) -> pl.Expr | None:
-        """The values, null in rows that do not count; None to count all rows."""
-        if self.where is None:
-            return self.reads
-        return pl.when(self.where).then(pl.lit(True) if self.reads is None else self.reads)
+    def values(self) -> pl.Expr | None:
+        """The values; True for each row to count some rows, None to count all."""
+        is_part = self.reads is None and self.where is not None
+        return pl.lit(value=True) if is_part else self.reads
+
+    def shares_with(self, other: Aggregate) -> bool:
+        if self.reads is None or not isinstance(other, _Incremental) or other.reads is None:
+            return False
+        both = self.kind == other.kind == "count_distinct"
+        return both and self.reads.meta.eq(other.reads)
+
+    def make_shared(self, schema: pl.Schema, count: int) -> Any:
+        from rxtemporal.operators.windows import distinct_counts as distinct
+
+        if self.kind != "count_distinct" or self.reads is None:
+            return None
+        dtype = infer_field_type(self.reads, schema)
+        if not distinct.are_counted_as_numbers(dtype):
+            return None
+        return distinct.DistinctNumbers(count, is_float=dtype.is_float())
 
     def dtype(self, schema: pl.Schema) -> pl.DataType:
         if self.reads is None or self.kind in _COUNTS:
@@ -126,7 +141,7 @@ class _Incremental(Aggregate):
         from rxtemporal.operators.windows import aggregates as running
         from rxtemporal.operators.windows import ordered_aggregates as ordered
 
-        if self.counted is None:
+        if self.values is None:
             return None
         if self.kind == "count":
             return running.Count()
@@ -143,9 +158,9 @@ class _Incremental(Aggregate):
         if self.kind == "sum":
             return running.FloatSum() if dtype.is_float() else running.IntegerSum(name)
         if self.kind == "count_distinct":
-            from rxtemporal.operators.windows.distinct_counts import make_distinct_count
+            from rxtemporal.operators.windows.distinct_counts import DistinctObjects
 
-            return make_distinct_count(dtype)
+            return self.make_shared(schema, 1) or DistinctObjects()
         if self.kind == "approx_count_distinct":
             from rxtemporal.operators.windows.sketches import SketchedCount
 

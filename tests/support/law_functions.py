@@ -11,6 +11,21 @@ import polars as pl
 
 from rxtemporal import agg
 
+# of the rows that satisfy a predicate
+
+PICKED = (pl.col("k") == "a") | (pl.col("x") > 1)
+
+
+def pick(payload: dict[str, Any]) -> bool:
+    """Return True for a row that counts; null is false."""
+    return payload["k"] == "a" or (payload["x"] is not None and payload["x"] > 1)
+
+
+def picking(aggregate: oracle.Aggregate) -> oracle.Aggregate:
+    """Return an aggregate of the payloads that count."""
+    return lambda payloads: aggregate([each for each in payloads if pick(each)])
+
+
 # aggregates, the engine's and the model's
 
 AGGREGATES: dict[str, tuple[Any, oracle.Aggregate]] = {
@@ -29,6 +44,10 @@ AGGREGATES: dict[str, tuple[Any, oracle.Aggregate]] = {
     "dx": (agg.count_distinct("x"), oracle_windows.count_distinct("x")),
     "dk": (agg.count_distinct("k"), oracle_windows.count_distinct("k")),
     "dy": (agg.count_distinct(pl.col("y")), oracle_windows.count_distinct("y")),
+    # these are counted with others of the same values
+    "px": (agg.count_distinct("x", where=PICKED), picking(oracle_windows.count_distinct("x"))),
+    "py": (agg.count_distinct("y", where=PICKED), picking(oracle_windows.count_distinct("y"))),
+    "pn": (agg.count(where=PICKED), picking(oracle.count())),
 }
 
 
@@ -166,20 +185,6 @@ LINES: dict[str, tuple[Any, oracle_windows.Timed]] = {
     "end y": (agg.at_end("y"), oracle_windows.line_at("y", end=True)),
 }
 
-# of the rows that satisfy a predicate
-
-PICKED = (pl.col("k") == "a") | (pl.col("x") > 1)
-
-
-def pick(payload: dict[str, Any]) -> bool:
-    """Return True for a row that counts; null is false."""
-    return payload["k"] == "a" or (payload["x"] is not None and payload["x"] > 1)
-
-
-def picking(aggregate: oracle.Aggregate) -> oracle.Aggregate:
-    """Return an aggregate of the payloads that count."""
-    return lambda payloads: aggregate([each for each in payloads if pick(each)])
-
 
 def picking_rows(aggregate: oracle_windows.Timed) -> oracle_windows.Timed:
     """Return an aggregate by time of the rows that count."""
@@ -195,6 +200,7 @@ FILTERED: dict[str, tuple[Any, oracle.Aggregate]] = {
     "ay": (agg.mean("y", where=PICKED), picking(oracle.avg("y"))),
     "lx": (agg.min("x", where=PICKED), picking(oracle.min_("x"))),
     "dy": (agg.count_distinct("y", where=PICKED), picking(oracle_windows.count_distinct("y"))),
+    "every": (agg.count_distinct("y"), oracle_windows.count_distinct("y")),
     "gk": (agg.max("k", where=PICKED), picking(oracle.max_("k"))),
     "vx": (agg.var("x", where=PICKED), picking(oracle_windows.var("x"))),
     "fx": (agg.first("x", where=PICKED), picking(oracle_windows.first("x"))),

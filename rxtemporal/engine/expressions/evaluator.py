@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,8 @@ from rxtemporal.engine.expressions.program import (
     compile_expression,
     compile_outputs,
 )
+
+Made = TypeVar("Made")
 
 
 class Evaluator:
@@ -51,6 +54,35 @@ class Predicate:
         """Return which rows satisfy the predicate; null is false."""
         mask = self._evaluate(columns)
         return mask if type(mask) is np.ndarray else drop_nulls(mask)
+
+
+class Expressions:
+    """Evaluators and predicates over rows of ``schema``: the same one for equal expressions."""
+
+    def __init__(self, schema: pl.Schema) -> None:
+        self._schema = schema
+        self._evaluators: list[tuple[pl.Expr, Evaluator]] = []
+        self._predicates: list[tuple[pl.Expr, Predicate]] = []
+
+    def find(self, expression: pl.Expr) -> Evaluator:
+        """Return the evaluator of an expression."""
+        return self._find(expression, self._evaluators, Evaluator)
+
+    def find_predicate(self, where: pl.Expr | None) -> Predicate | None:
+        """Return the predicate of an expression; None for none."""
+        return None if where is None else self._find(where, self._predicates, Predicate)
+
+    def _find(
+        self,
+        expression: pl.Expr,
+        known: list[tuple[pl.Expr, Made]],
+        make: Callable[[pl.Expr, pl.Schema], Made],
+    ) -> Made:
+        for other, made in known:
+            if other is expression or other.meta.eq(expression):
+                return made
+        known.append((expression, make(expression, self._schema)))
+        return known[-1][1]
 
 
 class Projection:

@@ -87,7 +87,7 @@ class AlterEventLifetime(RowOperator):
             return SameLength()
         if isinstance(self.duration, pl.Expr):
             form = _length_form(self.duration, schema, self.name)
-            return ExpressionLength(self.duration, form)
+            return ExpressionLength(self.duration, form, schema)
         if callable(self.duration):
             return FunctionLength(self.duration)
         return FixedLength(span(self.duration, "duration", least=1))

@@ -11,15 +11,18 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import Columns, Nullable, SeriesColumn
 from rxtemporal.core.event_columns import make_events
 from rxtemporal.core.events import IntervalEvent
 from rxtemporal.core.payload_rows import list_dicts
 from rxtemporal.core.schema import END, START
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, ticks, to_datetime
+from rxtemporal.engine.expressions.evaluator import Evaluator
 from rxtemporal.engine.holdings import LATEST
 from rxtemporal.engine.kernels.lifetimes import LONGEST, add_length
 from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import CtiViolationError, EventError, SchemaError
+from rxtemporal.operators.expressions import infer_field_type
 from rxtemporal.operators.lifetimes.step import describe_row, drop_vanished
 
 
@@ -105,22 +108,29 @@ class FunctionTimes:
 class ExpressionLength:
     """A polars expression over the payload, and ``start`` and ``end`` of type ``time``."""
 
-    def __init__(self, expression: pl.Expr, time: pl.DataType) -> None:
-        self._expression = expression
-        self._time = time
+    def __init__(self, expression: pl.Expr, time: pl.DataType, payload: pl.Schema) -> None:
+        self._schema = pl.Schema({**payload, START: time, END: time})
         self.reads_end = END in expression.meta.root_names()
+        dtype = infer_field_type(expression, self._schema)
+        self._compute = Evaluator(_count_ticks(expression, dtype), self._schema)
 
     def apply(self, batch: EventBatch) -> Int64s:
         """Return the duration of each row in ticks."""
-        frame = batch.payload.with_columns(
-            _time_column(START, batch.start, self._time), _time_column(END, batch.end, self._time)
-        )
-        lengths = _compute(frame, self._expression)
-        if isinstance(lengths.dtype, pl.Duration):
-            lengths = lengths.dt.cast_time_unit("us").to_physical()
-        lengths = lengths.cast(pl.Int64)
-        none = lengths.is_null()
-        return _check_positive(lengths.fill_null(0).to_numpy(writable=True), batch, none.to_numpy())
+        # of either type, times are ticks in memory
+        rows = Columns(self._schema, [*batch.columns.columns, batch.start, batch.end], len(batch))
+        lengths = self._compute(rows)
+        if isinstance(lengths, Nullable):
+            ticks = np.where(lengths.valid, lengths.values, 0)
+            return _check_positive(ticks, batch, ~lengths.valid)
+        assert not isinstance(lengths, SeriesColumn)
+        return _check_positive(lengths, batch)
+
+
+def _count_ticks(expression: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """Return an expression of a duration whose value in memory is in ticks."""
+    if not isinstance(dtype, pl.Duration):
+        return expression.cast(pl.Int64)
+    return expression if dtype.time_unit == "us" else expression.dt.cast_time_unit("us")
 
 
 class FunctionLength:

@@ -14,7 +14,7 @@ import polars as pl
 from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Nullable
-from rxtemporal.engine.holdings import OWNED, PART, ByKey, Moves, Selection
+from rxtemporal.engine.holdings import OWNED, PART, ByKey, KeyRecords, Moves, Selection
 from rxtemporal.engine.kernels.exact_sums import (
     LEAST,
     SIZE,
@@ -29,7 +29,13 @@ from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.windows.field_values import read_floats, read_integers, read_valid
 from rxtemporal.operators.windows.kernels import aggregates as kernels
-from rxtemporal.operators.windows.kernels.extremes import drop_heaps, find_extremes
+from rxtemporal.operators.windows.kernels.extremes import (
+    NEW_RECORD,
+    NODES,
+    add_unused,
+    drop_lists,
+    find_extremes,
+)
 from rxtemporal.operators.windows.kernels.float_sums import (
     RUNNING,
     TOO_LONG,
@@ -46,6 +52,8 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 SumInput: TypeAlias = tuple[Column, Column, Column, Column, Column, Column, bool]
 # sums or means, and the mask of those that have values; None: all have
 SumResult: TypeAlias = tuple[Floats, Bools | None]
+# the records of extremes
+RECORDS = KeyRecords(NEW_RECORD)
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -422,11 +430,8 @@ class Extreme(Stateful):
     once, objects = True, False
     held = MappingProxyType({
         **dict.fromkeys(("_ring", "_there", "_turn"), OWNED),
-        "_living": OWNED,
-        "_removed": OWNED,
-        "_sizes": OWNED,
         "_nans": PART,
-        **dict.fromkeys(("_value", "_left", "_right", "_free"), OWNED),
+        **dict.fromkeys(("_lists", "_least", "_value", "_left", "_right", "_free"), OWNED),
     })  # fmt: skip
 
     def __init__(self, dtype: pl.DataType, *, greatest: bool) -> None:
@@ -438,14 +443,14 @@ class Extreme(Stateful):
         self._ring = np.zeros((1, 0), self.dtypes[0])
         self._there = np.zeros((1, 0), np.bool_)
         self._turn = np.ones(1, np.int64)
-        self._living = np.zeros(0, np.int64)
-        self._removed = np.zeros(0, np.int64)
-        self._sizes = np.zeros((2, 0), np.int64)
         self._nans = Count()
-        self._value = np.zeros(0, np.float64 if self._float else np.int64)
+        self._lists = np.zeros((0, len(NEW_RECORD)), np.int64)
+        # the least value of each key, and the values of nodes
+        self._least, self._value = (np.zeros(0, self.dtypes[0]) for _ in range(2))
         self._left = np.zeros(0, np.int64)
         self._right = np.zeros(0, np.int64)
-        self._free = np.zeros(1, np.int64)
+        # the first unused node, and their number
+        self._free = np.array([-1, 0])
 
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values in the kernel's order, which ones count, and for floats the NaNs."""
@@ -465,20 +470,19 @@ class Extreme(Stateful):
     def keep_selected(self, selection: Selection) -> None:
         """Drop the values of all keys that are not selected."""
         kept = selection.kept["key"]
-        drop_heaps(
-            kept.gone, self._living, self._removed, self._value, self._left, self._right, self._free
-        )
-        self._living, self._removed = kept.pick(self._living), kept.pick(self._removed)
-        self._sizes = kept.pick(self._sizes)
+        drop_lists(kept.gone, self._lists, self._left, self._right, self._free)
+        self._lists = RECORDS.keep(self._lists, selection)
+        self._least = kept.pick(self._least)
         self._ring, self._there = kept.pick(self._ring), kept.pick(self._there)
         self._nans.keep_selected(selection)
 
     def merge_from(self, other: Self, moves: Moves) -> None:
         """Take over the values of other keys."""
         have = len(self._value)
-        self._living = ByKey(-1).merge(self._living, _raise_nodes(other._living, have), moves)
-        self._removed = ByKey(-1).merge(self._removed, _raise_nodes(other._removed, have), moves)
-        self._sizes = ByKey().merge(self._sizes, other._sizes, moves)
+        nodes = other._lists[:, :NODES]
+        nodes[:] = _raise_nodes(nodes, have)
+        self._lists = RECORDS.merge(self._lists, other._lists, moves)
+        self._least = ByKey().merge(self._least, other._least, moves)
         turns = self._turn[0] - other._turn[0]
         self._ring = _merge_sums(self._ring, _turn_ring(other._ring, turns), moves)
         self._there = _merge_sums(self._there, _turn_ring(other._there, turns), moves)
@@ -486,16 +490,12 @@ class Extreme(Stateful):
         self._value = np.concatenate([self._value, other._value])
         self._left = np.concatenate([self._left, _raise_nodes(other._left, have)])
         self._right = np.concatenate([self._right, _raise_nodes(other._right, have)])
-        unused = [each._free[1 : 1 + each._free[0]] for each in (self, other)]
-        free = np.concatenate([unused[0], unused[1] + have])
-        self._free = np.zeros(len(self._value) + 1, np.int64)
-        self._free[0], self._free[1 : 1 + len(free)] = len(free), free
+        add_unused(int(_raise_nodes(other._free[:1], have)[0]), self._right, self._free)
 
     def sweep(self, changes: Changes, own: Own, samples: Samples) -> core.Column:
         """Return the extremes, Float64 or Int64."""
-        self._living = grow(self._living, samples.keys, -1)
-        self._removed = grow(self._removed, samples.keys, -1)
-        self._sizes = grow(self._sizes, samples.keys)
+        self._lists = RECORDS.grow(self._lists, samples.keys)
+        self._least = grow(self._least, samples.keys)
         self._ring = grow_sums(self._ring, changes.span, samples.keys)
         self._there = grow_sums(self._there, changes.span, samples.keys)
         # rows that ``span`` windows hold, or that never end, need no nodes
@@ -503,7 +503,7 @@ class Extreme(Stateful):
         self._make_room(len(changes) - int(np.count_nonzero(once)))
         values, there, empty = find_extremes(
             changes.what, changes.key, own[0], own[1], samples.at, samples.of, samples.windows,
-            self._ring, self._there, self._turn, self._living, self._removed, self._sizes,
+            self._ring, self._there, self._turn, self._lists, self._least,
             self._value, self._left, self._right, self._free,
         )  # fmt: skip
         values = self._flip(values)
@@ -516,15 +516,11 @@ class Extreme(Stateful):
 
     def _make_room(self, more: int) -> None:
         """Make sure that at least ``more`` nodes are unused."""
-        unused = int(self._free[0])
-        have, short = len(self._value), more - unused
+        have, short = len(self._value), more - int(self._free[1])
         if short <= 0:
             return
         self._value = grow(self._value, have + short)
         self._left, self._right = grow(self._left, have + short), grow(self._right, have + short)
-        new = np.arange(have, len(self._value), dtype=np.int64)
-        stack = np.empty(len(self._value) + 1, np.int64)
-        stack[0] = unused + len(new)
-        stack[1 : unused + 1] = self._free[1 : unused + 1]
-        stack[unused + 1 : unused + 1 + len(new)] = new
-        self._free = stack
+        self._right[have:] = np.arange(have + 1, len(self._right) + 1)
+        self._right[-1] = -1
+        add_unused(have, self._right, self._free)

@@ -14,7 +14,7 @@ import polars as pl
 from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.columns import Columns, Nullable, SeriesColumn, get_valid, make_column
-from rxtemporal.engine.expressions.evaluator import Evaluator
+from rxtemporal.engine.expressions.evaluator import Evaluator, Predicate
 from rxtemporal.engine.holdings import PART, Moves, Selection
 from rxtemporal.engine.rows import Column
 from rxtemporal.engine.state import Stateful
@@ -104,11 +104,50 @@ class WindowResults(Protocol):
         """Return the result rows."""
 
 
+class ReadValues:
+    """The values that aggregates read of the rows of a batch: each expression is computed once.
+
+    ``shown`` is the mask of the rows that count for all aggregates but those by time; None: all.
+    """
+
+    __slots__ = ("_known", "_payload", "_shown")
+
+    def __init__(self, payload: Columns, shown: Bools | None) -> None:
+        self._payload = payload
+        self._shown = shown
+        self._known: dict[int, Any] = {}
+
+    @property
+    def overlaps(self) -> core.Column:
+        """For how long each row overlaps its window."""
+        return self._payload[OVERLAP]
+
+    def read(self, reads: Evaluator, *, as_objects: bool) -> core.Column:
+        """Return the value of an expression for each row."""
+        if as_objects:
+            return SeriesColumn(reads.make_series(self._payload))
+        found = self._known.get(id(reads))
+        if found is None:
+            found = self._known[id(reads)] = reads(self._payload)
+        return found
+
+    def find(self, where: Predicate | None, *, by_time: bool) -> Bools | None:
+        """Return the mask of the rows that count; None: all do."""
+        shown = None if by_time else self._shown
+        if where is None:
+            return shown
+        found: Bools | None = self._known.get(id(where))
+        if found is None:
+            found = self._known[id(where)] = where(self._payload)
+        return found if shown is None else found & shown
+
+
 @dataclasses.dataclass(slots=True)
 class Output(Stateful):
     """One field of the result: the aggregate (None: count rows), and what it reads of each row.
 
-    ``by_time``: it reads the overlaps of rows with their windows. ``weighed``: these are weights.
+    ``where``: the rows that count; None: all. ``by_time``: it reads the overlaps of rows with their
+    windows. ``weighed``: these are weights.
     """
 
     name: str
@@ -116,6 +155,7 @@ class Output(Stateful):
     by: RunningAggregate | ListedAggregate | None
     by_time: bool = False
     weighed: bool = False
+    where: Predicate | None = None
     held = MappingProxyType({"by": PART})
 
     @property
@@ -128,25 +168,55 @@ class Output(Stateful):
         """The parts that are swept for this field: itself."""
         return [self]
 
-    def columns(self, payload: Columns, shown: Bools | None) -> list[Column | bool]:
-        """Return the arrays that the running aggregate keeps for each row.
-
-        ``shown``: the rows that count if it is not by time.
-        """
+    def columns(self, values: ReadValues) -> list[Column | bool]:
+        """Return the arrays to keep for each row, which the running aggregate reads."""
         by: Any = self.by
         reads: Any = self.reads
-        field = SeriesColumn(reads.make_series(payload)) if by.objects else reads(payload)
+        field = values.read(reads, as_objects=by.objects)
         if self.weighed:
-            return list(by.weigh(field, payload[OVERLAP]))
-        if shown is not None and not self.by_time:
-            field = hide_rows(field, shown)
-        return list(by.columns(field))
+            return list(by.weigh(field, values.overlaps))
+        where = values.find(self.where, by_time=self.by_time)
+        found: list[Column | bool] = by.columns(field if where is None else hide_rows(field, where))
+        return found
 
     def finish(self, swept: Sequence[core.Column | None], windows: Windows) -> core.Column | None:
         """Return the column of the results."""
         if self.by is None:
             return windows.alive.copy()  # results that are kept would hold all columns
         return swept[0]
+
+
+@dataclasses.dataclass(slots=True)
+class SharedOutput(Output):
+    """Several fields of the result of one aggregate, which differ in the rows that count."""
+
+    wheres: Sequence[Predicate | None] = (None,)
+
+    def columns(self, values: ReadValues) -> list[Column | bool]:
+        """Return the arrays to keep for each row, which the running aggregate reads."""
+        by: Any = self.by
+        reads: Any = self.reads
+        field = values.read(reads, as_objects=by.objects)
+        masks = [values.find(where, by_time=self.by_time) for where in self.wheres]
+        found: list[Column | bool] = by.columns(field, masks)
+        return found
+
+
+class SharedField(Stateful):
+    """One field of the result that a shared aggregate computes; the first one has its state."""
+
+    by = None
+
+    def __init__(self, name: str, part: SharedOutput, number: int) -> None:
+        self.name = name
+        self.parts = [part]
+        self._number = number
+        self.held = MappingProxyType({} if number else {"parts": PART})
+
+    def finish(self, swept: Sequence[Any], windows: Windows) -> core.Column | None:
+        """Return the column of the results."""
+        column: core.Column = swept[0][self._number]
+        return column
 
 
 @dataclasses.dataclass(slots=True)
@@ -175,7 +245,7 @@ class AggregateResults(Stateful):
 
     def __init__(
         self,
-        outputs: list[Output | Combination],
+        outputs: list[Output | SharedField | Combination],
         hidden: Collection[str] = (),
         slicing: SlicePlan | None = None,
     ) -> None:
@@ -185,7 +255,8 @@ class AggregateResults(Stateful):
         listed = [output.by for output in outputs if isinstance(output.by, ListedAggregate)]
         self.lists = bool(listed)
         self.finished = any(each.finished for each in listed)
-        parts = [part for output in outputs for part in output.parts]
+        # a part that several share comes once
+        parts = {id(part): part for output in outputs for part in output.parts}.values()
         self._runs = [(part, part.running) for part in parts if part.running is not None]
         self.once = not self.lists and all(running.once for _, running in self._runs)
         self.dtypes = [np.dtype(dtype) for _, running in self._runs for dtype in running.dtypes]
@@ -204,10 +275,8 @@ class AggregateResults(Stateful):
         if self._slicing is not None and any(not part.by_time for part, _ in self._runs):
             masks = [~get_valid(payload[name]) for name in self._slicing.marks]
             shown = np.logical_and.reduce(masks) if masks else None
-        columns: list[Column | bool] = []
-        for part, _ in self._runs:
-            columns += part.columns(payload, shown)
-        return columns
+        values = ReadValues(payload, shown)
+        return [column for part, _ in self._runs for column in part.columns(values)]
 
     def find_contenders(self, rows: EventBatch, key: Int64s, places: FindPlaces) -> Bools | None:
         """Return nothing: results depend on all rows."""
@@ -220,18 +289,17 @@ class AggregateResults(Stateful):
     def sweep(self, windows: Windows, changes: Changes, own: Sequence[Column], keys: int) -> Swept:
         """Return a column for each output; None for one that reads the rows one by one."""
         samples = Samples(windows.at, windows.key, keys, windows.window)
-        found: list[core.Column] = []
+        found: dict[int, core.Column] = {}
         used = 0
-        for _, running in self._runs:
+        for part, running in self._runs:
             mine = own[used : used + len(running.dtypes)]
             used += len(running.dtypes)
             if running is self._sum and windows.sums is not None:
-                found.append(self._sum.complete(changes, mine, samples, *windows.sums))
+                found[id(part)] = self._sum.complete(changes, mine, samples, *windows.sums)
             else:
-                found.append(running.sweep(changes, mine, samples))
-        each = iter(found)
+                found[id(part)] = running.sweep(changes, mine, samples)
         return [
-            output.finish([next(each) if part.running else None for part in output.parts], windows)
+            output.finish([found.get(id(part)) for part in output.parts], windows)
             for output in self._outputs
         ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,12 +30,16 @@ from rxtemporal.operators.windows.overlaps import (
 
 if TYPE_CHECKING:
     from rxtemporal.core.columns import Column
+    from rxtemporal.engine.expressions.evaluator import Expressions
     from rxtemporal.operators.causes.lost_row import Fate, LostRow
     from rxtemporal.operators.windows.aggregates import RunningAggregate
     from rxtemporal.operators.windows.bounds import Windows
     from rxtemporal.operators.windows.members import WindowRows
-    from rxtemporal.operators.windows.results import Combination, Output, WindowResults
+    from rxtemporal.operators.windows.results import Combination, Output, SharedField, WindowResults
     from rxtemporal.operators.windows.rows import ListedAggregate
+
+# so many aggregates share a state at most: each has a bit of a byte
+MOST_SHARED = 8
 
 
 class Aggregate:
@@ -70,9 +74,14 @@ class Aggregate:
         return [each for each in given if each is not None]
 
     @property
+    def values(self) -> pl.Expr | None:
+        """The values that it is computed of; None for whole rows."""
+        return self.reads
+
+    @property
     def counted(self) -> pl.Expr | None:
-        """The values of ``reads``, null in rows that do not count; None for whole rows."""
-        return None if self.reads is None else restrict(self.reads, self.where)
+        """The values, null in rows that do not count; None for whole rows."""
+        return None if self.values is None else restrict(self.values, self.where)
 
     def dtype(self, schema: pl.Schema) -> pl.DataType:
         """Return the type of the result for rows of this schema; raise if it is not defined."""
@@ -88,6 +97,14 @@ class Aggregate:
     def make(self, name: str, schema: pl.Schema) -> RunningAggregate | ListedAggregate | None:
         """Return a new state for this aggregate; None for the count of rows, which needs none."""
         raise NotImplementedError
+
+    def shares_with(self, other: Aggregate) -> bool:
+        """Return True if another one differs in name, and in the rows that count, alone."""
+        return False
+
+    def make_shared(self, schema: pl.Schema, count: int) -> Any:
+        """Return a new state for so many aggregates that share one; None if they cannot."""
+        return None
 
     def list_sums(self, overlaps: Overlaps) -> Sequence[WindowSum] | None:
         """Return what is summed over the rows of a window, if the result is made of such sums."""
@@ -457,11 +474,43 @@ class Aggregates(ResultSpec):
         if self.by_time and overlaps is not Overlaps.WHOLE:
             own |= {AT, OVERLAP, COVER}
             schema = add_overlap(schema)
-        outputs = [
-            self._make_output(name, each, schema, own, overlaps, slicing)
-            for name, each in self.aggregates
-        ]
-        return AggregateResults(outputs, own, slicing)
+        from rxtemporal.engine.expressions.evaluator import Expressions
+
+        known = Expressions(schema)
+        outputs: dict[str, Output | SharedField | Combination] = {}
+        for group in self._group():
+            if shared := self._share_output(group, schema, known):
+                outputs |= shared
+                continue
+            for name, each in group:
+                outputs[name] = self._make_output(name, each, schema, own, overlaps, slicing, known)
+        return AggregateResults([outputs[name] for name, _ in self.aggregates], own, slicing)
+
+    def _group(self) -> list[list[tuple[str, Aggregate]]]:
+        """Return the aggregates, those that may share a state together."""
+        groups: list[list[tuple[str, Aggregate]]] = []
+        for name, aggregate in self.aggregates:
+            for group in groups:
+                if len(group) < MOST_SHARED and aggregate.shares_with(group[0][1]):
+                    group.append((name, aggregate))
+                    break
+            else:
+                groups.append([(name, aggregate)])
+        return groups
+
+    def _share_output(
+        self, group: Sequence[tuple[str, Aggregate]], schema: pl.Schema, known: Expressions
+    ) -> Mapping[str, SharedField] | None:
+        """Return the fields of a group that shares a state; None if it does not."""
+        from rxtemporal.operators.windows.results import SharedField, SharedOutput
+
+        name, first = group[0]
+        by = first.make_shared(schema, len(group))
+        if by is None or first.values is None:
+            return None
+        wheres = [known.find_predicate(each.where) for _, each in group]
+        part = SharedOutput(name, known.find(first.values), by, wheres=wheres)
+        return {name: SharedField(name, part, number) for number, (name, _) in enumerate(group)}
 
     def _make_output(
         self,
@@ -471,8 +520,8 @@ class Aggregates(ResultSpec):
         own: set[str],
         overlaps: Overlaps,
         slicing: SlicePlan | None,
+        known: Expressions,
     ) -> Output | Combination:
-        from rxtemporal.engine.expressions.evaluator import Evaluator
         from rxtemporal.operators.windows import aggregates as running
         from rxtemporal.operators.windows.results import Combination, Output
         from rxtemporal.operators.windows.rows import ListedAggregate
@@ -485,21 +534,22 @@ class Aggregates(ResultSpec):
                 if infer_field_type(each.value, schema).is_float():
                     kind = running.Average if each.mean else running.FloatSum
                     by = kind(weighed=each.weighed)
-                value = Evaluator(each.value, schema)
+                value = known.find(each.value)
                 parts.append(Output(name, value, by, aggregate.by_time, each.weighed))
             combine = partial(aggregate.combine, overlaps=overlaps)
             return Combination(name, parts, combine)
         made = aggregate.make(name, schema)
         if made is None and slicing is not None and slicing.marks:
             # not all rows that a window holds count
-            return Output(name, Evaluator(pl.col(COVER).is_null(), schema), running.Count())
+            return Output(name, known.find(pl.col(COVER).is_null()), running.Count())
+        if made is None or isinstance(made, ListedAggregate):
+            return Output(name, None, made)
         # an aggregate without a field reads whole rows, as structs
-        reads = aggregate.counted
+        reads = aggregate.values
         if reads is None:
-            whole = pl.struct(pl.all().exclude([*own, *TIME_FIELDS]))
-            reads = restrict(whole, aggregate.where)
-        is_running = made is not None and not isinstance(made, ListedAggregate)
-        return Output(name, Evaluator(reads, schema) if is_running else None, made)
+            reads = pl.struct(pl.all().exclude([*own, *TIME_FIELDS]))
+        where = known.find_predicate(aggregate.where)
+        return Output(name, known.find(reads), made, where=where)
 
     def list_costly(self, schema: pl.Schema) -> Sequence[str]:
         """Return the names of the aggregates that are not updated as rows come and go."""

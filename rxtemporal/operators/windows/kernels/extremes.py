@@ -2,8 +2,13 @@
 
 Changes, samples and results are those of ``aggregates`` beside this module. The values of rows that
 ``span`` windows hold are in a ring of the least value for each first window, and beside it is that
-of rows that never end: O(1) for each row, and O(span) for each sample. The others are in heaps:
-O(log n) amortised for each change.
+of rows that never end: O(1) for each row, and O(span) for each sample.
+
+Of the others each key has a record, ``lists[k]``, and its least value, ``least[k]``. A value that
+comes or goes is put on a list as it is, O(1). Only where the least value has gone, and others are
+there when a sample is taken, are both lists sorted into heaps: O(log n) amortised for each change.
+So rows that come and go together, or of which the least goes last, cost no order. Once a key has no
+value, all its nodes are unused again.
 """
 
 from __future__ import annotations
@@ -16,6 +21,15 @@ from rxtemporal.operators.windows.kernels.aggregates import find_places
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+# columns of a key's record: the first nodes of the list and of the heap of the values that came,
+# and of those that went; the numbers of values there, and of those that went and have nodes; and
+# how many values are known to equal the least one (0: it is not known)
+CAME, LIVING, WENT, REMOVED, ALIVE, GONE, SURE = range(7)
+# the number of columns that are nodes, and a new record
+NODES, NEW_RECORD = 4, (-1, -1, -1, -1, 0, 0, 0)
+# so many more values than are there may have gone and have nodes, between two calls
+MOST_GONE = 16
 
 
 @jit
@@ -41,30 +55,100 @@ def _meld(a: int, b: int, value: npt.NDArray, left: Ints, right: Ints) -> int:  
 
 
 @jit
-def _pop(heaps: Ints, k: int, value: npt.NDArray, left: Ints, right: Ints, free: Ints) -> None:  # type: ignore[type-arg]
-    """Remove the top of key ``k``'s heap and mark its node as unused."""
-    node = heaps[k]
-    heaps[k] = _meld(left[node], right[node], value, left, right)
-    free[0] += 1
-    free[free[0]] = node
+def _pop(of_key: Ints, heap: int, value: npt.NDArray, left: Ints, right: Ints, free: Ints) -> None:  # type: ignore[type-arg]
+    """Remove the top of a heap and mark its node as unused."""
+    node = of_key[heap]
+    of_key[heap] = _meld(left[node], right[node], value, left, right)
+    right[node] = free[0]
+    free[0] = node
+    free[1] += 1
 
 
 @jit
-def drop_heaps(
-    keys: Ints,
-    living: Ints,
-    removed: Ints,
-    value: npt.NDArray,  # type: ignore[type-arg]
-    left: Ints,
-    right: Ints,
-    free: Ints,
-) -> None:
-    """Mark all nodes of both heaps of these keys as unused; keys without heaps are passed over."""
+def _sort(of_key: Ints, unsorted: int, value: npt.NDArray, left: Ints, right: Ints) -> None:  # type: ignore[type-arg]
+    """Put the values of a list into the heap beside it."""
+    node = of_key[unsorted]
+    while node >= 0:
+        after = right[node]
+        right[node] = -1
+        of_key[unsorted + 1] = _meld(of_key[unsorted + 1], node, value, left, right)
+        node = after
+    of_key[unsorted] = -1
+
+
+@jit
+def _settle(of_key: Ints, value: npt.NDArray, left: Ints, right: Ints, free: Ints) -> None:  # type: ignore[type-arg]
+    """Sort a key's values, until the top of those that came is there; equal tops cancel out."""
+    _sort(of_key, CAME, value, left, right)
+    _sort(of_key, WENT, value, left, right)
+    while of_key[REMOVED] >= 0 and value[of_key[REMOVED]] == value[of_key[LIVING]]:
+        _pop(of_key, LIVING, value, left, right, free)
+        _pop(of_key, REMOVED, value, left, right, free)
+        of_key[GONE] -= 1
+
+
+@jit
+def _clean(of_key: Ints, value: npt.NDArray, left: Ints, right: Ints, free: Ints) -> None:  # type: ignore[type-arg]
+    """Remove every value of a key that went.
+
+    The remaining values are found in order and linked as a chain, which is a heap.
+    """
+    first = last = -1
+    _settle(of_key, value, left, right, free)
+    while of_key[REMOVED] >= 0:
+        node = of_key[LIVING]
+        of_key[LIVING] = _meld(left[node], right[node], value, left, right)
+        left[node] = right[node] = -1
+        if last < 0:
+            first = node
+        else:
+            left[last] = node
+        last = node
+        _settle(of_key, value, left, right, free)
+    if last >= 0:
+        left[last] = of_key[LIVING]
+        of_key[LIVING] = first
+
+
+@jit
+def _release(of_key: Ints, left: Ints, right: Ints, free: Ints) -> None:
+    """Mark all nodes of a key as unused. O(n), for lists and heaps."""
+    for column in range(NODES):
+        node = of_key[column]
+        while node >= 0:
+            child = left[node]
+            if child >= 0:  # turned, so that it comes first
+                left[node] = right[child]
+                right[child] = node
+                node = child
+                continue
+            after = right[node]
+            right[node] = free[0]
+            free[0] = node
+            free[1] += 1
+            node = after
+        of_key[column] = -1
+    of_key[GONE] = of_key[SURE] = 0
+
+
+@jit
+def add_unused(first: int, right: Ints, free: Ints) -> None:
+    """Add unused nodes, which are linked from the first one on, to the others. O(n)."""
+    node = first
+    while node >= 0:
+        after = right[node]
+        right[node] = free[0]
+        free[0] = node
+        free[1] += 1
+        node = after
+
+
+@jit
+def drop_lists(keys: Ints, lists: Ints, left: Ints, right: Ints, free: Ints) -> None:
+    """Mark all nodes of these keys as unused; keys without a record are passed over."""
     for k in keys:
-        while k < len(living) and living[k] >= 0:
-            _pop(living, k, value, left, right, free)
-        while k < len(removed) and removed[k] >= 0:
-            _pop(removed, k, value, left, right, free)
+        if k < len(lists):
+            _release(lists[k], left, right, free)
 
 
 @jit
@@ -79,9 +163,8 @@ def find_extremes(
     ring: npt.NDArray,  # type: ignore[type-arg]
     there_in: npt.NDArray[np.bool_],
     turn: Ints,
-    living: Ints,
-    removed: Ints,
-    sizes: Ints,
+    lists: Ints,
+    least: npt.NDArray,  # type: ignore[type-arg]
     value: npt.NDArray,  # type: ignore[type-arg]
     left: Ints,
     right: Ints,
@@ -89,11 +172,11 @@ def find_extremes(
 ) -> tuple[npt.NDArray, Bools, int]:  # type: ignore[type-arg]
     """Return the least value alive, True where there is one, and how many samples have none.
 
-    Each key has two skew heaps, of the values added (``living``) and of the values removed
-    (``removed``), as node numbers into ``value``, ``left``, ``right``; equal tops cancel out.
-    ``sizes[2, keys]``: their sizes. When more values are removed than alive, the heaps are cleaned,
-    so memory stays within a constant factor of what is alive. ``free``: a stack of unused nodes,
-    its height in ``free[0]``; it has to hold at least n.
+    ``lists`` ``int64[keys, 7]``, ``least`` ``[keys]``: the keys' records and least values. The
+    former have numbers of nodes, in ``value``, ``left``, ``right``: lists are linked along
+    ``right``, heaps are skew heaps. ``free``: the first unused node, from which they are linked
+    along ``right``, and their number, which has to be n at least. A key of which more values went
+    than are there is cleaned in the end, so memory stays within a constant factor of what is alive.
 
     ``ring``, ``there_in`` ``[1 + span, keys]``: the least value of the rows of each place, and True
     where there is one; the first place is for rows that never end. ``window`` and ``turn`` are as
@@ -101,19 +184,18 @@ def find_extremes(
     """
     out = np.empty(len(at), value.dtype)
     there = np.empty(len(at), np.bool_)
+    crowded = np.empty(len(what), np.int64)
     span = len(ring) - 1
     leave = find_places(span, turn[0])[1]
-    s = empty = 0
+    s = empty = c = 0
     for i in range(len(what) + 1):
         while s < len(at) and at[s] == i:
-            k = of[s]
-            while removed[k] >= 0 and value[removed[k]] == value[living[k]]:
-                _pop(living, k, value, left, right, free)
-                _pop(removed, k, value, left, right, free)
-                sizes[0, k] -= 1
-                sizes[1, k] -= 1
-            there[s] = living[k] >= 0
-            out[s] = value[living[k]] if there[s] else 0
+            k = np.uint64(of[s])
+            there[s] = lists[k, ALIVE] > 0
+            if there[s] and lists[k, SURE] == 0:
+                _settle(lists[k], value, left, right, free)
+                lists[k, SURE], least[k] = 1, value[lists[k, LIVING]]
+            out[s] = least[k] if there[s] else 0
             if span > 0 and (s == 0 or window[s] != window[s - 1]):
                 leave = find_places(span, turn[0])[1]
                 turn[0] = leave
@@ -124,62 +206,42 @@ def find_extremes(
                 there_in[leave, k] = False
             empty += int(not there[s])
             s += 1
-        if i == len(what) or not valid[what[i] >> 3]:
+        if i == len(what):
+            break
+        row = np.uint64(what[i] >> 3)
+        if not valid[row]:
             continue
-        k = key[what[i] >> 3]
+        k, v = np.uint64(key[row]), new[row]
         if what[i] & 6 and not what[i] & 1:
-            least, place = new[what[i] >> 3], turn[0] if what[i] & 4 else 0
-            if not there_in[place, k] or least < ring[place, k]:
-                there_in[place, k], ring[place, k] = True, least
+            place = turn[0] if what[i] & 4 else 0
+            if not there_in[place, k] or v < ring[place, k]:
+                there_in[place, k], ring[place, k] = True, v
             continue
-        node = free[free[0]]
-        free[0] -= 1
-        value[node] = new[what[i] >> 3]
-        left[node] = -1
-        right[node] = -1
-        if not what[i] & 1:
-            living[k] = _meld(living[k], node, value, left, right)
-            sizes[0, k] += 1
+        ends = what[i] & 1
+        alive = lists[k, ALIVE] + 1 - 2 * ends
+        lists[k, ALIVE] = alive
+        if alive == 0:
+            _release(lists[k], left, right, free)
+            continue
+        node = np.uint64(free[0])
+        free[0] = right[node]
+        free[1] -= 1
+        unsorted = WENT if ends else CAME
+        value[node], left[node], right[node] = v, -1, lists[k, unsorted]
+        lists[k, unsorted] = node
+        if ends:
+            lists[k, GONE] += 1
+            lists[k, SURE] -= int(lists[k, SURE] > 0 and v == least[k])
+            if lists[k, GONE] > alive + MOST_GONE:
+                crowded[c] = k
+                c += 1
+        elif alive == 1 or (lists[k, SURE] > 0 and v < least[k]):
+            lists[k, SURE], least[k] = 1, v
         else:
-            removed[k] = _meld(removed[k], node, value, left, right)
-            sizes[1, k] += 1
-            if 2 * sizes[1, k] > sizes[0, k] + 16:
-                _clean(living, removed, sizes, k, value, left, right, free)
+            lists[k, SURE] += int(lists[k, SURE] > 0 and v == least[k])
+    for j in range(c):
+        k = np.uint64(crowded[j])
+        if lists[k, GONE] > lists[k, ALIVE] + MOST_GONE:
+            _clean(lists[k], value, left, right, free)
+            lists[k, SURE], least[k] = 1, value[lists[k, LIVING]]
     return out, there, empty
-
-
-@jit
-def _clean(
-    living: Ints,
-    removed: Ints,
-    sizes: Ints,
-    k: int,
-    value: npt.NDArray,  # type: ignore[type-arg]
-    left: Ints,
-    right: Ints,
-    free: Ints,
-) -> None:
-    """Remove every removed value of key ``k`` from both heaps.
-
-    The remaining values are found in order and linked as a chain, which is a heap.
-    """
-    first = last = -1
-    while removed[k] >= 0:
-        if value[removed[k]] == value[living[k]]:
-            _pop(living, k, value, left, right, free)
-            _pop(removed, k, value, left, right, free)
-            sizes[0, k] -= 1
-            sizes[1, k] -= 1
-            continue
-        node = living[k]
-        living[k] = _meld(left[node], right[node], value, left, right)
-        left[node] = -1
-        right[node] = -1
-        if last < 0:
-            first = node
-        else:
-            left[last] = node
-        last = node
-    if last >= 0:
-        left[last] = living[k]
-        living[k] = first

@@ -11,7 +11,8 @@ The state is ``sums`` ``float64[1 + span, keys, 4]``: the running sums and the r
 ``aggregates``; of each the total, the error, the sum of weights, and the first node of its rest in
 ``rest``. The sum of weights is in ``tally``, which is ``sums`` itself or its memory as ``int64``,
 in which those of lengths are exact. ``counts`` ``int64[5]``: the progress; the place in the ring of
-rows that begin now; and over all keys the weight of running values, since where it is 0 nothing is looked up.
+rows that begin now; and over all keys the weight of running values, since where it is 0 nothing is
+looked up.
 ``by_place``, ``weights``: ``sums`` and ``tally`` as ``[…, 4]``, of which an index is faster.
 """
 
