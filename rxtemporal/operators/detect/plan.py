@@ -36,6 +36,7 @@ class Detect(Operator):
     """The matches of a pattern among the rows of each key; spans are in ticks."""
 
     name = "detect"
+    holds_time = True
     pattern: str
     conditions: Mapping[str, pl.Expr]
     measures: Mapping[str, pl.Expr]
