@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.columns import Column, Columns
+from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.key_store import KeptKeys, follow
 
 if TYPE_CHECKING:
@@ -102,6 +103,25 @@ class Held(Protocol):
 
     def merge(self, value: Any, other: Any, moves: Moves) -> Any:
         """Return the value with the entries of another one; both may be changed."""
+
+
+class Hold(NamedTuple):
+    """Keys that hold an output CTI below that of the input.
+
+    ``keys`` are rows with the fields of the keys, as an input has them (of two the left one), or
+    the coder of such rows, of which ``codes`` are held. ``times`` has for each key, or for all, the
+    time above which the output CTI must not go.
+    """
+
+    keys: Columns | KeyCoder
+    times: Int64s | int
+    codes: Int64s | None = None
+
+    @classmethod
+    def find(cls, keys: KeyCoder, since: Int64s) -> Hold:
+        """Return the keys that wait since some time; ``since`` is the end of time for others."""
+        codes = np.flatnonzero(since[: len(keys)] < MAX_TIME)
+        return cls(keys, since[codes], codes)
 
 
 class _Latest:

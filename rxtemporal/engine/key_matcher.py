@@ -60,6 +60,12 @@ class KeyMatcher(Stateful):
         super().keep_selected(of_codes)
         selection.kept["key"] = of_codes.kept["key"]
 
+    def decode(self, codes: Int64s) -> Columns:
+        """Return the keys with these codes, under the names of the left fields."""
+        columns = self._coder.decode(codes).columns
+        schema = pl.Schema(self._fields[0])
+        return Columns(schema, columns, len(codes))
+
     def encode(self, side: int, rows: Columns) -> Int64s:
         """Return each row's key."""
         codes, able = self.match(side, rows)

@@ -270,7 +270,7 @@ class KeyCoder:
 
     __slots__ = (
         "_columns", "_count", "_few", "_few_codes", "_keys", "_leader", "_limit", "_pairs",
-        "_shared", "_translations", "names", "schema",
+        "_shared", "_translations", "generation", "names", "schema",
     )  # fmt: skip
 
     _columns: list[KeyColumn]
@@ -282,12 +282,15 @@ class KeyCoder:
         self.schema = pl.Schema(schema)
         self.names = tuple(self.schema)
         self._limit = MANY_KEYS
+        # as long as it is the same, each code is that of the same key
+        self.generation = 0
         self._clear()
 
     def _clear(self) -> None:
         # imported here so that importing the package does not load numba
         from rxtemporal.engine.kernels.hash_table import IntTable
 
+        self.generation += 1
         self._columns = [make_key_column(dtype) for dtype in self.schema.values()]
         self._pairs = [IntTable() for _ in self._columns[1:]]
         self._few = FEW_ROWS if any(column.hashed for column in self._columns) else 0

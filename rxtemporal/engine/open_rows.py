@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
-from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.holdings import OWNED, Edges, Entries, StoredRows
 from rxtemporal.engine.kernels.hash_table import IntTable
@@ -112,6 +112,10 @@ class WaitingRows(Stateful):
     def list_alive(self) -> Int64s:
         """Return the numbers of all rows that are kept."""
         return np.flatnonzero(self._rows.columns[_ALIVE])
+
+    def list_rows(self) -> EventBatch:
+        """Return all rows that are kept, as start edges."""
+        return self.batch(self.list_alive(), EventBatch.empty(self._schema, MIN_TIME))
 
     def add(self, batch: EventBatch, due: Int64s, *own: Int64s) -> None:
         """Keep the rows of a batch, each until it is closed, or dropped when due."""

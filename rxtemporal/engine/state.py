@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 from rxtemporal.engine.codec import Captured, loads
-from rxtemporal.engine.holdings import PART, Held, Moves, NextEdge, Selection, pair_parts
+from rxtemporal.engine.holdings import PART, Held, Hold, Moves, NextEdge, Selection, pair_parts
 from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.errors import CheckpointError
 
@@ -52,6 +52,13 @@ class Stateful:
         """
         for name, kind in self.held.items():
             setattr(self, name, kind.merge(getattr(self, name), getattr(other, name), moves))
+
+    def find_holds(self) -> list[Hold]:
+        """Return the keys that hold the output CTI below that of the input.
+
+        Several may be of one key.
+        """
+        return []
 
     def list_counters(self) -> list[IdCounter]:
         """Return where the object, and its parts, note the next edge id that they give out."""

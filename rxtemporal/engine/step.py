@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.engine.codec import Captured
-from rxtemporal.engine.holdings import Moves, Selection
+from rxtemporal.engine.holdings import Hold, Moves, Selection
 from rxtemporal.engine.state import IdCounter, Stateful
 
 
@@ -33,6 +33,9 @@ class StepState(Protocol):
 
     def merge_from(self, other: Any, moves: Moves) -> None:
         """Take over the state of an equal step that holds other keys, at the same CTI."""
+
+    def find_holds(self) -> list[Hold]:
+        """Return the keys that hold the output CTI, and where; see ``Stateful``."""
 
     def list_counters(self) -> list[IdCounter]:
         """Return where the step notes the next edge id that it gives out."""

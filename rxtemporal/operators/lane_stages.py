@@ -12,7 +12,8 @@ from rxtemporal.engine.driver import Leaf
 from rxtemporal.engine.stage import Meter, Run, Stage, Tap
 from rxtemporal.engine.step import find_earliest_due
 from rxtemporal.errors import blame
-from rxtemporal.operators.lanes import DeviceLane, LaneRun
+from rxtemporal.operators.lane_chain import LaneChain
+from rxtemporal.operators.lanes import DeviceLane, LaneRun, Receive
 from rxtemporal.operators.plan import Node
 
 
@@ -99,13 +100,11 @@ def _make_nothing(*first: EventBatch) -> Any:
 class LaneLeaf(Leaf):
     """Output of a run whose devices each have their own time: it takes the results of lanes."""
 
-    lanes: LaneRun
+    lanes: LaneRun | LaneChain
     _sources: Sequence[Node]
     _run: Run | None
 
-    def feed(
-        self, first: EventBatch, make: Callable[[Callable[[EventBatch], None]], LaneRun]
-    ) -> None:
+    def feed(self, first: EventBatch, make: Callable[[Receive], LaneRun | LaneChain]) -> None:
         """Make the lanes, whose results this stage takes: they have the fields of ``first``."""
         self._run = None
         self._seen = [None]

@@ -77,8 +77,12 @@ class DeviceLane:
     they are to be looked for.
     """
 
-    def __init__(self, number: int, wiring: PlanCopy, ctis: Int64s) -> None:
+    def __init__(
+        self, number: int, wiring: PlanCopy, ctis: Int64s, output: Node | None = None
+    ) -> None:
         self.number = number
+        # the stream of its results, if each device has an output CTI of its own there
+        self._output = output
         self.wiring = wiring
         self.ctis = ctis
         self.low: Int64s | None = None
@@ -112,6 +116,13 @@ class DeviceLane:
     def stages(self) -> list[Stage]:
         """The stages, those that shape results among them."""
         return [*self.wiring.stages.values(), *(leaf for _, leaf in self.wiring.leaves)]
+
+    @cached_property
+    def paced(self) -> list[Stage]:
+        """The stages in which all devices have the CTI of the lane."""
+        if self._output is None:
+            return self.stages
+        return [each for node, each in self.wiring.stages.items() if node is not self._output]
 
     def set_time(self, time: int) -> None:
         """Let the rows leave that are complete and start before a time."""
@@ -163,14 +174,14 @@ class DeviceLane:
 
     def limit_stages(self) -> None:
         """Let no stage give out a higher CTI than that of the lane that is awaited."""
-        limits = [None] * len(self.stages) if self.awaited is None else self.awaited.stages
-        for stage, limit in zip(self.stages, limits, strict=True):
+        limits = [None] * len(self.paced) if self.awaited is None else self.awaited.paced
+        for stage, limit in zip(self.paced, limits, strict=True):
             stage.limit = limit
 
     def is_abreast(self, other: DeviceLane) -> bool:
         """Return True if all stages have the same CTI as those of another lane."""
         same = (self.ctis == other.ctis).all()
-        each = zip(self.stages, other.stages, strict=True)
+        each = zip(self.paced, other.paced, strict=True)
         return bool(same) and all(mine.cti == its.cti for mine, its in each)
 
 
@@ -252,6 +263,9 @@ class LaneRun:
     an operator may give out a CTI above that of its input. Not thread-safe: its owner serialises
     calls.
     """
+
+    # the stream of the results, if others take them with an output CTI for each device
+    output: Node | None = None
 
     def __init__(
         self,
@@ -597,6 +611,32 @@ class LaneRun:
         self._advance_all(source, [*self.lanes])
         self._advance_empty(source)
 
+    def raise_floor(self, source: Node, cti: int, known: KeyCoder) -> None:
+        """Advance the devices of a source that others do not know, which tell of theirs."""
+        devices, at = self.devices, self._sources[source]
+        if cti <= devices.floors[at]:
+            return
+        self._bring_up()
+        devices.floors[at] = cti
+        told = devices.translate(Coded((), known, np.arange(len(known))))
+        is_unknown = np.ones(devices.ctis.shape[1], np.bool_)
+        is_unknown[told] = False
+        behind = np.flatnonzero(is_unknown & (devices.ctis[at] < cti))
+        devices.ctis[at, behind] = cti
+        self._tell_times()
+        for lane in self.lanes.values():
+            lane.low = lane.high = None
+        self._advance_all(source, [*self.lanes])
+        self._advance_empty(source)
+
+    def has_due(self, time: int) -> bool:
+        """Return True if something may leave by a time."""
+        for lane in self.lanes.values():
+            due = find_earliest_due(lane.stages)
+            if lane.kept <= time or (due is not None and (self._moves_time or due <= time)):
+                return True
+        return False
+
     def finish(self) -> None:
         """Give out all that the devices' own times allow: nothing more will come.
 
@@ -626,7 +666,7 @@ class LaneRun:
     def _add_lane(self, ctis: Int64s) -> DeviceLane:
         number = next(self._numbers)
         wiring = self._make()
-        lane = self.lanes[number] = DeviceLane(number, wiring, ctis.copy())
+        lane = self.lanes[number] = DeviceLane(number, wiring, ctis.copy(), self.output)
         ((_, leaf),) = wiring.leaves
         leaf.receive = partial(self._give, lane)
         wiring.driver.on_error = _fail
@@ -850,7 +890,7 @@ class LaneRun:
             at = self._sources[node]
             assert node.schema is not None
             with_rows = batch is not None and node is source
-            given = batch if with_rows else EventBatch.empty(node.schema, MIN_TIME)
+            given = batch if with_rows else EventBatch.empty(node.schema, MIN_TIME, node.keys)
             if with_rows or ctis[at] > lane.ctis[at]:
                 assert given is not None
                 given = given.replace(cti=int(ctis[at]))
@@ -880,6 +920,10 @@ class LaneRun:
         for number in waiting:
             self.lanes[number].awaited = None
         return waiting
+
+    def find_run(self, node: Node) -> LaneRun:
+        """Return the run of lanes in which an operator is: this one."""
+        return self
 
     @property
     def sources(self) -> list[Node]:

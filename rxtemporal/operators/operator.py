@@ -266,6 +266,11 @@ class _Description:
         return not self.passes_time
 
     @property
+    def holds_time(self) -> bool:
+        """True if the output CTI may be below that of the input, as long as rows of a key say."""
+        return False
+
+    @property
     def makes_one_time(self) -> bool:
         """True if the times of devices become one time for all."""
         return False

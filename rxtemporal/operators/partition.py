@@ -49,11 +49,13 @@ class TracedFields:
     """Names that some fields of the sources have in the rows of a plan.
 
     ``inputs``: for each operator the names in the rows of each input; of several names of a field
-    the one by which the operator keeps rows together. ``output``: the names in the results.
+    the one by which the operator keeps rows together. ``output``: the names in the results, and
+    ``streams`` those in each stream.
     """
 
     inputs: Mapping[Node, tuple[Keys, ...]]
     output: Keys
+    streams: Mapping[Node, Keys]
 
 
 def trace_fields(output: Node, fields: Mapping[Node, Keys]) -> TracedFields | str:
@@ -79,7 +81,8 @@ def trace_fields(output: Node, fields: Mapping[Node, Keys]) -> TracedFields | st
         known[node] = tuple(map(rule.keep_names, places))
     if not all(known[output]):
         return "the results do not have the field"
-    return TracedFields(inputs, tuple(min(names) for names in known[output]))
+    streams = {node: tuple(min(each) for each in names if each) for node, names in known.items()}
+    return TracedFields(inputs, streams[output], streams)
 
 
 def find_partition(output: Node) -> Partition:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -296,8 +296,11 @@ def _find_witness(node: Node) -> Node:
     return next(each for each in reversed(list_nodes((node,))) if each.own_time is not None)
 
 
-def list_nodes(outputs: Sequence[Node]) -> list[Node]:
-    """Return these nodes and all nodes below them, each once, inputs first."""
+def list_nodes(outputs: Sequence[Node], given: Container[Node] = ()) -> list[Node]:
+    """Return these nodes and all nodes below them, each once, inputs first.
+
+    None below those that are given, unless these are outputs themselves.
+    """
     found: dict[int, Node] = {}
     stack = [(output, False) for output in reversed(outputs)]
     while stack:
@@ -306,7 +309,8 @@ def list_nodes(outputs: Sequence[Node]) -> list[Node]:
             found.setdefault(id(node), node)
         elif id(node) not in found:
             stack.append((node, True))
-            stack += [(each, False) for each in reversed(node.inputs)]
+            if node not in given or node in outputs:
+                stack += [(each, False) for each in reversed(node.inputs)]
     return list(found.values())
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.driver import Driver, Entry, Leaf
-from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.stage import AnyStep, Meter, Stage
 from rxtemporal.engine.step import Step
 from rxtemporal.errors import ArgumentError
@@ -27,7 +26,8 @@ class Wiring:
 
     ``shapes`` has the shape of each output, or None for results as they leave the plan. Others are
     sources that no operator reads: only their CTIs matter. Operators in which each device has its
-    own time run in lanes; with ``in_lane`` this is one of these.
+    own time run in lanes; with ``in_lane`` this is one of these. Streams that are ``given`` are
+    sources, whatever they are made of.
     """
 
     def __init__(
@@ -38,8 +38,9 @@ class Wiring:
         clock: Callable[[], float] = float,
         *,
         in_lane: bool = False,
+        given: Sequence[Node] = (),
     ) -> None:
-        nodes = list_nodes((*outputs, *others))
+        nodes = list_nodes((*outputs, *others), given)
         # the streams that are computed with one time for all rows
         self._of_one_time = set(nodes) if in_lane else _list_of_one_time((*outputs, *others))
         self.driver = Driver()
@@ -51,7 +52,7 @@ class Wiring:
         self.leaves: list[tuple[Node, Leaf]] = []
         shaped = list(zip(outputs, shapes or [None] * len(outputs), strict=True))
         for node in nodes:
-            if node.source is not None:
+            if node.source is not None or node in given:
                 self.sources[node] = Entry(self.driver, clock)
             elif node not in self._of_one_time:
                 # imported here and below: only such a query loads lanes, and compiled code
@@ -108,8 +109,8 @@ class Wiring:
         clock: Callable[[], float],
     ) -> None:
         """Feed a stage with the results of lanes for a stream."""
+        from rxtemporal.operators.lane_chain import make_lanes
         from rxtemporal.operators.lane_stages import LanePart
-        from rxtemporal.operators.lanes import LaneRun
 
         inner = output.list_nodes()
         given = [node for node in inner if node.source is not None]
@@ -125,38 +126,31 @@ class Wiring:
         assert schema is not None
         devices = {name: schema[name] for name in fields[given[0]]}
 
-        def make() -> Wiring:
-            wiring = Wiring([output], [shape], clock=clock, in_lane=True)
+        def make(node: Node, given: Sequence[Node]) -> Wiring:
+            shapes = [shape if node is output else None]
+            wiring = Wiring([node], shapes, clock=clock, in_lane=True, given=given)
             wiring.begin()
             return wiring
 
         sources = [node.source for node in given]
         spread = max(each.clock.spread for each in sources if each and each.clock)
-        moves_time = any(node.operator.moves_time for node in inner if node.operator is not None)
         stage.feed(
             _make_empty(output),
-            lambda receive: LaneRun(
-                make,
-                fields,
-                names,
-                KeyCoder(devices),
-                receive,
-                spread=spread,
-                clock=clock,
-                moves_time=moves_time,
+            lambda receive: make_lanes(
+                output, make, fields, names, devices, receive, spread=spread, clock=clock
             ),
         )
         for node in inner:
             if node.operator is not None:
                 part = self.stages[node]
                 if isinstance(part, LanePart):
-                    part.add_run(stage.lanes)
+                    part.add_run(stage.lanes.find_run(node))
         entries = [self.sources[node] for node in given]
         stage.inputs = (self._find(output),)
         self.driver.add(stage, *entries)
 
     def _find(self, node: Node) -> Entry | Stage:
-        return self.sources[node] if node.source is not None else self.stages[node]
+        return self.stages[node] if node in self.stages else self.sources[node]
 
     @property
     def entries(self) -> list[tuple[AnySource, Entry]]:

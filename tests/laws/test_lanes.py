@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cache
 from random import Random
 
 import numpy as np
 import oracle
 import physical
 import polars as pl
+import pytest
 from compositions import STREAM, expected
 from compositions import plan as composed
 from hypothesis import given
 from hypothesis import strategies as st
-from lagged_runs import LaggedRun, run_lagged
+from lagged_runs import LaggedRun, check_each_device, run_lagged
 from law_streams import CASES, Expected, Sides, arranged, final_cti, plan
-from split_runs import examples, some_split, split_compositions
+from split_runs import examples, find_names, some_split, split_compositions
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch, agg
@@ -22,6 +24,16 @@ from rxtemporal.core.clocks import Clocks
 from rxtemporal.core.columns import Columns
 
 MINUTE, HOUR = 60, 3600
+
+
+@cache
+def with_windows(name: str) -> rxt.Streamable:
+    """Return the query of a case, with windows by device behind it."""
+    found = find_names(plan(name))
+    assert found is not None
+    (device,) = found[0].output
+    rows = plan(name).ungroup().group_by(device)
+    return rows.snapshot_window().aggregate(of_window=agg.count())
 
 
 def test_a_device_does_not_wait_for_one_that_is_an_hour_behind() -> None:
@@ -91,3 +103,90 @@ def test_compositions_do_not_wait_for_devices_that_are_behind(
     """The same for queries of several operators."""
     out, _ = run_lagged(composed(name), sides, Random(number))
     assert oracle.history(physical.rows(out)) == oracle.history(expected(name, sides))
+
+
+@some_split
+@examples
+@given(data=st.data())
+def test_results_leave_when_they_do_for_the_device_alone(name: str, data: st.DataObject) -> None:
+    """No result waits for another device, whatever that holds."""
+    sides, number = data.draw(arranged(name))
+    check_each_device(plan(name), sides, Random(number))
+
+
+def _find_sessions(stream: rxt.Streamable) -> rxt.Streamable:
+    return stream.group_by("k").session_window(4).aggregate(n=agg.count())
+
+
+def _count(stream: rxt.Streamable) -> rxt.Streamable:
+    return stream.group_by("k").tumbling_window(5).aggregate(m=agg.count())
+
+
+def _find_pairs(stream: rxt.Streamable) -> rxt.Streamable:
+    found = stream.group_by("k").detect("A B", within=9, A=pl.col("n") > 1, B=pl.col("n") > 0)
+    return found.ungroup()
+
+
+# queries in which an operator waits for the output CTI of another one that holds it
+STAGES = {
+    "windows of sessions": lambda left, right: _count(_find_sessions(left)),
+    "windows of sessions of sessions": lambda left, right: _count(
+        _find_sessions(_find_sessions(left))
+    ),
+    "windows of a line": lambda left, right: _count(
+        left.select("k", y=pl.col("y").fill_nan(0)).to_signal("k", linear=["y"], max_gap=9)
+    ),
+    "windows of matches in sessions": lambda left, right: _count(_find_pairs(_find_sessions(left))),
+    "windows of an outer join of sessions": lambda left, right: _count(
+        _find_sessions(left).left_outer_join(_find_sessions(right), on="k", suffix="_r")
+    ),
+    "sessions joined with windows of them, and with their rows": lambda left, right: _count(
+        _find_sessions(left)
+        .join(_count(_find_sessions(left)), on="k")
+        .join(left.to_point_events(), on="k")
+    ),
+    "windows of moved sessions": lambda left, right: _count(
+        _find_sessions(left).shift_event_time(7)
+    ),
+    "windows of count windows of what is shorter": lambda left, right: _count(
+        left.extend_lifetime(-2)
+        .group_by("k")
+        .count_window(2, output=rxt.WindowOutput.WINDOW)
+        .aggregate(n=agg.count())
+    ),
+}
+
+
+@cache
+def in_stages(name: str) -> rxt.Streamable:
+    """Return the plan of one of these queries."""
+    return physical.planned(STAGES[name], 2)
+
+
+@pytest.mark.parametrize("name", STAGES)
+@examples
+@given(sides=st.tuples(STREAM, STREAM), number=st.integers(0, 2**20))
+def test_results_behind_what_is_held_leave_when_they_do_alone(
+    name: str, sides: Sides, number: int
+) -> None:
+    """The same where another operator holds the CTI of some devices."""
+    check_each_device(in_stages(name), sides, Random(number))
+
+
+@some_split
+@examples
+@given(data=st.data())
+def test_windows_behind_an_operator_wait_for_no_device(name: str, data: st.DataObject) -> None:
+    """The same for windows of the operator's results, which wait for its output CTI."""
+    sides, number = data.draw(arranged(name))
+    check_each_device(with_windows(name), sides, Random(number))
+
+
+@split_compositions
+@examples
+@given(sides=st.tuples(STREAM, STREAM), number=st.integers(0, 2**20))
+def test_results_of_compositions_leave_when_they_do_alone(
+    name: str, sides: Sides, number: int
+) -> None:
+    """The same for queries of several operators."""
+    check_each_device(composed(name), sides, Random(number))

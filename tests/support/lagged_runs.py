@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
 import arrangements
 import numpy as np
+import oracle
 import physical
+import polars as pl
 from buckets import split
 from law_streams import Sides
+from oracle import MAX_TIME, MIN_TIME, Row
 from physical import SIDES
 from split_runs import find_names
 
@@ -17,8 +22,12 @@ import rxtemporal as rxt
 from rxtemporal import EventBatch
 from rxtemporal.core.clocks import Clocks
 from rxtemporal.core.columns import Columns
+from rxtemporal.engine.codec import loads
 from rxtemporal.engine.keys import KeyCoder
+from rxtemporal.engine.shape import make_shape_step
+from rxtemporal.operators.lane_chain import LaneChain, make_lanes
 from rxtemporal.operators.lanes import LaneRun
+from rxtemporal.operators.plan import Node
 from rxtemporal.operators.wiring import Wiring
 
 # a batch of one device's rows in one source
@@ -26,9 +35,20 @@ Arrival = tuple[int, EventBatch, Columns]
 
 
 class LaggedRun:
-    """A run of a query whose devices are the values of a field."""
+    """A run of a query whose devices are the values of a field.
 
-    def __init__(self, query: rxt.Streamable, spread: int, most: int) -> None:
+    ``cut``: in lanes of their own behind operators that hold the CTI, as in every run.
+    """
+
+    def __init__(
+        self,
+        query: rxt.Streamable,
+        spread: int,
+        most: int,
+        shape: rxt.EventShape | None = None,
+        *,
+        cut: bool = True,
+    ) -> None:
         found = find_names(query)
         assert found is not None
         self.names, self.by = found
@@ -38,15 +58,40 @@ class LaggedRun:
         self.out: list[EventBatch] = []
         # the CTI that has been given for each device
         self.ctis: dict[Any, int] = {}
-        self.run = LaneRun(
-            lambda: _begin(query),
-            {node: (self.by[name],) for name, node in self.sources.items()},
-            self.names,
-            KeyCoder({"device": dtype}),
-            self._receive,
-            spread=spread,
-            most=most,
-        )
+        make = None if shape is None else lambda _: make_shape_step(shape, by_device=True)
+        fields = {node: (self.by[name],) for name, node in self.sources.items()}
+        options = {"spread": spread, "most": most}
+        self.run: LaneRun | LaneChain
+
+        def begin(node: Node, given: Sequence[Node]) -> Wiring:
+            shapes = [make if node is query._node else None]
+            wiring = Wiring([node], shapes, in_lane=True, given=given)
+            wiring.begin()
+            return wiring
+
+        self._make = partial(
+            make_lanes, query._node, begin, fields, self.names, {"device": dtype}, self._receive,
+            **options,
+        )  # fmt: skip
+        if cut:
+            self.run = self._make()
+        else:
+            operators = [node.operator for node in query._node.list_nodes()]
+            self.run = LaneRun(
+                lambda: begin(query._node, ()), fields, self.names, KeyCoder({"device": dtype}),
+                self._receive, moves_time=any(e.moves_time for e in operators if e), **options,
+            )  # fmt: skip
+
+    @property
+    def runs(self) -> list[LaneRun]:
+        """The runs of the parts of the plan."""
+        return list(getattr(self.run, "runs", [self.run]))
+
+    def restart(self) -> None:
+        """Go on with new lanes from the state of these."""
+        saved = self.run.capture().dumps()
+        self.run = self._make()
+        self.run.load(loads("lanes", saved))
 
     def _receive(self, batch: EventBatch) -> None:
         devices = batch.devices
@@ -64,13 +109,26 @@ class LaggedRun:
         self.run.push(self.sources[SIDES[side]], batch)
         self._check_times()
 
+    def describe(self) -> list[Any]:
+        """Return the lanes, each with its devices, the CTIs of its sources and of its stages."""
+        return [
+            (each.number, run.devices.list_members(each.number).tolist(), each.ctis.tolist(),
+             [stage.cti for stage in each.stages])
+            for run in self.runs
+            for each in run.lanes.values()
+        ]  # fmt: skip
+
     def _check_times(self) -> None:
         """Fail unless each lane is at the time of its last device, or waits for another one.
 
         A lane that nothing would leave then need not be told.
         """
-        devices = self.run.devices
-        for lane in self.run.lanes.values():
+        for run in self.runs:
+            self._check_lanes(run)
+
+    def _check_lanes(self, run: LaneRun) -> None:
+        devices = run.devices
+        for lane in run.lanes.values():
             members = devices.list_members(lane.number)
             if len(members) and lane.awaited is None:
                 low = devices.ctis[:, members].min(axis=1)
@@ -78,12 +136,6 @@ class LaggedRun:
                 # with a larger spread the lowest one is looked for now and then
                 if self.spread < 8 and (len(low) > 1 or lane.find_due() <= low):
                     assert lane.ctis.tolist() == low.tolist(), (lane.number, members, low)
-
-
-def _begin(query: rxt.Streamable) -> Wiring:
-    wiring = Wiring([query._node], in_lane=True)
-    wiring.begin()
-    return wiring
 
 
 def list_arrivals(sides: Sides, by: dict[str, str], random: Random) -> list[Arrival]:
@@ -128,4 +180,57 @@ def run_lagged(
     for name, source in run.sources.items():
         last = max(item[1] for item in sides[SIDES.index(name)] if item[0] == "cti")
         run.run.advance(source, last)
-    return run.out, {number: lane.ctis for number, lane in run.run.lanes.items()}
+    return run.out, {lane.number: lane.ctis for lane in run.run.list_lanes()}
+
+
+def check_each_device(query: rxt.Streamable, sides: Sides, random: Random) -> None:
+    """Fail unless results for a device leave when they do in a run over its rows alone.
+
+    Whatever holds the other devices, and also over restarts from a saved state.
+    """
+    shape = rxt.EventShape.INTERVAL
+    run = LaggedRun(query, 0, 64, shape)
+    alone: dict[Any, LaggedRun] = {}
+    arrivals = [
+        # the end of time comes for all devices at once
+        (side, batch if batch.cti < MAX_TIME else batch.replace(cti=MIN_TIME), device)
+        for side, batch, device in list_arrivals(sides, run.by, random)
+    ]
+    while arrivals:
+        side, *_ = arrivals[0]
+        together = [arrivals.pop(0)[1:]]
+        while arrivals and arrivals[0][0] == side and random.random() < 0.3:
+            together.append(arrivals.pop(0)[1:])
+        run.push(side, together)
+        if random.random() < 0.1:
+            run.restart()
+        for batch, device in together:
+            name = _name_devices(device.frame)[0]
+            if name not in alone:
+                alone[name] = LaggedRun(query, 0, 1, shape, cut=False)
+            alone[name].push(side, [(batch, device)])
+        _compare(run, alone)
+    for name in run.sources:
+        last = max(item[1] for item in sides[SIDES.index(name)] if item[0] == "cti")
+        for each in (run, *alone.values()):
+            each.run.advance(each.sources[name], last)
+    _compare(run, alone)
+
+
+def _compare(run: LaggedRun, alone: dict[Any, LaggedRun]) -> None:
+    """Fail unless each device has the results that it has alone."""
+    (field,) = run.names.output
+    found: dict[Any, list[Row]] = {}
+    for row in physical.rows(run.out):
+        (name,) = _name_devices(pl.DataFrame({"device": [row.payload[field]]}))
+        found.setdefault(name, []).append(row)
+    wanted = {name: physical.rows(each.out) for name, each in alone.items()}
+    for name, rows in wanted.items():
+        assert oracle.history(found.pop(name, [])) == oracle.history(rows), (name, run.describe())
+    assert not found
+
+
+def _name_devices(devices: pl.DataFrame) -> list[str]:
+    """Return names that are equal for equal keys."""
+    (values,) = (each.to_list() for each in devices.iter_columns())
+    return ["nan" if v != v else repr(v + 0.0 if isinstance(v, float) else v) for v in values]

@@ -37,6 +37,7 @@ class Detect(Operator):
 
     name = "detect"
     costly = "conditions tested by columns, for one row of each key at a time"
+    holds_time = True
     pattern: str
     conditions: Mapping[str, pl.Expr]
     measures: Mapping[str, pl.Expr]

@@ -10,7 +10,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.due_queue import Queue
-from rxtemporal.engine.holdings import KEYS, PART, Entries
+from rxtemporal.engine.holdings import KEYS, PART, Entries, Hold
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.records import KEY, RecordStore
 from rxtemporal.engine.rows import grow
@@ -98,6 +98,10 @@ class DetectStep(Stateful):
         if self._coder.is_full:
             self._forget_keys()
         return made.replace(cti=int(min(batch.cti, self._stores.hold.min(initial=MAX_TIME))))
+
+    def find_holds(self) -> list[Hold]:
+        """Return the keys that have a match which is not decided."""
+        return [Hold.find(self._coder, self._stores.hold)]
 
     def _keep(self, batch: EventBatch) -> None:
         key = self._coder.encode(batch.columns)

@@ -229,6 +229,9 @@ class HoppingBounds(Stateful):
         cut = dataclasses.replace(windows, start=start, end=end)
         return cut.take(end < MAX_TIME) if self._points else cut
 
+    def find_since(self) -> None:
+        """Return None: windows, and so the output CTI, are the same for all keys."""
+
     def cti(self, cti: int) -> int:
         """Return the start of the earliest window that ends after the CTI; for points, the CTI."""
         if self._points or cti in (MIN_TIME, MAX_TIME):

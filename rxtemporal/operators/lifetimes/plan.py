@@ -82,6 +82,11 @@ class ExtendLifetime(RowOperator):
         return "t" if self.by >= 0 else "min(t, max(t + d, start of the oldest open row))"
 
     @property
+    def holds_time(self) -> bool:
+        """True if lifetimes are shortened."""
+        return self.by < 0
+
+    @property
     def holds(self) -> str:
         """Open rows if lifetimes are shortened: they may vanish, and then hold the CTI back."""
         return "nothing" if self.by >= 0 else "open rows, until they end"

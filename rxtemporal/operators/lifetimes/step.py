@@ -11,7 +11,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.lines import list_linear, name_bounds
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, add, describe
-from rxtemporal.engine.holdings import BATCHES, LATEST, PART
+from rxtemporal.engine.holdings import BATCHES, LATEST, PART, Hold
 from rxtemporal.engine.kernels.lifetimes import add_length, shift
 from rxtemporal.engine.open_rows import WaitingRows
 from rxtemporal.engine.state import Stateful
@@ -142,6 +142,8 @@ class ShortenStep(Stateful):
         self._waiting = WaitingRows(schema)
         # rows that have left as start edges and are still open
         self._left = WaitingRows(schema)
+        # the output CTI while a row that has left is open
+        self._behind = MIN_TIME
 
     @property
     def rows(self) -> int:
@@ -167,7 +169,7 @@ class ShortenStep(Stateful):
             self._waiting.drop(numbers)
         self._waiting.compact()
         self._left.compact()
-        cti = self._promise(batch.cti)
+        cti, self._behind = self._promise(batch.cti), add(batch.cti, self._by)
         return EventBatch.concat(result).replace(cti=cti)
 
     def _end_rows(self, batch: EventBatch) -> EventBatch:
@@ -179,6 +181,11 @@ class ShortenStep(Stateful):
         edge[closes[waited]] = 0
         shorter = batch.replace(end=shift(batch.end, self._by), edge=edge)
         return shorter.take(shorter.start < shorter.end)
+
+    def find_holds(self) -> list[Hold]:
+        """Return the open rows: those that have left, whose ends move, and those that wait."""
+        waiting, left = (each.list_rows() for each in (self._waiting, self._left))
+        return [Hold(waiting.columns, waiting.start), Hold(left.columns, self._behind)]
 
     def _promise(self, cti: int) -> int:
         """Return min(t, max(t + d, start of the oldest open row)), for CTI t and change d of ends.

@@ -40,6 +40,7 @@ class LinearSignal(Operator):
     """
 
     name = "to_signal"
+    holds_time = True
     on: tuple[tuple[str, str], ...]
     linear: tuple[str, ...]
     max_gap: int | None

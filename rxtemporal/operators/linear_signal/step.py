@@ -12,7 +12,7 @@ from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.lines import list_parts
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
-from rxtemporal.engine.holdings import BATCHES
+from rxtemporal.engine.holdings import BATCHES, Hold
 from rxtemporal.engine.key_matcher import KeyMatcher
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.scan.ordered_step import sort_rows
@@ -68,6 +68,10 @@ class LinearSignalStep(Stateful):
             self._latest = [waits] if len(waits) else []
         cti = min([batch.cti, *(each.lowest_start for each in self._latest)])
         return made.replace(cti=cti)
+
+    def find_holds(self) -> list[Hold]:
+        """Return the readings that are not final."""
+        return [Hold(each.columns, each.start) for each in self._latest]
 
     def _pop_due(self, cti: int) -> list[EventBatch]:
         """Remove and return the readings before a CTI."""

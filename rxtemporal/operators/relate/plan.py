@@ -49,6 +49,7 @@ class Relate(Matcher):
     """
 
     name = "relate"
+    holds_time = True
     knows_ends = True
     how: tuple[str, ...]
     within: int | None = None

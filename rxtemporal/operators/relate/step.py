@@ -11,7 +11,7 @@ import polars as pl
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.holdings import PART, Entries, StoredRows
+from rxtemporal.engine.holdings import PART, Entries, Hold, StoredRows
 from rxtemporal.engine.key_matcher import KeyMatcher
 from rxtemporal.engine.open_rows import DueRows
 from rxtemporal.engine.state import Stateful
@@ -142,6 +142,13 @@ class RelatedSide(Side):
         oldest = self.oldest.find_first(lambda rows: last_use(rows) > cti)
         return cti if oldest is None else min(cti, oldest)
 
+    def list_holding(self, cti: int) -> tuple[Int64s, Int64s]:
+        """Return the keys and the starts of the rows that have begun and may be in a result."""
+        begun = np.concatenate([_NONE, *(rows for _, rows in self.oldest.runs)])
+        begun = begun[self.list_last_uses(begun) > cti]
+        columns = self.rows.columns
+        return columns[KEY][begun], columns[START][begun]
+
     def list_last_uses(self, rows: Any = slice(None)) -> Int64s:
         """Return for each row number the CTI from which on the row is of no use.
 
@@ -184,6 +191,12 @@ class RelatedPairs(Pairs):
     def output_cti(self) -> int:
         """The CTI, held at the start of the oldest row that may be in a result."""
         return min(side.find_oldest(self.cti) for side in self.sides)
+
+    def list_holds(self) -> tuple[Int64s, Int64s]:
+        """Return the keys of the rows that may be in a result, and the starts of these."""
+        found = [side.list_holding(self.cti) for side in self.sides]
+        key, start = zip(*found, strict=True)
+        return np.concatenate(key), np.concatenate(start)
 
     def judge(self, found: NewPairs) -> tuple[Int64s, Int64s]:
         """Return the rows of the pairs that are related; remember those that wait."""
@@ -252,6 +265,11 @@ class RelateStep(Stateful):
     def rows(self) -> int:
         """The number of rows held of both inputs."""
         return len(self._pairs)
+
+    def find_holds(self) -> list[Hold]:
+        """Return the keys of the rows that may be in a result."""
+        key, start = self._pairs.list_holds()
+        return [Hold(self._keying.decode(key), start)]
 
     def on_left(self, batch: EventBatch) -> EventBatch:
         """Take a batch of the left input."""

@@ -38,6 +38,11 @@ class StartWindows(WindowOperator):
         """True if results are points at the windows' ends."""
         return self.at is WindowOutput.POINT_AT_END
 
+    @property
+    def holds_time(self) -> bool:
+        """True if results begin at the starts of windows that are open."""
+        return not self.points
+
     def bounds(self, schema: pl.Schema, keys: Keys) -> StartBounds:
         """Return new bounds of this kind of windows."""
         raise NotImplementedError

@@ -13,7 +13,7 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.codec import Captured
 from rxtemporal.engine.due_queue import Queue
-from rxtemporal.engine.holdings import KEYS, PART, SAME, Entries, Moves, Selection, StoredRows
+from rxtemporal.engine.holdings import KEYS, PART, SAME, Entries, Hold, Moves, Selection, StoredRows
 from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.keys import KeyCoder
@@ -121,6 +121,10 @@ class RunningSessionStep(FinalWindowStep):
         if self._points or cti == MAX_TIME:
             return cti
         return min(cti, self._waiting.find_first(self._sessions.since))
+
+    def find_holds(self) -> list[Hold]:
+        """Return the keys of the open sessions, whose results begin at their starts."""
+        return [] if self._points else [Hold.find(self._keys, self._sessions.since)]
 
     def _make_result(self, ended: EndedSessions, cti: int) -> EventBatch:
         order = np.lexsort((ended.key, ended.end))

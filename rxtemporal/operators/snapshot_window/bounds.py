@@ -107,6 +107,12 @@ class SnapshotBounds(Stateful):
         end, edge, place = (np.full(len(keys), value) for value in (MAX_TIME, 0, at))
         return windows.extend(Windows(since, end, edge, keys, place, alive))
 
+    def find_since(self) -> Int64s | None:
+        """Return the start of each key's snapshot that has to end first; None if none has to."""
+        if not self._finished:
+            return None
+        return np.where(self._state[:, 0] > 0, self._state[:, 1], MAX_TIME)
+
     def cti(self, cti: int) -> int:
         """Return the CTI itself, or the start of the oldest snapshot that has to end first."""
         if not self._finished or cti == MAX_TIME:

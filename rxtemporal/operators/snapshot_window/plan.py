@@ -32,6 +32,11 @@ class SnapshotWindows(TimeWindows):
             return "t, held at the start of the oldest snapshot that has not ended"
         return "t"
 
+    @property
+    def holds_time(self) -> bool:
+        """True if results need the end of their snapshot."""
+        return self.result.finished
+
     def bounds(self) -> Bounds:
         """Return new bounds."""
         from rxtemporal.operators.snapshot_window.bounds import SnapshotBounds

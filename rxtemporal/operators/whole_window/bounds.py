@@ -32,6 +32,9 @@ class WholeBounds(SnapshotBounds):
         """Return the end of time if there is a row."""
         return None if at is None and not self._state[:, 0].any() else MAX_TIME
 
+    def find_since(self) -> None:
+        """Return None: the output CTI is the same for all keys."""
+
     def cti(self, cti: int) -> int:
         """Return the beginning of time, until that ends."""
         return cti if cti == MAX_TIME else MIN_TIME

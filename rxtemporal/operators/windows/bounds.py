@@ -137,6 +137,12 @@ class Bounds(Protocol):
     def mark_keys(self, held: npt.NDArray[np.bool_]) -> None:
         """Set ``held`` to True for the keys that have a window."""
 
+    def find_since(self) -> Int64s | None:
+        """Return since when each key waits for the end of a window, by key; None if none may.
+
+        It is the end of time for a key that does not.
+        """
+
     def list_open_windows(self) -> Container[int]:
         """Return the edge ids of the windows that have left as start edges and have not ended."""
 

@@ -22,6 +22,7 @@ from rxtemporal.engine.holdings import (
     Edges,
     Entries,
     Held,
+    Hold,
     Moves,
     Selection,
     StoredRows,
@@ -204,6 +205,10 @@ class StartBounds(Stateful):
             return cti
         return min(cti, self._waiting.find_first(self._since))
 
+    def find_hold(self) -> Hold:
+        """Return the keys that wait for the end of a window."""
+        return Hold.find(self.keys, self._since)
+
     def forget_keys(self, cti: int) -> None:
         """Forget keys that no later row's window depends on after a CTI, if the keys are many."""
         if not self.keys.is_full:
@@ -311,6 +316,10 @@ class StartWindowStep(FinalWindowStep):
     def rows(self) -> int:
         """The number of rows held."""
         return self._bounds.rows
+
+    def find_holds(self) -> list[Hold]:
+        """Return the keys of open windows, whose results begin at the starts of these."""
+        return [] if self._points else [self._bounds.find_hold()]
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Take rows that start, and return the results of the windows that are final."""

@@ -23,6 +23,7 @@ from rxtemporal.engine.holdings import (
     ByKey,
     Edges,
     Entries,
+    Hold,
     Moves,
     Selection,
     StoredRows,
@@ -265,6 +266,11 @@ class WindowStep(Stateful):
         if self._keys.is_full:
             self._forget_keys()
         return result
+
+    def find_holds(self) -> list[Hold]:
+        """Return the keys of the windows that have to end before the output CTI goes on."""
+        since = self._bounds.find_since()
+        return [] if since is None else [Hold.find(self._keys, since)]
 
     def _make_none(self, time: int) -> EventBatch:
         return EventBatch(*NO_TIMES, self._types.empty, self._bounds.cti(time))
