@@ -53,8 +53,8 @@ class Stateful:
         for name, kind in self.held.items():
             setattr(self, name, kind.merge(getattr(self, name), getattr(other, name), moves))
 
-    def find_holds(self) -> list[Hold]:
-        """Return the keys that hold the output CTI below that of the input.
+    def find_holds(self, cti: int) -> list[Hold]:
+        """Return the keys that hold the output CTI below that of the input, which is ``cti``.
 
         Several may be of one key.
         """

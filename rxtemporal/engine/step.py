@@ -34,7 +34,7 @@ class StepState(Protocol):
     def merge_from(self, other: Any, moves: Moves) -> None:
         """Take over the state of an equal step that holds other keys, at the same CTI."""
 
-    def find_holds(self) -> list[Hold]:
+    def find_holds(self, cti: int) -> list[Hold]:
         """Return the keys that hold the output CTI, and where; see ``Stateful``."""
 
     def list_counters(self) -> list[IdCounter]:

@@ -159,7 +159,7 @@ class FeedingLanes(LaneRun):
         reached = np.full(len(self._told), time)
         if holds and time < MAX_TIME:  # at the end of time nothing is open any more
             assert stage.step is not None
-            for hold in stage.step.find_holds():
+            for hold in stage.step.find_holds(time):
                 np.minimum.at(reached, self._find_devices(lane, hold), hold.times)
         advanced = members[reached[members] > self._told[members]]
         self._told[advanced] = reached[advanced]

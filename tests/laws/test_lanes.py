@@ -10,6 +10,7 @@ import oracle
 import physical
 import polars as pl
 import pytest
+from arrangements import finish
 from compositions import STREAM, expected
 from compositions import plan as composed
 from hypothesis import given
@@ -190,3 +191,14 @@ def test_results_of_compositions_leave_when_they_do_alone(
 ) -> None:
     """The same for queries of several operators."""
     check_each_device(composed(name), sides, Random(number))
+
+
+def test_a_row_that_is_open_holds_its_device_after_a_restart() -> None:
+    """A shortened row that has left as a start edge still moves its device's time to earlier."""
+    points: list[oracle.Event] = [("point", 0, {"k": None, "x": 1, "y": None})] * 7
+    opened: list[oracle.Event] = [("start", time, {"k": "a", "x": 1, "y": None}) for time in (0, 5)]
+    rest: list[oracle.Event] = [("point", time, {"k": None, "x": 1, "y": None}) for time in (6, 8)]
+    items = finish([*points, *opened, rest[0], ("cti", 8), rest[1]])
+    check_each_device(
+        in_stages("windows of count windows of what is shorter"), (items, finish([])), Random(0)
+    )

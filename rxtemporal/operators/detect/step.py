@@ -10,9 +10,9 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.due_queue import Queue
-from rxtemporal.engine.holdings import KEYS, PART, Entries, Hold
+from rxtemporal.engine.holdings import KEY, KEYS, PART, Entries, Hold
 from rxtemporal.engine.keys import KeyCoder
-from rxtemporal.engine.records import KEY, RecordStore
+from rxtemporal.engine.records import RecordStore
 from rxtemporal.engine.rows import grow
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.detect import kernel
@@ -99,7 +99,7 @@ class DetectStep(Stateful):
             self._forget_keys()
         return made.replace(cti=int(min(batch.cti, self._stores.hold.min(initial=MAX_TIME))))
 
-    def find_holds(self) -> list[Hold]:
+    def find_holds(self, cti: int) -> list[Hold]:
         """Return the keys that have a match which is not decided."""
         return [Hold.find(self._coder, self._stores.hold)]
 

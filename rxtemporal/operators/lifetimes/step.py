@@ -142,8 +142,6 @@ class ShortenStep(Stateful):
         self._waiting = WaitingRows(schema)
         # rows that have left as start edges and are still open
         self._left = WaitingRows(schema)
-        # the output CTI while a row that has left is open
-        self._behind = MIN_TIME
 
     @property
     def rows(self) -> int:
@@ -169,7 +167,7 @@ class ShortenStep(Stateful):
             self._waiting.drop(numbers)
         self._waiting.compact()
         self._left.compact()
-        cti, self._behind = self._promise(batch.cti), add(batch.cti, self._by)
+        cti = self._promise(batch.cti)
         return EventBatch.concat(result).replace(cti=cti)
 
     def _end_rows(self, batch: EventBatch) -> EventBatch:
@@ -182,10 +180,10 @@ class ShortenStep(Stateful):
         shorter = batch.replace(end=shift(batch.end, self._by), edge=edge)
         return shorter.take(shorter.start < shorter.end)
 
-    def find_holds(self) -> list[Hold]:
+    def find_holds(self, cti: int) -> list[Hold]:
         """Return the open rows: those that have left, whose ends move, and those that wait."""
         waiting, left = (each.list_rows() for each in (self._waiting, self._left))
-        return [Hold(waiting.columns, waiting.start), Hold(left.columns, self._behind)]
+        return [Hold(waiting.columns, waiting.start), Hold(left.columns, add(cti, self._by))]
 
     def _promise(self, cti: int) -> int:
         """Return min(t, max(t + d, start of the oldest open row)), for CTI t and change d of ends.

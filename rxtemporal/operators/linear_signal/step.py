@@ -69,7 +69,7 @@ class LinearSignalStep(Stateful):
         cti = min([batch.cti, *(each.lowest_start for each in self._latest)])
         return made.replace(cti=cti)
 
-    def find_holds(self) -> list[Hold]:
+    def find_holds(self, cti: int) -> list[Hold]:
         """Return the readings that are not final."""
         return [Hold(each.columns, each.start) for each in self._latest]
 

@@ -266,7 +266,7 @@ class RelateStep(Stateful):
         """The number of rows held of both inputs."""
         return len(self._pairs)
 
-    def find_holds(self) -> list[Hold]:
+    def find_holds(self, cti: int) -> list[Hold]:
         """Return the keys of the rows that may be in a result."""
         key, start = self._pairs.list_holds()
         return [Hold(self._keying.decode(key), start)]

@@ -122,7 +122,7 @@ class RunningSessionStep(FinalWindowStep):
             return cti
         return min(cti, self._waiting.find_first(self._sessions.since))
 
-    def find_holds(self) -> list[Hold]:
+    def find_holds(self, cti: int) -> list[Hold]:
         """Return the keys of the open sessions, whose results begin at their starts."""
         return [] if self._points else [Hold.find(self._keys, self._sessions.since)]
 

@@ -317,7 +317,7 @@ class StartWindowStep(FinalWindowStep):
         """The number of rows held."""
         return self._bounds.rows
 
-    def find_holds(self) -> list[Hold]:
+    def find_holds(self, cti: int) -> list[Hold]:
         """Return the keys of open windows, whose results begin at the starts of these."""
         return [] if self._points else [self._bounds.find_hold()]
 

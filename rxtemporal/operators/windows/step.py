@@ -267,7 +267,7 @@ class WindowStep(Stateful):
             self._forget_keys()
         return result
 
-    def find_holds(self) -> list[Hold]:
+    def find_holds(self, cti: int) -> list[Hold]:
         """Return the keys of the windows that have to end before the output CTI goes on."""
         since = self._bounds.find_since()
         return [] if since is None else [Hold.find(self._keys, since)]
