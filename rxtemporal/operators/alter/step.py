@@ -109,7 +109,10 @@ class ExpressionLength:
     """A polars expression over the payload, and ``start`` and ``end`` of type ``time``."""
 
     def __init__(self, expression: pl.Expr, time: pl.DataType, payload: pl.Schema) -> None:
-        self._schema = pl.Schema({**payload, START: time, END: time})
+        # in expressions these are the row's, also if the payload has such fields
+        self._names = [name for name in payload if name not in (START, END)]
+        fields = {name: payload[name] for name in self._names}
+        self._schema = pl.Schema({**fields, START: time, END: time})
         self.reads_end = END in expression.meta.root_names()
         dtype = infer_field_type(expression, self._schema)
         self._compute = Evaluator(_count_ticks(expression, dtype), self._schema)
@@ -117,7 +120,8 @@ class ExpressionLength:
     def apply(self, batch: EventBatch) -> Int64s:
         """Return the duration of each row in ticks."""
         # of either type, times are ticks in memory
-        rows = Columns(self._schema, [*batch.columns.columns, batch.start, batch.end], len(batch))
+        fields = [batch.columns[name] for name in self._names]
+        rows = Columns(self._schema, [*fields, batch.start, batch.end], len(batch))
         lengths = self._compute(rows)
         if isinstance(lengths, Nullable):
             ticks = np.where(lengths.valid, lengths.values, 0)
