@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 Array = Any
 
+KEY = 0
+"""The column of a record that has the code of its key, or a negative number once it is released."""
+
 
 class Selection:
     """The keys whose entries stay in a state, and the entries that stay because of them.

@@ -10,14 +10,12 @@ import polars as pl
 
 from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.columns import Columns
+from rxtemporal.engine.holdings import KEY
 from rxtemporal.engine.kernels.rows import find_numbers
 from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.rows import LARGE, MANY, NumberedStore
 from rxtemporal.engine.rows import grow_rows as grow
 from rxtemporal.engine.state import make_version_error
-
-KEY = 0
-"""The column that has the code of a record's key, and a negative number once it is released."""
 
 
 class RecordStore(NumberedStore):

@@ -25,8 +25,8 @@ from __future__ import annotations
 import numpy as np
 
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.holdings import KEY
 from rxtemporal.engine.kernels.compiled import borrow, jit
-from rxtemporal.engine.records import KEY
 from rxtemporal.operators.detect.automaton import WAIT
 from rxtemporal.operators.detect.decisions import decide
 from rxtemporal.operators.detect.layout import (

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.engine.records import KEY
+from rxtemporal.engine.holdings import KEY
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -8,9 +8,9 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.holdings import ByKey, KeyRecords, StoredRows
+from rxtemporal.engine.holdings import KEY, ByKey, KeyRecords, StoredRows
 from rxtemporal.engine.key_store import follow
-from rxtemporal.engine.records import KEY, RecordStore
+from rxtemporal.engine.records import RecordStore
 from rxtemporal.engine.rows import grow
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.detect import layout

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rxtemporal.engine.holdings import KEY
 from rxtemporal.engine.kernels.compiled import borrow, jit
-from rxtemporal.engine.records import KEY
 from rxtemporal.operators.detect.evaluation import find_next_node
 from rxtemporal.operators.detect.layout import (
     FREE,

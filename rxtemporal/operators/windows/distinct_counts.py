@@ -84,7 +84,7 @@ class DistinctNumbers(Stateful):
 
     @property
     def rows_held(self) -> Int64s:
-        """How many rows with an end of their own have these values; no elements if none has."""
+        """The number of rows with an end of their own, by value; no elements if all are 0."""
         return self._held[: self._used]
 
     @rows_held.setter
