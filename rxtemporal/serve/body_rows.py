@@ -194,6 +194,7 @@ _ARROW = b"\xff\xff\xff\xff"
 _VALUE_BYTES = 64
 _ANY, _OBJECT = msgspec.json.Decoder(), msgspec.json.Decoder(dict[str, Any])
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
+_RAW = msgspec.json.Decoder(msgspec.Raw)
 JSON, LINES, ARROW = "JSON", "JSON lines", "Arrow"
 # the form of a body by its content type; None: as it begins
 FORMS: dict[str, str | None] = {
@@ -336,6 +337,15 @@ def _read_each_line(body: bytes) -> BodyRows:
     return BodyRows(LINES, rows, len(lines), refused, places)
 
 
+def _split_lines(body: bytes) -> list[bytes]:
+    """Return the bytes of each row: an object, or if one of them is faulty, a line."""
+    try:
+        _OBJECT.decode_lines(body)
+    except Exception:
+        return [line for line in body.split(b"\n") if line.strip(_SPACE)]
+    return list(map(bytes, _RAW.decode_lines(body)))
+
+
 def find_place(body: bytes, error: Exception) -> dict[str, int]:
     """Return the line and the byte at which JSON could not be decoded, as far as they are known."""
     if isinstance(error, UnicodeDecodeError):
@@ -455,8 +465,8 @@ def _refuse_long_texts(frame: pl.DataFrame, limits: Limits) -> BodyRows:
 def make_raw_reader(body: bytes, form: str) -> Callable[[Rejected, int], bytes]:
     """Return a function that gives the bytes of a refused row, by its place in the body."""
     if form == LINES:
-        lines = [line for line in body.split(b"\n") if line.strip(_SPACE)]
-        return lambda row, place: lines[place]
+        texts = _split_lines(body)
+        return lambda row, place: texts[place]
     if form == JSON and body.strip(_SPACE)[:1] == b"[":
         raws = _RAWS.decode(body)
         return lambda row, place: bytes(raws[place])

@@ -11,8 +11,9 @@ import zlib
 import polars as pl
 import pytest
 
+from rxtemporal.ingress.verdict import Rejected
 from rxtemporal.serve.bodies import DisconnectError, Head, read_body
-from rxtemporal.serve.body_rows import BodyError, read_rows
+from rxtemporal.serve.body_rows import BodyError, make_raw_reader, read_rows
 from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.settings import Limits
 
@@ -185,3 +186,13 @@ def test_a_row_that_is_no_object_is_kept_whole(form):
     assert (found.rows, list(found.places)) == ((4, [0, 2]) if body else (3, [0, 2]))
     assert found.refused[0].row == bad
     assert found.refused[0].reason.startswith("" if body else "line 3: it is not a JSON object: ")
+
+
+def test_the_bytes_of_a_row_are_those_of_its_object():
+    """JSON lines may have two objects in a line, and one in two."""
+    body = b'{"a": 1}{"a": 2}\n{"a":\n3}\n\n{"a": 4}'
+    assert read_rows(body, "JSON lines", Limits()).rows == 4
+    read_raw = make_raw_reader(body, "JSON lines")
+    refused = Rejected(0, "its field is faulty", None)
+    found = [read_raw(refused, place) for place in range(4)]
+    assert found == [b'{"a": 1}', b'{"a": 2}', b'{"a":\n3}', b'{"a": 4}']
