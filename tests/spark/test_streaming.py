@@ -60,8 +60,8 @@ def test_law_seven(narrow: SparkSession, tmp_path: Path) -> None:
 def test_patterns_and_relations(narrow: SparkSession, tmp_path: Path) -> None:
     """The same for a few of their cases, with the same streams each time."""
     names = ["detect, grouped", "relate", "relate, before", "relate, grouped"]
-    sides = law_seven.drawn(names, 7)
-    found = law_seven_spark.streaming(narrow, sides, tmp_path, random.Random(7))
+    sides = law_seven.drawn(names, 3)  # each has results
+    found = law_seven_spark.streaming(narrow, sides, tmp_path, random.Random(3))
     assert not law_seven.wrong(sides, found)
     assert {*found} == {*names}
 
