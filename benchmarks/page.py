@@ -97,6 +97,28 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def compare_micro_batches(results: Results) -> str:
+    """Return a table of the cases inside Spark, here beside Spark's own operators."""
+    figures = results.list_figures("Spark, ")
+    found = {each.what: each for each in figures}
+    seconds = [each.what for each in figures if each.table.endswith("seconds of a micro-batch")]
+    cases = [what.removesuffix(", here") for what in seconds if what.endswith(", here")]
+    lines = [
+        "| | here | Spark's own | rate beside it | changelog | its own | checkpoint | its own |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for case in cases:
+        here, own = f"{case}, here", f"{case}, Spark's own"
+        shown = [
+            here, own, f"{case}, rate here beside Spark's own",
+            *(f"{who}: changelog of a micro-batch beside its rows" for who in (here, own)),
+            *(f"{who}: checkpoint" for who in (here, own)),
+        ]  # fmt: skip
+        each = [f"{_number(found[what].value)} {found[what].unit}" for what in shown]
+        lines.append(f"| {' | '.join([case, *each])} |")
+    return "\n".join(lines) if cases else UNMEASURED
+
+
 def draw(results: Results, folder: Path) -> str:
     """Draw the curves of scaling; return the lines that show them."""
     shown = []
@@ -209,10 +231,7 @@ def write(results: Results, folder: Path) -> Path:
         silent=results.table("Keys that fall silent"),
         spark_machine=results.describe_some("spark"),
         micro_batches=draw_micro_batches(results, folder),
-        spark_windows=results.table("Spark, windows: seconds of a micro-batch"),
-        spark_join=results.table("Spark, join: seconds of a micro-batch"),
-        spark_ratios=results.tables(each for each in results.names("Spark, ") if "ratios" in each),
-        spark_bytes=results.table("Spark, bytes"),
+        spark_cases=compare_micro_batches(results),
         spark_loading=results.table("Spark, loading a state"),
         spark_start=results.table("Spark, start of a worker"),
         spark_bounded=results.table("Spark, bounded by key"),
