@@ -229,6 +229,8 @@ def write(results: Results, folder: Path) -> Path:
         back=results.table("Conditions over the match so far"),
         patterns=results.table("Other patterns"),
         silent=results.table("Keys that fall silent"),
+        signals_machine=results.describe_some("signals"),
+        patterns_machine=results.describe_some("patterns"),
         spark_machine=results.describe_some("spark"),
         micro_batches=draw_micro_batches(results, folder),
         spark_cases=compare_micro_batches(results),

@@ -261,7 +261,8 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     asked.add_argument("--keys", type=int, nargs="+", default=[1_000, 100_000, 1_000_000])
     asked.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000])
-    asked.add_argument("--batches", type=int, default=12)
+    # Spark keeps the files of the last ten micro-batches, of which bytes are counted
+    asked.add_argument("--batches", type=int, choices=range(1, 10), default=8)
     asked.add_argument("--only", choices=[*QUERIES, "rebuilding", "start"])
     options = parse(asked, rounds=1)
     report = Report("_".join(["spark_state", *filter(None, [options.only])]), options)
