@@ -46,7 +46,9 @@ class Results:
         if any(run["options"]["quick"] == "True" for run in runs.values()):
             words += " **This was a quick run with tiny sizes: its figures say little.**"
         if any(run["machine"]["load"] > machine["cores"] for run in runs.values()):
-            words += " **The machine was busy with other work: rates are too low, ratios vary.**"
+            words += (
+                " **The load was above the number of cores: other work may have lowered rates.**"
+            )
         return words
 
     def describe_some(self, begin: str) -> str:
