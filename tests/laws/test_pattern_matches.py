@@ -173,18 +173,16 @@ def test_matches_over_ways(drawn: Drawn, items: list[Event], number: int) -> Non
 
 
 @examples
-@given(drawn=patterns(back=False), items=streams(), number=st.integers(0, 2**20))
+@given(drawn=patterns(back=False, limited=True), items=streams(), number=st.integers(0, 2**20))
 def test_parts_over_rows(drawn: Drawn, items: list[Event], number: int) -> None:
     """Each start that no match takes gives its longest part, with timeouts."""
-    assume(drawn.settings["within"] is not None)
     plan = compose(drawn, detect_parts)
     check(plan, items, expect_parts(items, drawn), number, read_parts)
 
 
 @examples
-@given(drawn=patterns(back=True), items=streams(), number=st.integers(0, 2**20))
+@given(drawn=patterns(back=True, limited=True), items=streams(), number=st.integers(0, 2**20))
 def test_parts_over_ways(drawn: Drawn, items: list[Event], number: int) -> None:
     """And with conditions over the rows matched so far."""
-    assume(drawn.settings["within"] is not None)
     plan = compose(drawn, detect_parts)
     check(plan, items, expect_parts(items, drawn), number, read_parts)

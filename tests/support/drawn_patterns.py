@@ -135,8 +135,11 @@ def choices() -> st.SearchStrategy[str]:
 
 
 @st.composite
-def patterns(draw: st.DrawFn, *, back: bool) -> Drawn:
-    """Draw a pattern, with conditions over the rows matched so far if ``back``."""
+def patterns(draw: st.DrawFn, *, back: bool, limited: bool = False) -> Drawn:
+    """Draw a pattern, with conditions over the rows matched so far if ``back``.
+
+    If it is ``limited``, each match has a time that it may take.
+    """
     waits = draw(st.integers(0, 4)) == 0
     text = draw(choices()) + (" !C" if waits else "")
     there = [name for name in VARIABLES if name in text.replace("PERMUTE", "")]
@@ -146,7 +149,7 @@ def patterns(draw: st.DrawFn, *, back: bool) -> Drawn:
     skips += [(where, name) for where in ("first", "last") for name in there]
     settings = {
         "skip": draw(st.sampled_from(skips)),
-        "within": draw(st.integers(1, 8)) if waits or draw(st.booleans()) else None,
+        "within": draw(st.integers(1, 8)) if limited or waits or draw(st.booleans()) else None,
         "max_gap": draw(st.integers(0, 4)) if draw(st.integers(0, 3)) == 0 else None,
     }
     return Drawn(text, conditions, settings)
