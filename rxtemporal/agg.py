@@ -105,8 +105,10 @@ class _Incremental(Aggregate):
     def shares_with(self, other: Aggregate) -> bool:
         if self.reads is None or not isinstance(other, _Incremental) or other.reads is None:
             return False
+        from rxtemporal.engine.expressions.tree import identify
+
         both = self.kind == other.kind == "count_distinct"
-        return both and self.reads.meta.eq(other.reads)
+        return both and identify(self.reads) == identify(other.reads)
 
     def make_shared(self, schema: pl.Schema, count: int) -> Any:
         from rxtemporal.operators.windows import distinct_counts as distinct

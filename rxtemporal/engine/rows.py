@@ -166,7 +166,7 @@ class _Texts:
         return core.SeriesColumn(self._gather(numbers))
 
     def _gather(self, numbers: Int64s) -> pl.Series:
-        """Return a copy of the values of these rows."""
+        """Return the values of these rows as a series."""
         parts, begins = self._parts, self._begins
         if not len(numbers) or not parts:
             return pl.Series([], dtype=self._dtype)

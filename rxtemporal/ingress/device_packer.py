@@ -15,7 +15,7 @@ import polars as pl
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.clocks import ClockMoves, Clocks, RowClocks
 from rxtemporal.core.columns import Coded, Columns, has_nulls
-from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, RowEvent
+from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, RowEvent, ends_row
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import to_fields
@@ -55,7 +55,7 @@ from rxtemporal.ingress.clock_settings import ClockSettings
 from rxtemporal.ingress.clock_stats import MOST_FURTHEST, QUANTILES, ClockStats, DeviceClock
 from rxtemporal.ingress.door import IN_TIME, Accepted, Verdict
 from rxtemporal.ingress.lateness import REASONS, Lateness, LateReason, make_no_event_error
-from rxtemporal.ingress.packer import Packer, ends_row
+from rxtemporal.ingress.packer import Packer
 
 # a device is told to be silent after at most a further such part of the span
 _PARTS = 16

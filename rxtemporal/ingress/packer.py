@@ -17,9 +17,7 @@ from rxtemporal.core.events import (
     IntervalEvent,
     PointEvent,
     RowEvent,
-)
-from rxtemporal.core.events import (
-    ends_row as ends_row,
+    ends_row,
 )
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.schema import refuse_lists, to_fields

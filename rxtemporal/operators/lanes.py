@@ -612,7 +612,7 @@ class LaneRun:
         self._advance_empty(source)
 
     def raise_floor(self, source: Node, cti: int, known: KeyCoder) -> None:
-        """Advance the devices of a source that others do not know, which tell of theirs."""
+        """Advance all devices of a source that are not among the known ones, also those to come."""
         devices, at = self.devices, self._sources[source]
         if cti <= devices.floors[at]:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from math import inf
 from random import Random
 from typing import Any
 
@@ -135,3 +136,18 @@ def test_values_of_all_types(kind: str, points: bool) -> None:
             found = run(ours, rows, cuts, saves=saves)
             found = found.sort("start_time", "k", "n i", maintain_order=True)
             assert_frame_equal(found, expected, check_dtypes=False, rel_tol=1e-12)
+
+
+def test_expressions_that_differ_in_the_sign_of_zero_are_computed_apart() -> None:
+    """Aggregates share what they read of each row only if it is the same."""
+    rows = rxt.from_events([rxt.PointEvent(time, {"x": time + 1.0}) for time in range(3)])
+    up, down = pl.col("x") / pl.lit(0.0), pl.col("x") / pl.lit(-0.0)
+    found = rows.tumbling_window(10).aggregate(
+        up=agg.max(up),
+        down=agg.max(down),
+        above=agg.count(where=up > 0),
+        below=agg.count(where=down > 0),
+        values=agg.count_distinct(pl.col("x") + up),
+        others=agg.count_distinct(pl.col("x") + down, where=down > 0),
+    )
+    assert found.to_polars().rows() == [(0, 10, inf, -inf, 3, 0, 1, 0)]

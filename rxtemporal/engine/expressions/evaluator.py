@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -16,8 +15,7 @@ from rxtemporal.engine.expressions.program import (
     compile_expression,
     compile_outputs,
 )
-
-Made = TypeVar("Made")
+from rxtemporal.engine.expressions.tree import identify
 
 
 class Evaluator:
@@ -61,28 +59,24 @@ class Expressions:
 
     def __init__(self, schema: pl.Schema) -> None:
         self._schema = schema
-        self._evaluators: list[tuple[pl.Expr, Evaluator]] = []
-        self._predicates: list[tuple[pl.Expr, Predicate]] = []
+        self._evaluators: dict[bytes, Evaluator] = {}
+        self._predicates: dict[bytes, Predicate] = {}
 
     def find(self, expression: pl.Expr) -> Evaluator:
         """Return the evaluator of an expression."""
-        return self._find(expression, self._evaluators, Evaluator)
+        key = identify(expression)
+        if key not in self._evaluators:
+            self._evaluators[key] = Evaluator(expression, self._schema)
+        return self._evaluators[key]
 
     def find_predicate(self, where: pl.Expr | None) -> Predicate | None:
         """Return the predicate of an expression; None for none."""
-        return None if where is None else self._find(where, self._predicates, Predicate)
-
-    def _find(
-        self,
-        expression: pl.Expr,
-        known: list[tuple[pl.Expr, Made]],
-        make: Callable[[pl.Expr, pl.Schema], Made],
-    ) -> Made:
-        for other, made in known:
-            if other is expression or other.meta.eq(expression):
-                return made
-        known.append((expression, make(expression, self._schema)))
-        return known[-1][1]
+        if where is None:
+            return None
+        key = identify(where)
+        if key not in self._predicates:
+            self._predicates[key] = Predicate(where, self._schema)
+        return self._predicates[key]
 
 
 class Projection:

@@ -102,3 +102,11 @@ def walk(term: Term) -> Iterator[Term]:
     yield term
     for each in term.inputs:
         yield from walk(each)
+
+
+def identify(expression: pl.Expr) -> bytes:
+    """Return bytes that are the same for equal expressions alone.
+
+    To ``meta.eq`` the constants 0.0 and -0.0 are equal, which divide otherwise.
+    """
+    return expression.meta.serialize()
