@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -224,10 +224,15 @@ class Job:
         self._end()
         self.process = self._start()
 
+    def check(self) -> None:
+        """Raise the end of the job's log if it has failed."""
+        if self.process.poll():
+            raise SystemExit((self._folder / "job.log").read_text()[-4000:])
+
     def wait(self, seconds: float) -> None:
         """Wait until the job has read everything."""
-        if self.process.wait(seconds):
-            raise SystemExit((self._folder / "job.log").read_text()[-4000:])
+        self.process.wait(seconds)
+        self.check()
 
     def close(self) -> None:
         """End what is left of the job."""
@@ -262,15 +267,15 @@ def check(folder: Path, devices: int, rounds: int, processes: int, size: int) ->
         for number, service in enumerate(services):
             # each is killed when its gateway has sent a part of its own readings
             mark = len(parts[number]) * rounds * (number + 1) // (processes + 2)
-            _wait(lambda mark=mark, it=senders[number]: it.rows >= mark or not it.is_sending)
+            _wait(lambda mark=mark, it=senders[number]: it.rows >= mark or not it.is_sending, job)
             service.kill()
             if number == processes // 2:
-                _wait(lambda: (folder / "checkpoint" / "commits" / "0").exists(), PATIENCE)
+                _wait(lambda: _find_commit(folder) >= 0, job)
                 job.kill()
         for each in senders:
             each.wait()
         for last in range(rounds + MINUTE, rounds + PULSES * MINUTE + 1, MINUTE):
-            _pulse(folder, services, senders, range(last - MINUTE, last), found)
+            _pulse(folder, services, senders, job, range(last - MINUTE, last), found)
         for each in senders:
             each.start(range(0), closing=36_000)
         for each in senders:
@@ -292,7 +297,12 @@ def check(folder: Path, devices: int, rounds: int, processes: int, size: int) ->
 
 
 def _pulse(
-    folder: Path, services: list[Service], senders: list[Sender], rounds: range, found: Checked
+    folder: Path,
+    services: list[Service],
+    senders: list[Sender],
+    job: Job,
+    rounds: range,
+    found: Checked,
 ) -> None:
     """Send some readings, note the CPU time that they cost, and wait until Spark has some."""
     commit = _find_commit(folder)
@@ -304,7 +314,7 @@ def _pulse(
         each.wait()
     found.cpu += sum(cpu_seconds(each.process.pid) for each in services) - before
     found.cpu_rows += sum(each.rows for each in senders) - rows
-    _wait(lambda: _find_commit(folder) > commit)
+    _wait(lambda: _find_commit(folder) > commit, job)
 
 
 def _find_commit(folder: Path) -> int:
@@ -314,9 +324,11 @@ def _find_commit(folder: Path) -> int:
     return max((int(name) for name in names if name.isdecimal()), default=-1)
 
 
-def _wait(until: Any, seconds: float = PATIENCE) -> None:
-    ends = time.monotonic() + seconds
+def _wait(until: Callable[[], bool], job: Job) -> None:
+    """Wait until the fleet has come so far; a job that has failed is told at once."""
+    ends = time.monotonic() + PATIENCE
     while not until():
+        job.check()
         if time.monotonic() > ends:
             raise SystemExit("the fleet has not come as far in time")
         time.sleep(0.02)
