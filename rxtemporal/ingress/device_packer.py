@@ -53,7 +53,7 @@ from rxtemporal.ingress.batch_verdicts import (
 from rxtemporal.ingress.clock_guard import ClockGuard
 from rxtemporal.ingress.clock_settings import ClockSettings
 from rxtemporal.ingress.clock_stats import MOST_FURTHEST, QUANTILES, ClockStats, DeviceClock
-from rxtemporal.ingress.door import IN_TIME, Accepted, Verdict
+from rxtemporal.ingress.door import IN_TIME, Accepted, Decision
 from rxtemporal.ingress.lateness import REASONS, Lateness, LateReason, make_no_event_error
 from rxtemporal.ingress.packer import Packer
 
@@ -330,7 +330,7 @@ class DevicePacker(Packer):
         return False
 
     @_in_turn
-    def accept(self, event: Event, ahead: bool = False) -> Verdict:
+    def accept(self, event: Event, ahead: bool = False) -> Decision:
         """Judge one event by its device's time, which the event advances."""
         if isinstance(event, Cti):
             if not ahead:
@@ -358,7 +358,7 @@ class DevicePacker(Packer):
             self._leave(device, own, event.start, int(is_row))
         return verdict
 
-    def _drop_ahead(self, device: int, event: RowEvent) -> Verdict:
+    def _drop_ahead(self, device: int, event: RowEvent) -> Decision:
         """Drop an event that is ahead of the wall clock: it is no sign of its device, either."""
         floor, self.cti = self.cti, max(self.cti, int(self._states[device, 0]))
         self.events += 1

@@ -68,8 +68,8 @@ if TYPE_CHECKING:
 
 
 # the accepted event or None, the id of its row if it is an edge, and its lateness if it is late
-Verdict: TypeAlias = tuple[RowEvent | None, int, Lateness | None]
-IN_TIME: Verdict = (None, 0, None)
+Decision: TypeAlias = tuple[RowEvent | None, int, Lateness | None]
+IN_TIME: Decision = (None, 0, None)
 # the accepted rows of a batch with the CTI after them, and the late ones
 Accepted: TypeAlias = tuple[EventBatch, LateRows | None]
 
@@ -134,7 +134,7 @@ class Door:
 
     # Events one by one ----------------------------------------------------------------------------
 
-    def accept(self, event: Event, ahead: bool = False) -> Verdict:
+    def accept(self, event: Event, ahead: bool = False) -> Decision:
         """Judge one event; return the accepted event or None, the id of its row, and its lateness.
 
         ``cti`` is afterwards the stream's CTI, which holds after the event returned. An event that
@@ -155,7 +155,7 @@ class Door:
             return None, 0, self._count_late(event, LateReason.AHEAD)
         return self._judge(event, ahead)
 
-    def _judge(self, event: RowEvent, ahead: bool) -> Verdict:
+    def _judge(self, event: RowEvent, ahead: bool) -> Decision:
         self.events += 1
         self.largest_lateness = max(self.largest_lateness, measure_lateness(event, self.high))
         policy = None if self.settings is None else self.settings.policy

@@ -604,12 +604,8 @@ class LaneRun:
         self._bring_up()
         devices.floors[at] = cti
         self._floor = int(devices.floors[0])
-        self._tell_times()
         np.maximum(devices.ctis[at], cti, out=devices.ctis[at])
-        for lane in self.lanes.values():
-            lane.low = lane.high = None
-        self._advance_all(source, [*self.lanes])
-        self._advance_empty(source)
+        self._follow(source)
 
     def raise_floor(self, source: Node, cti: int, known: KeyCoder) -> None:
         """Advance all devices of a source that are not among the known ones, also those to come."""
@@ -623,6 +619,10 @@ class LaneRun:
         is_unknown[told] = False
         behind = np.flatnonzero(is_unknown & (devices.ctis[at] < cti))
         devices.ctis[at, behind] = cti
+        self._follow(source)
+
+    def _follow(self, source: Node) -> None:
+        """Advance all lanes to the times of their devices, which have been raised together."""
         self._tell_times()
         for lane in self.lanes.values():
             lane.low = lane.high = None
