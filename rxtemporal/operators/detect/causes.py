@@ -77,7 +77,7 @@ def _fit_times(operator: Detect, source: History, output: History) -> Detect:
 def _order_rows(source: History, codes: Int64s) -> Int64s:
     """Return the rows of a history by key, and in the order of each."""
     never = source.end == MAX_TIME
-    order = sort_rows(source.start, source.end, never, source.payload)
+    order = sort_rows(source.start, source.end, never, source.payload.__getitem__)
     ordered: Int64s = order[np.argsort(codes[order], kind="stable")]
     return ordered
 

@@ -114,14 +114,15 @@ class DetectStep(Stateful):
 
     def _pop_due(self, cti: int) -> tuple[Int64s, Int64s]:
         """Return the rows that start before the CTI, in order, and the keys that wake up."""
-        _, due = self._starts.pop_due(cti)
-        if len(due):
-            start = self._rows.array[due, ROW_START]
-            none = np.zeros(len(due), np.bool_)
-            due = due[sort_rows(start, start, none, self._rows.payload(due).frame)]
+        start, due = self._starts.pop_due(cti)
+
+        def read(places: Int64s) -> pl.DataFrame:
+            return self._rows.payload(due[places]).frame
+
+        order = sort_rows(start, start, np.zeros(len(due), np.bool_), read)
         _, woken = self._wakes.pop_due(cti + 1)
         self._stores.by_key[woken, WAKE] = MAX_TIME
-        return due, woken if cti < MAX_TIME else self._stores.list_live()
+        return due[order], woken if cti < MAX_TIME else self._stores.list_live()
 
     def _match(self, due: Int64s, woken: Int64s, batch: EventBatch) -> EventBatch:
         """Match rows, and advance their keys and others; return the matches that leave."""

@@ -108,7 +108,7 @@ def find_neighbours(
     (given,) = inputs
     own = Causes.of_pairs(*match_output(output, given, rows))
     codes, _ = code_fields(given, output, given.keys)
-    order = sort_rows(given.start, given.end, given.end == MAX_TIME, given.payload)
+    order = sort_rows(given.start, given.end, given.end == MAX_TIME, given.payload.__getitem__)
     order = order[np.argsort(codes[order], kind="stable")]
     columns, found = Columns.from_frame(given.payload), [own]
     for difference in operator.differences:

@@ -86,7 +86,9 @@ class LinearSignalStep(Stateful):
     def _make_rows(self, readings: EventBatch, batch: EventBatch) -> tuple[EventBatch, EventBatch]:
         """Return the rows of readings that are final, and the readings that are not."""
         none = np.zeros(len(readings), np.bool_)
-        order = sort_rows(readings.start, readings.end, none, readings.payload)
+        order = sort_rows(
+            readings.start, readings.end, none, lambda rows: readings.columns.take(rows).frame
+        )
         key = self._make_matcher().encode(0, readings.columns)[order]
         order = order[np.argsort(key, kind="stable")]
         readings, key = readings.take(order), np.sort(key, kind="stable")

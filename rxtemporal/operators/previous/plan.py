@@ -129,7 +129,7 @@ def find_rows_before(
     (given,) = inputs
     own = Causes.of_pairs(*match_output(output, given, rows))
     codes, _ = code_fields(given, output, given.keys)
-    order = sort_rows(given.start, given.end, given.end == MAX_TIME, given.payload)
+    order = sort_rows(given.start, given.end, given.end == MAX_TIME, given.payload.__getitem__)
     order = order[np.argsort(codes[order], kind="stable")]
     before = np.full(len(order), -1)
     same = codes[order][operator.n :] == codes[order][: -operator.n]

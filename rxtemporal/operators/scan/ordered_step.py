@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -22,20 +24,33 @@ START, END, EDGE, KEY = range(4)
 _START, _STAYS, _END = "", "\0stays", "\0end"
 
 
-def sort_rows(start: Int64s, end: Int64s, stays: Bools, payload: pl.DataFrame) -> Int64s:
+def sort_rows(
+    start: Int64s, end: Int64s, stays: Bools, read: Callable[[Int64s], pl.DataFrame]
+) -> Int64s:
     """Return the row numbers in order of (start, payload), the part of a row that users see.
 
     Equal rows are ordered by their ends: first those with a known end, then open rows, then rows
-    that never end (``stays``). Costs nothing if each row starts later than the one before.
+    that never end (``stays``). ``read`` returns the payloads of rows by their numbers; it is asked
+    for those that start together, and only these are compared by more than their starts.
     """
-    if len(start) < 2 or bool((start[1:] > start[:-1]).all()):
-        return np.arange(len(start))
+    order = np.arange(len(start))
+    if not (start[1:] >= start[:-1]).all():
+        order = np.argsort(start, kind="stable")
+        start = start[order]
+    is_tie = np.zeros(len(start) + 1, np.bool_)
+    np.equal(start[1:], start[:-1], out=is_tie[1:-1])
+    places = np.flatnonzero(is_tie[1:] | is_tie[:-1])
+    if not len(places):
+        return order
+    rows = order[places]
+    payload = read(rows)
     frame = payload.with_columns(
-        pl.Series(_START, start), pl.Series(_STAYS, stays), pl.Series(_END, end)
+        pl.Series(_START, start[places]), pl.Series(_STAYS, stays[rows]), pl.Series(_END, end[rows])
     )
     by = [_START, *payload.columns, _STAYS, _END]
-    order = frame.select(pl.arg_sort_by(by, nulls_last=False, maintain_order=True))
-    return order.to_series().cast(pl.Int64).to_numpy()
+    sorted_ = frame.select(pl.arg_sort_by(by, nulls_last=False, maintain_order=True))
+    order[places] = rows[sorted_.to_series().to_numpy()]
+    return order
 
 
 def _number_runs(start: Int64s, payload: pl.DataFrame) -> Int64s:
@@ -239,11 +254,11 @@ class OrderedStep(Stateful):
         _, due = self._starts.pop_due(batch.cti)
         if not len(due):
             return EventBatch.empty(self._output, batch.cti, batch.keys)
-        payload = self._waiting.payload(due).frame
+        start, end, edge, _ = (column[due] for column in self._waiting.columns)
+        stays, read = (edge == 0) & (end == MAX_TIME), partial(self._read_waiting, due)
+        due = due[sort_rows(start, end, stays, read)]
         start, end, edge, key = (column[due] for column in self._waiting.columns)
-        order = sort_rows(start, end, (edge == 0) & (end == MAX_TIME), payload)
-        start, end, edge, key = start[order], end[order], edge[order], key[order]
-        payload = payload[order]
+        payload = self._read_waiting(due)
         self._forget(due, edge)
         of, frame = self.compute(key, start, payload)
         edges = np.zeros(len(of), np.int64)
@@ -253,6 +268,10 @@ class OrderedStep(Stateful):
             if edge.any()
             else made
         )
+
+    def _read_waiting(self, rows: Int64s, places: Int64s | slice = slice(None)) -> pl.DataFrame:
+        """Return the payloads of rows that wait, or of those at some places among them."""
+        return self._waiting.payload(rows[places]).frame
 
     def _open_uncertain(
         self, made: EventBatch, of: Int64s, key: Int64s, end: Int64s, edge: Int64s, run: Int64s
