@@ -22,12 +22,12 @@ Value = TypeVar("Value")
 def follow(new: Codes, numbers: Codes) -> Codes:
     """Return the new numbers of entries; a negative number, of no entry, stays.
 
-    Where an array has room for a key or a row that is not in use, a number there may be any; it
-    becomes -1 if it is too large.
+    Where an array has room for a key or a row that is not in use, a number there may be any, and
+    becomes any.
     """
     if not len(new):
         return np.where(numbers < 0, numbers, -1)
-    return np.where(numbers < 0, numbers, new[np.clip(numbers, 0, len(new) - 1)])
+    return np.where(numbers < 0, numbers, new.take(numbers, mode="clip"))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
