@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.operators.hopping_window.slices import RegularBounds
+from rxtemporal.core.batch import EventBatch
+from rxtemporal.operators.hopping_window.slices import FEW, RegularBounds, Slicer
 
-FEW = 4
-lifetimes = st.tuples(st.integers(-10, 10), st.integers(0, 8) | st.just(MAX_TIME))
+lifetimes = st.tuples(st.integers(-10, 10), st.integers(0, 30))
+SCHEMA = pl.Schema({"x": pl.Int64()})
 
 
 def list_pieces(rows: list[tuple[int, int]], is_bound: Any) -> list[tuple[int, int, int]]:
-    """Return row, start and end of all pieces, tick by tick; of rows of few pieces."""
+    """Return row, start and end of all pieces, tick by tick."""
     pieces = []
     for row, (begin, end) in enumerate(rows):
-        if end < MAX_TIME:
+        if begin < end:
             cuts = [at for at in range(begin + 1, end) if is_bound(at)]
-            if len(cuts) < FEW and begin < end:
-                pieces += [(row, *each) for each in zip([begin, *cuts], [*cuts, end], strict=True)]
+            pieces += [(row, *each) for each in zip([begin, *cuts], [*cuts, end], strict=True)]
     return pieces
 
 
@@ -36,24 +36,20 @@ def list_pieces(rows: list[tuple[int, int]], is_bound: Any) -> list[tuple[int, i
 def test_rows_are_cut_at_the_starts_and_ends_of_windows(
     drawn: Any, duration: int, period: int, alignment: int, ordered: bool
 ) -> None:
-    """Rows of few pieces are cut, in order of the stretches of time; the others wait."""
-    rows = [(at, MAX_TIME if length == MAX_TIME else at + length) for at, length in drawn]
+    """The pieces are in order of the stretches of time; a row that is empty has none."""
+    rows = [(at, at + length) for at, length in drawn]
     rows = sorted(rows) if ordered else rows
     bounds = RegularBounds(duration, period, alignment)
     begin, end = (np.array([row[side] for row in rows], np.int64) for side in (0, 1))
-    row, start, until, waits, whole = bounds.cut(begin, end, FEW)
+    row, start, until, whole = bounds.cut(begin, end)
     if whole:
         row = np.arange(len(rows))
 
     def is_bound(at: int) -> bool:
         return 0 in ((at - alignment) % period, (at - alignment - duration) % period)
 
-    expected = list_pieces(rows, is_bound)
     made = list(zip(row.tolist(), start.tolist(), until.tolist(), strict=True))
-    assert sorted(made) == expected
-    cut = {each[0] for each in expected}
-    empty = {n for n, (begins, ends) in enumerate(rows) if begins >= ends}
-    assert set(waits.tolist()) == set(range(len(rows))) - cut - empty
+    assert sorted(made) == list_pieces(rows, is_bound)
     # no piece lies in an earlier stretch than the one before it
     stretch = [
         max(at for at in range(piece - period, piece + 1) if is_bound(at)) for piece in start
@@ -64,9 +60,30 @@ def test_rows_are_cut_at_the_starts_and_ends_of_windows(
 def test_distant_rows_are_cut_in_their_own_order() -> None:
     """A table of all bounds between rows that are far from each other would fill the memory."""
     begin = np.array([10**15 + 7, 4, 10**14])
-    row, start, until, waits, whole = RegularBounds(10, 10, 0).cut(begin, begin + 10, FEW)
+    row, start, until, whole = RegularBounds(10, 10, 0).cut(begin, begin + 10)
     assert row.tolist() == [0, 0, 1, 1, 2]
     assert start.tolist() == [10**15 + 7, 10**15 + 10, 4, 10, 10**14]
     assert until.tolist() == [10**15 + 10, 10**15 + 17, 10, 14, 10**14 + 10]
-    assert not len(waits)
     assert not whole
+
+
+def test_pieces_of_rows_that_wait_are_in_order_with_those_of_new_rows() -> None:
+    """Windows would sort a batch that is out of order, which costs more than the cuts."""
+    slicer = Slicer(RegularBounds(10, 10, 0), SCHEMA)
+    long = 10 * FEW + 45
+
+    def cut(rows: list[tuple[int, int]], cti: int) -> list[tuple[int, int, int]]:
+        start, end = (np.array([row[side] for row in rows], np.int64) for side in (0, 1))
+        payload = pl.DataFrame({"x": start})
+        pieces = slicer.slice(EventBatch(start, end, None, payload, cti))
+        found = pieces.start.tolist(), pieces.end.tolist(), pieces.columns["x"].tolist()
+        return list(zip(*found, strict=True))
+
+    assert cut([(3, long), (8, 12)], 9) == [(8, 10, 8), (10, 12, 8)]
+    assert slicer.rows == 1
+    # the long row is cut up to the last bound that the CTI has passed
+    first, second = [(3, 10, 3), (11, 20, 11), (10, 20, 3)], [(20, 25, 11), (21, 30, 21)]
+    assert cut([(11, 25), (21, 32)], 29) == [*first, *second, (30, 32, 21)]
+    assert slicer.rows == 1
+    assert [each[:2] for each in cut([], long)][-1] == (long - 5, long)
+    assert not slicer.rows

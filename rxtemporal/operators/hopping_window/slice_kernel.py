@@ -12,51 +12,34 @@ Ints = npt.NDArray[np.int64]
 
 @jit
 def cut_at_bounds(
-    begin: Ints, end: Ints, period: int, starts: int, ends: int, endless: int, most: int
-) -> tuple[Ints, Ints, Ints, Ints, bool]:
+    begin: Ints, end: Ints, period: int, starts: int, ends: int
+) -> tuple[Ints, Ints, Ints, bool]:
     """Return the pieces of the lifetimes ``[begin, end)``, ``int64[n]``.
 
     ``starts``, ``ends``: offsets of the grids of the starts and ends of windows. Returns row, start
     and end of each piece, ``int64[p]``; a lifetime that is empty has none. They are in order of the
     stretches between two bounds in which they lie, and then of rows; or only in order of rows, if
-    there are more than a few times as many stretches as pieces. And the numbers of the rows that
-    are not cut: those that end at ``endless``, or have more than ``most`` pieces. And True if the
-    rows are the pieces. O(n + p); only a row that begins in another stretch than the one before it
-    costs divisions.
+    there are more than a few times as many stretches as pieces. And True if the rows are the
+    pieces. O(n + p); only a row that begins in another stretch than the one before it costs
+    divisions.
     """
     n = len(begin)
-    count, place = np.empty(n, np.int64), np.empty(n, np.int64)
-    waits = np.empty(n, np.int64)
-    w = pieces = others = first = last = 0
-    low = high = after = until = number = 0
+    if n == 0:
+        return np.empty(0, np.int64), begin, end, True
+    least, most = begin[0], end[0]
     for i in range(n):
-        k = np.uint64(i)
-        at, upto = begin[k], end[k]
-        if not low <= at < high:
-            before = number
-            low, after, until, number = _find_stretch(at, period, starts, ends)
-            high = min(after, until)
-            others += int(number < before and i > 0)
-        many = int(at < upto)
-        if upto > high:
-            many = _count(upto, after, until, period, most) if upto != endless else most + 1
-        waits[np.uint64(w)] = i
-        w += int(many > most)
-        many = many if many <= most else 0
-        count[k], place[k] = many, number
-        pieces += many
-        others += int(many != 1)
-        first = min(first, number) if i > 0 else number
-        last = max(last, number + many)
-    if others == 0:
-        return waits[:0], begin, end, waits[:0], True
-    row = np.empty(pieces, np.int64)
-    out = np.empty((2, pieces), np.int64)
-    if last - first > 4 * pieces + 64:
-        _write_by_row(begin, end, count, period, starts, ends, row, out)
-    else:
-        _write_by_stretch(begin, end, count, place, first, last, period, starts, ends, row, out)
-    return row, out[0], out[1], waits[:w], False
+        least, most = min(least, begin[i]), max(most, end[i])
+    _, after, until, first = _find_stretch(least, period, starts, ends)
+    stretches = _find_stretch(most, period, starts, ends)[3] - first + 1
+    if stretches > 64 + 4 * n and stretches > 64 + 4 * (n + _add_lengths(begin, end) / period):
+        return _cut_by_row(begin, end, period, starts, ends)
+    # one more than there are, since a row is looked at in the stretch after its first one
+    bounds = np.empty(stretches + 1, np.int64)
+    for j in range(len(bounds)):
+        bounds[j] = bound = min(after, until)
+        after += period if after == bound else 0
+        until += period if until == bound else 0
+    return _cut_by_stretch(begin, end, bounds, first, period, starts, ends)
 
 
 @jit
@@ -73,71 +56,95 @@ def _find_stretch(time: int, period: int, starts: int, ends: int) -> tuple[int, 
 
 
 @jit
-def _count(upto: int, after: int, until: int, period: int, most: int) -> int:
-    """Return the number of pieces of a lifetime that begins before two bounds, up to ``most`` + 1.
+def _add_lengths(begin: Ints, end: Ints) -> float:
+    """Return the sum of the lengths of lifetimes, which may be above any integer."""
+    length = 0.0
+    for i in range(len(begin)):
+        length += np.float64(end[i] - begin[i])
+    return length
 
-    ``after``, ``until``: the first start and the first end of a window above its begin.
+
+@jit
+def _cut_by_stretch(
+    begin: Ints, end: Ints, bounds: Ints, first: int, period: int, starts: int, ends: int
+) -> tuple[Ints, Ints, Ints, bool]:
+    """Return pieces in order of the stretches, of which ``bounds`` has the ends.
+
+    ``first`` is the number of the first stretch.
     """
-    count = 1
-    bound = min(after, until)
-    while bound < upto and count <= most:
-        after += period if after == bound else 0
-        until += period if until == bound else 0
-        bound = min(after, until)
-        count += 1
-    return count
-
-
-@jit
-def _write_by_stretch(
-    begin: Ints, end: Ints, count: Ints, place: Ints, first: int, last: int,
-    period: int, starts: int, ends: int, row: Ints, out: Ints,
-) -> None:  # fmt: skip
-    """Write pieces in order of the stretches, numbered from ``first`` up to ``last``."""
     n = len(begin)
+    place = np.empty(n, np.int64)
     # the number of pieces in each stretch, and then where the next one is written
-    to = np.zeros(last - first + 2, np.int64)
+    to = np.zeros(len(bounds), np.int64)
+    one = np.uint64(1)
+    others = s = low = high = 0
+    # No branch for the second piece: it is unpredictable whether a row has one, and a mispredicted
+    # branch costs more than the rest. Few rows have a third one.
     for i in range(n):
         k = np.uint64(i)
-        to[place[k] - first] += int(count[k] > 0)
-        to[place[k] - first + count[k]] -= int(count[k] > 0)
-    alive = r = 0
-    bounds = np.empty(len(to), np.int64)
-    after = until = 0
+        at, upto = begin[k], end[k]
+        if not low <= at < high:
+            before = s
+            low, after, until, number = _find_stretch(at, period, starts, ends)
+            high, s = min(after, until), number - first
+            others += int(s < before)
+        place[k] = s
+        t = np.uint64(s)
+        to[t] += int(at < upto)
+        others += int(at >= upto) + int(upto > high)
+        t += one
+        to[t] += int(upto > high)
+        while upto > bounds[t]:
+            t += one
+            to[t] += 1
+    if others == 0:
+        return place[:0], begin, end, True
+    pieces = 0
     for j in range(len(to)):
-        alive += to[j]
-        to[j] = r
-        r += alive
-    for i in range(n):
-        if place[i] == first:
-            _, after, until, _ = _find_stretch(begin[i], period, starts, ends)
-            break
-    for j in range(len(bounds)):
-        bounds[j] = bound = min(after, until)
-        after += period if after == bound else 0
-        until += period if until == bound else 0
+        to[j], pieces = pieces, pieces + to[j]
+    # a piece that a row does not have is written behind all others
+    row, out = np.empty(pieces + 1, np.int64), np.empty((2, pieces + 1), np.int64)
+    none = np.uint64(pieces)
     for i in range(n):
         k = np.uint64(i)
-        at, s = begin[k], np.uint64(place[k] - first)
-        for _ in range(count[k]):
-            p, stop = np.uint64(to[s]), min(end[k], bounds[s])
-            to[s] += 1
-            row[p], out[0, p], out[1, p] = i, at, stop
-            at = stop
-            s += np.uint64(1)
+        at, upto, t = begin[k], end[k], np.uint64(place[k])
+        stop = bounds[t]
+        p = np.uint64(to[t]) if at < upto else none
+        row[p], out[0, p], out[1, p] = i, at, min(upto, stop)
+        to[t] += int(at < upto)
+        t += one
+        p = np.uint64(to[t]) if upto > stop else none
+        row[p], out[0, p], out[1, p] = i, stop, min(upto, bounds[t])
+        to[t] += int(upto > stop)
+        while upto > bounds[t]:
+            at = bounds[t]
+            t += one
+            p = np.uint64(to[t])
+            row[p], out[0, p], out[1, p] = i, at, min(upto, bounds[t])
+            to[t] += 1
+    return row[:-1], out[0, :-1], out[1, :-1], False
 
 
 @jit
-def _write_by_row(
-    begin: Ints, end: Ints, count: Ints, period: int, starts: int, ends: int, row: Ints, out: Ints
-) -> None:
-    """Write pieces in order of rows."""
+def _cut_by_row(
+    begin: Ints, end: Ints, period: int, starts: int, ends: int
+) -> tuple[Ints, Ints, Ints, bool]:
+    """Return pieces in order of rows."""
+    pieces = 0
+    for i in range(len(begin)):
+        at = begin[i]
+        while at < end[i]:
+            _, after, until, _ = _find_stretch(at, period, starts, ends)
+            at = min(after, until)
+            pieces += 1
+    row, out = np.empty(pieces, np.int64), np.empty((2, pieces), np.int64)
     r = 0
     for i in range(len(begin)):
         at = begin[i]
-        for _ in range(count[i]):
+        while at < end[i]:
             _, after, until, _ = _find_stretch(at, period, starts, ends)
             stop = min(after, until, end[i])
             row[r], out[0, r], out[1, r] = i, at, stop
             at = stop
             r += 1
+    return row, out[0], out[1], False

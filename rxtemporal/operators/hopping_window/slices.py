@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol, Self, TypeAlias
 
@@ -25,18 +25,24 @@ from rxtemporal.operators.hopping_window.slice_kernel import cut_at_bounds
 from rxtemporal.operators.windows.overlaps import AT, COVER, OVERLAP, SlicePlan, add_overlap
 from rxtemporal.operators.windows.step import WindowStep
 
-# a row of at most so many pieces is cut when it comes, and any other one as the CTI passes bounds
-FEW = 8
+# a row of up to about so many pieces is cut when it comes, and any other one as the CTI passes
+# bounds: it costs the whole batch a copy
+FEW = 16
 _AT, _END = 0, 1
 _NO_ROWS = np.empty(0, np.int64)
-# row, start and end of pieces; the rows that are not cut; True if the pieces are the rows
-Cuts: TypeAlias = tuple[Int64s, Int64s, Int64s, Int64s, bool]
+# row, start and end of pieces; True if the pieces are the rows
+Cuts: TypeAlias = tuple[Int64s, Int64s, Int64s, bool]
+# rows without their times, and from when on and up to when they are to be cut
+Rows: TypeAlias = tuple[Columns, Int64s, Int64s]
 
 
 class SliceBounds(Protocol):
     """All starts and ends of windows."""
 
-    def cut(self, begin: Int64s, end: Int64s, most: int) -> Cuts:
+    def find_width(self, time: int) -> int:
+        """Return how far apart the starts of windows are around a time."""
+
+    def cut(self, begin: Int64s, end: Int64s) -> Cuts:
         """Return the pieces of lifetimes, as ``cut_at_bounds``."""
 
     def count(self, begin: Int64s, end: Int64s) -> float:
@@ -56,10 +62,13 @@ class RegularBounds:
         self._starts = RegularGrid(period, alignment)
         self._ends = RegularGrid(period, alignment + duration)
 
-    def cut(self, begin: Int64s, end: Int64s, most: int) -> Cuts:
+    def find_width(self, time: int) -> int:
+        """Return how far apart the starts of windows are."""
+        return self._starts.period
+
+    def cut(self, begin: Int64s, end: Int64s) -> Cuts:
         """Return the pieces of lifetimes."""
-        offsets = self._starts.offset, self._ends.offset
-        return _cut(begin, end, self._starts.period, *offsets, most)
+        return _cut(begin, end, self._starts.period, self._starts.offset, self._ends.offset)
 
     def count(self, begin: Int64s, end: Int64s) -> float:
         """Return the number of pieces of lifetimes, or a few more."""
@@ -76,8 +85,8 @@ class RegularBounds:
         return int(max(self._starts.find_upto(at)[0], self._ends.find_upto(at)[0]))
 
 
-def _cut(begin: Int64s, end: Int64s, period: int, starts: int, ends: int, most: int) -> Cuts:
-    return cut_at_bounds(freeze(begin), freeze(end), period, starts, ends, MAX_TIME, most)
+def _cut(begin: Int64s, end: Int64s, period: int, starts: int, ends: int) -> Cuts:
+    return cut_at_bounds(freeze(begin), freeze(end), period, starts, ends)
 
 
 class LocalBounds:
@@ -86,7 +95,12 @@ class LocalBounds:
     def __init__(self, grid: CalendarGrid) -> None:
         self._grid = grid
 
-    def cut(self, begin: Int64s, end: Int64s, most: int) -> Cuts:
+    def find_width(self, time: int) -> int:
+        """Return how far apart the bounds around a time are."""
+        number = self._grid.find_place(time) // 2
+        return self._grid.find_bound(number + 1) - self._grid.find_bound(number)
+
+    def cut(self, begin: Int64s, end: Int64s) -> Cuts:
         """Return the pieces of lifetimes.
 
         Between two changes of clocks bounds are equally far apart. Others are cut at the places of
@@ -94,18 +108,18 @@ class LocalBounds:
         """
         line = self._grid.find_line(int(begin.min()), int(end.max())) if len(begin) else None
         if line is not None:
-            return _cut(begin, end, line.spacing, line.origin, line.origin, most)
+            return _cut(begin, end, line.spacing, line.origin, line.origin)
         low, high = self._grid.find_places(begin), self._grid.find_end_places(end)
-        low, high = 2 * low - low % 2, np.where(high < MAX_TIME, 2 * high, high)
-        row, low, high, waits, whole = _cut(low, high, 4, 0, 0, most)
+        low = 2 * low - low % 2
+        row, low, high, whole = _cut(low, np.where(begin < end, 2 * high, low), 4, 0, 0)
         if whole:
-            return row, begin, end, waits, whole
+            return row, begin, end, whole
         start = np.where(low % 4, begin[row], self._grid.find_bounds(low // 4))
         until = np.where(high % 4, end[row], self._grid.find_bounds(high // 4))
         if (start == until).any():  # a day that the zone leaves out
             some = start < until
             row, start, until = row[some], start[some], until[some]
-        return row, start, until, waits, False
+        return row, start, until, False
 
     def count(self, begin: Int64s, end: Int64s) -> float:
         """Return the number of pieces of lifetimes."""
@@ -143,57 +157,68 @@ class Slicer(Stateful):
         """The CTI that ends the next piece of a row that is held."""
         return self._waiting.find_first()
 
-    def slice(self, batch: EventBatch) -> list[EventBatch]:
-        """Return the pieces that are known now, as complete rows."""
-        closes, found = batch.find_ends(), list[EventBatch]()
+    def slice(self, batch: EventBatch) -> EventBatch:
+        """Return the pieces that are known now, as complete rows.
+
+        All are cut together, so that they are in the order that windows need.
+        """
+        closes, waiting = batch.find_ends(), self._waiting
         begins = batch if closes is None else batch.take(~closes)
-        if len(begins):
-            found.append(self._take(begins, begins.start))
+        parts = [self._take(begins, begins.start)]
         if closes is not None:
             ended = batch.take(closes)
-            numbers = self._waiting.close(ended.edge)
-            at = self._waiting.get_own(_AT)[numbers]
-            found.append(self._take(ended.replace(edge=np.zeros(len(ended), np.int64)), at))
-        found.append(self._pass_cti(batch))
-        self._waiting.compact()
-        return [each for each in found if len(each)]
+            numbers = waiting.close(ended.edge)
+            at = waiting.get_own(_AT)[numbers]
+            parts.append(self._take(ended.replace(edge=np.zeros(len(ended), np.int64)), at))
+        parts.append(self._pass_cti(batch))
+        waiting.compact()
+        rows, begin, end = _concat([each for each in parts if len(each[1])] or parts[:1])
+        row, start, until, whole = self._bounds.cut(begin, end)
+        columns = rows if whole else rows.take(row)
+        pieces = EventBatch(start, until, None, columns, batch.cti, batch.keys, time=batch.time)
+        pieces.clocks = batch.clocks
+        return pieces
 
-    def _take(self, rows: EventBatch, begin: Int64s) -> EventBatch:
-        """Cut rows of few pieces from ``begin`` on, and hold the others."""
-        row, start, end, waits, whole = self._bounds.cut(begin, rows.end, FEW)
-        if len(waits):
+    def _take(self, rows: EventBatch, begin: Int64s) -> Rows:
+        """Return rows that are cut from ``begin`` on; those of many pieces wait, and are empty."""
+        end = rows.end
+        if not len(end):
+            return rows.columns, begin, end
+        most = FEW * self._bounds.find_width(int(begin[0]))
+        # a row that never ends is longer, too
+        waits = end - begin > min(most, MAX_TIME - rows.highest_start - 1)
+        if waits.any():
             held, at = rows.take(waits), begin[waits]
             due = np.minimum(self._bounds.find_after(at), held.end)
             self._waiting.add(held, due, at, held.end)
-        return _make_pieces(rows, None if whole else row, start, end)
+            end = np.where(waits, begin, end)
+        return rows.columns, begin, end
 
-    def _pass_cti(self, batch: EventBatch) -> EventBatch:
-        """Return the pieces of rows held that end by the CTI."""
+    def _pass_cti(self, batch: EventBatch) -> Rows:
+        """Return the rows held of which pieces end by the CTI, to be cut from and up to there."""
         cti, waiting = batch.cti, self._waiting
         numbers = waiting.pop_due(cti + 1)
         if not len(numbers):
-            return batch.take(_NO_ROWS)
+            return batch.columns, _NO_ROWS, _NO_ROWS
         at, end = waiting.get_own(_AT)[numbers], waiting.get_own(_END)[numbers]
         stop = np.where(end <= cti, end, np.minimum(end, self._bounds.find_upto(cti)))
         if (stop == MAX_TIME).any() or self._bounds.count(at, stop) > MOST_WINDOWS:
             raise make_endless_error()
-        row, begins, ends, _, whole = self._bounds.cut(at, stop, MOST_WINDOWS)
-        held = waiting.batch(numbers if whole else numbers[row], batch)
-        pieces = _make_pieces(held, None, begins, ends)
+        columns = waiting.batch(numbers, batch).columns
         waiting.get_own(_AT)[numbers] = stop
         left = stop < end
         due = np.minimum(self._bounds.find_after(stop[left]), end[left])
         waiting.requeue(numbers[left], due)
         waiting.drop(numbers[~left])
-        return pieces
+        return columns, at, stop
 
 
-def _make_pieces(rows: EventBatch, row: Int64s | None, start: Int64s, end: Int64s) -> EventBatch:
-    """Return the pieces of these rows (None: of each) as complete rows."""
-    columns = rows.columns if row is None else rows.columns.take(row)
-    pieces = EventBatch(start, end, None, columns, rows.cti, rows.keys, time=rows.time)
-    pieces.clocks = rows.clocks
-    return pieces
+def _concat(parts: Sequence[Rows]) -> Rows:
+    """Return all rows."""
+    if len(parts) == 1:
+        return parts[0]
+    rows, begin, end = zip(*parts, strict=True)
+    return Columns.concat(rows), np.concatenate(begin), np.concatenate(end)
 
 
 class SlicedWindowStep(Stateful):
@@ -234,22 +259,16 @@ class SlicedWindowStep(Stateful):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Take rows that begin, end, or both; return the results that are known now."""
-        parts = [self._add(batch, {})] if self._slicing.beside and len(batch) else []
-        parts += [
-            self._add(each, {AT: each.start, OVERLAP: each.end - each.start})
-            for each in self._slicer.slice(batch)
-        ]
+        parts = [self._add(batch, {})] if self._slicing.beside else []
+        pieces = self._slicer.slice(batch)
+        parts.append(self._add(pieces, {AT: pieces.start, OVERLAP: pieces.end - pieces.start}))
         if self._cover:
             distinct, slicer = self._cover
             assert isinstance(distinct, DistinctStep)
             assert isinstance(slicer, Slicer)
-            parts += [
-                self._add(each, {COVER: each.end - each.start})
-                for each in slicer.slice(distinct.on_batch(batch))
-            ]
-        if not parts:
-            parts = [EventBatch.empty(self._schema, batch.cti)]
-        given = parts[0] if len(parts) == 1 else EventBatch.concat(parts)
+            covers = slicer.slice(distinct.on_batch(batch))
+            parts.append(self._add(covers, {COVER: covers.end - covers.start}))
+        given = EventBatch.concat(parts)
         return self._windows.on_batch(given.replace(cti=batch.cti))
 
     def _add(self, rows: EventBatch, added: Mapping[str, Int64s]) -> EventBatch:
