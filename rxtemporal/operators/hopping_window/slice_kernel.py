@@ -38,8 +38,10 @@ def cut_at_bounds(
             high = min(after, until)
             others += int(number < before and i > 0)
         many = int(at < upto)
-        if upto > high:
-            many = _count(upto, after, until, period, most) if upto != endless else most + 1
+        if upto == endless:  # also where no bound is above its begin
+            many = most + 1
+        elif upto > high:
+            many = _count(upto, after, until, period, most)
         waits[np.uint64(w)] = i
         w += int(many > most)
         many = many if many <= most else 0
