@@ -64,22 +64,34 @@ def count(name: str) -> pl.Expr:
 
 
 def sum(name: str) -> pl.Expr:
-    """Return the sum of a field over the rows of a variable."""
+    """Return the sum of a field over the rows of a variable.
+
+    A sum of integers that overflows Int64 is a ``SchemaError``.
+    """
     return _make(Function("sum", *_split("sum", name)))
 
 
 def mean(name: str) -> pl.Expr:
-    """Return the mean of a field over the rows of a variable."""
+    """Return the mean of a field over the rows of a variable.
+
+    In a condition it is a ``SchemaError`` if the sum of the integers overflows Int64.
+    """
     return _make(Function("mean", *_split("mean", name)))
 
 
 def min(name: str) -> pl.Expr:
-    """Return the least value of a field over the rows of a variable."""
+    """Return the least value of a field over the rows of a variable.
+
+    It is NaN only if all values are NaN.
+    """
     return _make(Function("min", *_split("min", name)))
 
 
 def max(name: str) -> pl.Expr:
-    """Return the greatest value of a field over the rows of a variable."""
+    """Return the greatest value of a field over the rows of a variable.
+
+    It is NaN only if all values are NaN.
+    """
     return _make(Function("max", *_split("max", name)))
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from rxtemporal import SchemaError, agg, from_polars
 from rxtemporal.core.columns import SeriesColumn, make_column, make_series
 from rxtemporal.engine.due_queue import Queue
+from rxtemporal.engine.rows import LARGE
 from rxtemporal.operators.windows.aggregates import (
     Average,
     Changes,
@@ -387,6 +388,26 @@ def test_extremes_keep_few_removed_values() -> None:
         changes = changes_of([0, 0], sign)
         sweep(running, value, changes, Samples(np.array([2]), np.array([0]), 1))
     assert len(running._value) - running._free[1] < 50
+
+
+def test_extremes_give_up_the_room_of_a_burst() -> None:
+    """The values that stay, those of other keys among them, are found in the smaller room."""
+    running, most = Extreme(pl.Int64(), greatest=False), LARGE
+    few = [0, 1] * 50
+    values = pl.Series([*range(100), *range(100, most + 100)])
+    at, of = np.array([0, 0]), np.array([0, 1])
+    for keys, sign, moved in (
+        (few, 1, values[:100]),
+        ([1] * most, 1, values[100:]),
+        ([1] * most, -1, values[100:]),
+    ):
+        sweep(running, moved, changes_of(keys, [sign] * len(keys)), Samples(at, of, 2))
+    assert len(running._value) > LARGE
+    for value in range(40):  # each key loses its least value
+        gone = pl.Series([value])
+        found = sweep(running, gone, changes_of([value % 2], [-1]), Samples(at, of, 2))
+        assert found.to_list() == [(value + 1) // 2 * 2, value // 2 * 2 + 1]
+    assert len(running._value) < 1_000
 
 
 @given(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Any
 
 import polars as pl
@@ -284,6 +285,21 @@ def test_aggregates_of_nothing() -> None:
         condition = value.is_null() if expected is None else value == expected
         query = points([1, None]).detect("A B?", A=condition, B=False, measures={"v": value})
         assert query.to_polars()["v"].to_list() == [expected, expected]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [(pl.Decimal(10, 2), Decimal("1.25")), (pl.String, "a"), (pl.Binary, b"a"), (pl.Null, None)],
+)
+def test_values_of_rows_that_are_not_there(dtype: Any, value: Any) -> None:
+    """They are null, in conditions and measures, whatever the type of the field is."""
+    made = points([value, value], dtype).detect(
+        "A B? C",
+        B=pt.prev("x").is_null(),
+        C=pt.prev("x", 2).is_null() & pt.first("B.x").is_null(),
+        measures={"a": pt.first("A.x"), "b": pt.last("B.x"), "before": pt.prev("x", 2)},
+    )
+    assert made.to_polars().rows() == [(0, 2, value, None, None)]
 
 
 def test_an_empty_match_gives_nothing() -> None:

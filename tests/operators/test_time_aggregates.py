@@ -141,6 +141,16 @@ def test_values_at_bounds_while_a_row_is_open() -> None:
     assert push(stepper, 22, 3) == [(0, 10, None, 7.0), (10, 20, 7.0, 7.0)]
 
 
+def test_a_row_is_open_in_a_window_that_reaches_the_end_of_time() -> None:
+    """It waits for its end, though there is no bound of windows behind its start."""
+    source = rxt.from_events([], schema={"v": float}, name="s")
+    stepper = Stepper(source.tumbling_window(10**18).aggregate(held=agg.duration()))
+    assert push(stepper, 4, 3) == []
+    payload = pl.DataFrame({"v": [7.0]})
+    ended = EventBatch(np.array([3]), np.array([25]), np.array([1]), payload, MAX_TIME)
+    assert [each for batch in stepper.push("s", ended) for each in batch.payload["held"]] == [22]
+
+
 def test_in_a_snapshot_they_are_the_same() -> None:
     """There all rows are alive from the start to the end."""
     rows = [rxt.IntervalEvent(3, 12, {"v": 1.5}), rxt.IntervalEvent(12, 20, {"v": 2.0})]

@@ -52,6 +52,6 @@ class RowValues:
 def _drop_values(column: Column, there: np.ndarray) -> Column:
     """Return a column with null where a mask is False."""
     if isinstance(column, SeriesColumn):
-        return SeriesColumn(column.series.scatter(np.flatnonzero(~there), None))
+        return SeriesColumn(column.series.set(pl.Series(~there), None))
     values = column.values if isinstance(column, Nullable) else column
     return Nullable(values, get_valid(column) & there)

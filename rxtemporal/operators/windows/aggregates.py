@@ -23,8 +23,8 @@ from rxtemporal.engine.kernels.exact_sums import (
     clear_all,
     move_rests,
 )
-from rxtemporal.engine.key_store import KeptKeys
-from rxtemporal.engine.rows import Column, grow, grow_rows
+from rxtemporal.engine.key_store import KeptKeys, follow
+from rxtemporal.engine.rows import LARGE, Column, grow, grow_rows
 from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.windows.field_values import read_floats, read_integers, read_valid
@@ -35,6 +35,7 @@ from rxtemporal.operators.windows.kernels.extremes import (
     add_unused,
     drop_lists,
     find_extremes,
+    find_used,
 )
 from rxtemporal.operators.windows.kernels.float_sums import (
     RUNNING,
@@ -516,6 +517,9 @@ class Extreme(Stateful):
 
     def _make_room(self, more: int) -> None:
         """Make sure that at least ``more`` nodes are unused."""
+        used = len(self._value) - int(self._free[1])
+        if len(self._value) > LARGE and 8 * (used + more) < len(self._value):
+            self._drop_unused()
         have, short = len(self._value), more - int(self._free[1])
         if short <= 0:
             return
@@ -524,3 +528,15 @@ class Extreme(Stateful):
         self._right[have:] = np.arange(have + 1, len(self._right) + 1)
         self._right[-1] = -1
         add_unused(have, self._right, self._free)
+
+    def _drop_unused(self) -> None:
+        """Give up the room of a burst: number the nodes anew that are in use."""
+        numbers = np.flatnonzero(find_used(self._right, self._free))
+        new = np.full(len(self._value), -1)
+        new[numbers] = np.arange(len(numbers))
+        nodes = self._lists[:, :NODES]
+        nodes[:] = follow(new, nodes)
+        self._value = self._value[numbers]
+        links = self._left, self._right
+        self._left, self._right = (follow(new, each[numbers]) for each in links)
+        self._free[:] = -1, 0

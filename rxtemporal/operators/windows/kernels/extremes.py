@@ -144,6 +144,17 @@ def add_unused(first: int, right: Ints, free: Ints) -> None:
 
 
 @jit
+def find_used(right: Ints, free: Ints) -> Bools:
+    """Return which nodes are in use. O(n)."""
+    used = np.ones(len(right), np.bool_)
+    node = free[0]
+    while node >= 0:
+        used[node] = False
+        node = right[node]
+    return used
+
+
+@jit
 def drop_lists(keys: Ints, lists: Ints, left: Ints, right: Ints, free: Ints) -> None:
     """Mark all nodes of these keys as unused; keys without a record are passed over."""
     for k in keys:
@@ -176,7 +187,7 @@ def find_extremes(
     former have numbers of nodes, in ``value``, ``left``, ``right``: lists are linked along
     ``right``, heaps are skew heaps. ``free``: the first unused node, from which they are linked
     along ``right``, and their number, which has to be n at least. A key of which more values went
-    than are there is cleaned in the end, so memory stays within a constant factor of what is alive.
+    than are there is cleaned in the end, so as many nodes are in use, up to a constant factor.
 
     ``ring``, ``there_in`` ``[1 + span, keys]``: the least value of the rows of each place, and True
     where there is one; the first place is for rows that never end. ``window`` and ``turn`` are as
