@@ -29,7 +29,7 @@ from rxtemporal.engine.key_store import (
 from rxtemporal.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from rxtemporal.engine.kernels.numbering import Numbering
+    from rxtemporal.engine.kernels.numbering import Numbering, PairNumbering
 
 
 Codes = npt.NDArray[np.int64]
@@ -179,8 +179,6 @@ def _to_integers(values: npt.NDArray[Any]) -> Codes | npt.NDArray[np.int32]:
 FEW_ROWS = 512
 # keys are forgotten when so many more are known than so many times those that are held
 MANY_KEYS, TIMES_HELD = 1024, 2
-# codes of a column have at most so many bits, so that two of them make one integer
-HALF = 32
 Bools = npt.NDArray[np.bool_]
 
 
@@ -274,7 +272,7 @@ class KeyCoder:
     )  # fmt: skip
 
     _columns: list[KeyColumn]
-    _pairs: list[Numbering]
+    _pairs: list[PairNumbering]
     _few_codes: dict[Hashable, int]
     _shared: GrowingColumn | None
 
@@ -288,11 +286,11 @@ class KeyCoder:
 
     def _clear(self) -> None:
         # imported here so that importing the package does not load numba
-        from rxtemporal.engine.kernels.numbering import Numbering
+        from rxtemporal.engine.kernels.numbering import PairNumbering
 
         self.generation += 1
         self._columns = [make_key_column(dtype) for dtype in self.schema.values()]
-        self._pairs = [Numbering() for _ in self._columns[1:]]
+        self._pairs = [PairNumbering() for _ in self._columns[1:]]
         self._few = FEW_ROWS if any(column.hashed for column in self._columns) else 0
         # the values of a single column are the keys
         self._shared = self._columns[0].values if len(self._columns) == 1 else None
@@ -438,17 +436,15 @@ class KeyCoder:
     def _number(self, columns: Sequence[Column]) -> Codes:
         """Return the rows' codes; store the new keys.
 
-        Numbers the first column, then each pair of the codes so far and those of the next column as
-        one integer; after the last column the codes are those of the keys.
+        Numbers the first column, then each pair of the codes so far and those of the next column;
+        after the last column the codes are those of the keys.
         """
         last = self._columns[0]
         codes = last.number(columns[0])
         count = last.next_code
-        for i, table in enumerate(self._pairs, 1):
-            codes <<= HALF
-            codes |= self._columns[i].number(columns[i])
-            codes = table.number(codes)
-            count = table.next_code
+        for i, pairs in enumerate(self._pairs, 1):
+            pairs.number(codes, self._columns[i].number(columns[i]), count)
+            count = pairs.next_code
         if count > self._count:
             if self._shared is None:
                 self._keys.append(columns, find_first_rows(codes, self._count, count))
