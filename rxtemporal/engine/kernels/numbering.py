@@ -177,17 +177,18 @@ class Numbering:
             )
             if done == len(values):
                 break
-            self._find_near() or self._enlarge()
+            if not self._find_near(values[done:]):
+                self._slots = enlarge(self._slots)
         if not self.next_code:
-            self._find_near()
+            self._find_near(values)
         self.next_code = int(self._counts[NEXT])
         return codes
 
-    def _enlarge(self) -> None:
-        self._slots = enlarge(self._slots)
+    def _find_near(self, coming: Ints | Int32s) -> bool:
+        """Have values looked up by themselves if all are near each other; return True if so.
 
-    def _find_near(self) -> bool:
-        """Have all values looked up by themselves if they are near each other; True if so."""
+        If they are also near those that are ``coming``, there is room for these.
+        """
         most = max(NEAR, DENSE * int(self._counts[NEXT]))
         if not self._counts[USED] or self._range >= most:
             return False
@@ -200,6 +201,9 @@ class Numbering:
         self._range = high - low
         if self._range >= most:
             return False
+        lower, higher = min(low, int(coming.min())), max(high, int(coming.max()))
+        if higher - lower < most:
+            low, high = lower, higher
         size = max(SMALLEST, 1 << (high - low).bit_length())
         if falls:  # more of them may come
             low = max(high - size + 1, _LOWEST)

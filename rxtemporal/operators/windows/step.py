@@ -394,14 +394,14 @@ class WindowStep(Stateful):
             key: Int64s = self._keys.translate(*each)
         else:
             key = self._keys.encode_columns(each) if keys else np.zeros(n, np.int64)
-        if self._lists and not batch.has_edges:
-            batch, key = self._choose(batch, key)
-            n = len(batch)
         if not first and self._span:
             due = self._bounds.find_due_points(batch, limit)
             if due is not None:
                 at, axis = due
                 return self._make_due(at, list_points(n), key, values, axis)
+        if not batch.has_edges:
+            batch, key, values = self._choose(batch, key, values)
+            n = len(batch)
         begins, ends, in_order = self._bounds.find_changes(batch, first, self._lists, self._span)
         if not first and in_order and not ends.size and begins[0, -1] < limit:
             return self._make_due(begins[0], begins[1], key, values)
@@ -417,10 +417,17 @@ class WindowStep(Stateful):
         self._ends.push(ends[0], ends[1])
         return None
 
-    def _choose(self, batch: EventBatch, key: Int64s) -> tuple[EventBatch, Int64s]:
-        """Return the rows that results may depend on, and their keys."""
-        stays = self._results.find_contenders(batch, key, self._find_places)
-        return (batch, key) if stays is None else (batch.take(stays), key[stays])
+    def _choose(
+        self, batch: EventBatch, key: Int64s, values: Sequence[Any]
+    ) -> tuple[EventBatch, Int64s, Sequence[Any]]:
+        """Return the rows that results may depend on, their keys and values."""
+        stays = self._results.find_contenders(batch, key, values, self._find_places)
+        if stays is None:
+            return batch, key, values
+        chosen = [each if each is True else each[stays] for each in values]
+        if not self._lists:  # the payload is not needed
+            batch = _make_batch(batch.start, batch.end, in_order=batch.in_order)
+        return batch.take(stays), key[stays], chosen
 
     def _find_places(self, batch: EventBatch) -> tuple[Int64s, Int64s]:
         """Return the places from which on, and up to which, windows hold rows."""
