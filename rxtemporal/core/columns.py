@@ -462,7 +462,7 @@ def read_times(series: pl.Series, *, null: int | None = None) -> tuple[Int64s, b
             )
         if dtype.time_unit != "us":  # it would copy
             series = series.dt.cast_time_unit("us")
-        series = series.to_physical()
+        series = series.cast(pl.Int64)
     elif dtype == pl.Null():
         series = series.cast(pl.Int64)
     elif not dtype.is_integer():
