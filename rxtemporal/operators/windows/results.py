@@ -16,6 +16,7 @@ from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.columns import Columns, Nullable, SeriesColumn, get_valid, make_column
 from rxtemporal.engine.expressions.evaluator import Evaluator, Predicate
 from rxtemporal.engine.holdings import PART, Moves, Selection
+from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.rows import Column
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.windows.aggregates import (
@@ -299,7 +300,7 @@ class AggregateResults(Stateful):
         count = len(rows)
         if not self._chooses or count < FEW:
             return None
-        cell, cells = number_cells(key, *places(rows))
+        cell, cells = number_cells(freeze(key), *places(rows))
         own, stays = make_arrays(values, self.dtypes, count), np.zeros(count, np.bool_)
         for _, running in self._runs:
             used = len(running.dtypes)
@@ -453,7 +454,7 @@ class TopKResults(ListedResults):
         codes = self._list_codes(len(rows), read)
         if not self._shares:
             codes.append(rows.start)
-        return find_contenders(key, *places(rows), np.array(codes), self.k)
+        return find_contenders(freeze(key), *places(rows), np.array(codes), self.k)
 
     def _list_codes(self, count: int, read: ReadFields) -> list[Int64s]:
         """Return integers by which rows are in order of the ranks, for each order."""

@@ -421,20 +421,13 @@ class WindowStep(Stateful):
         self, batch: EventBatch, key: Int64s, values: Sequence[Any]
     ) -> tuple[EventBatch, Int64s, Sequence[Any]]:
         """Return the rows that results may depend on, their keys and values."""
-        stays = self._results.find_contenders(batch, key, values, self._find_places)
+        stays = self._results.find_contenders(batch, key, values, self._bounds.find_places)
         if stays is None:
             return batch, key, values
         chosen = [each if each is True else each[stays] for each in values]
         if not self._lists:  # the payload is not needed
             batch = _make_batch(batch.start, batch.end, in_order=batch.in_order)
         return batch.take(stays), key[stays], chosen
-
-    def _find_places(self, batch: EventBatch) -> tuple[Int64s, Int64s]:
-        """Return the places from which on, and up to which, windows hold rows."""
-        begins, ends, _ = self._bounds.find_changes(batch, 0, True, 0)
-        until = np.full(len(batch), MAX_TIME)  # of a row that never ends there is no second change
-        until[ends[1] >> BITS] = ends[0]
-        return begins[0], until
 
     def _make_due(
         self,
