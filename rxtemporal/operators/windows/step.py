@@ -424,10 +424,12 @@ class WindowStep(Stateful):
         stays = self._results.find_contenders(batch, key, values, self._bounds.find_places)
         if stays is None:
             return batch, key, values
-        chosen = [each if each is True else each[stays] for each in values]
-        if not self._lists:  # the payload is not needed
-            batch = _make_batch(batch.start, batch.end, in_order=batch.in_order)
-        return batch.take(stays), key[stays], chosen
+        if self._lists:
+            return batch.take(stays), key[stays], values
+        rows = stays.nonzero()[0]
+        # the payload is not needed
+        batch = _make_batch(batch.start.take(rows), batch.end.take(rows), in_order=batch.in_order)
+        return batch, key.take(rows), [each if each is True else each.take(rows) for each in values]
 
     def _make_due(
         self,
