@@ -182,6 +182,9 @@ def infer_field_type(
     expression: pl.Expr, schema: pl.Schema, operator: str = "aggregate"
 ) -> pl.DataType:
     """Return the type of one expression over rows of ``schema``."""
+    meta = expression.meta
+    if meta.is_column() and meta.output_name() in schema:  # a schema costs more than a look-up
+        return payload_type(meta.output_name(), schema[meta.output_name()])
     fields = infer_schema(schema, [expression], operator)
     if len(fields) != 1:
         raise SchemaError(f"{expression} gives {len(fields)} fields where one is needed")
