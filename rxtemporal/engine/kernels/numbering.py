@@ -35,11 +35,11 @@ _ALL_VALID = freeze(np.empty(0, np.bool_))
 
 
 @borrow
-def look_up(key: int, slots: Ints, counts: Ints) -> int:
+def look_up(key: int | np.int64, slots: Ints, counts: Ints) -> int:
     """Return the code of a value by its hash, or the next one; -1 if the table is half full."""
     # unsigned: a signed index is tested for being negative each time
     mask, one = np.uint64(len(slots) - 1), np.uint64(1)
-    at = np.uint64(find_home(key, len(slots) - 1))
+    at = np.uint64(find_home(key, len(slots) - 1))  # type: ignore[arg-type]
     code = slots[at, 1]
     while code >= 0 and slots[at, 0] != key:
         at = (at + one) & mask

@@ -303,8 +303,9 @@ class AggregateResults(Stateful):
         cell, cells = number_cells(freeze(key), *places(rows))
         own, stays = make_arrays(values, self.dtypes, count), np.zeros(count, np.bool_)
         for _, running in self._runs:
-            used = len(running.dtypes)
-            running.choose(cell, cells, own[:used], stays)
+            choosing: Any = running
+            used = len(choosing.dtypes)
+            choosing.choose(cell, cells, own[:used], stays)
             own = own[used:]
         return stays
 

@@ -85,5 +85,5 @@ def find_least(
             is_less = not valid[other] and (valid[row] or (second[row] and not second[other]))
         if is_less:
             best[c] = i
-    for c in range(cells):
-        stays[np.uint64(best[np.uint64(c)])] = True
+    for i in range(cells):
+        stays[np.uint64(best[np.uint64(i)])] = True
