@@ -29,7 +29,7 @@ from rxtemporal.engine.key_store import (
 from rxtemporal.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from rxtemporal.engine.kernels.numbering import Numbering, PairNumbering
+    from rxtemporal.engine.kernels.value_codes import PairCodes, ValueCodes
 
 
 Codes = npt.NDArray[np.int64]
@@ -57,11 +57,11 @@ class KeyColumn(Protocol):
 
 def make_key_column(dtype: pl.DataType) -> KeyColumn:
     """Return an empty numbering for a column of this type."""
-    from rxtemporal.engine.kernels.numbering import Numbering
+    from rxtemporal.engine.kernels.value_codes import ValueCodes
 
     if isinstance(dtype, pl.String | pl.Binary | pl.Decimal):
-        return _HashedColumn(Numbering(), pl.Series([], dtype=dtype))
-    return _IntegerColumn(Numbering())
+        return _HashedColumn(ValueCodes(), pl.Series([], dtype=dtype))
+    return _IntegerColumn(ValueCodes())
 
 
 class _IntegerColumn:
@@ -72,7 +72,7 @@ class _IntegerColumn:
     hashed = False
     values = None
 
-    def __init__(self, table: Numbering) -> None:
+    def __init__(self, table: ValueCodes) -> None:
         self._table = table
 
     @property
@@ -98,7 +98,7 @@ class _HashedColumn:
 
     hashed = True
 
-    def __init__(self, table: Numbering, empty: pl.Series) -> None:
+    def __init__(self, table: ValueCodes, empty: pl.Series) -> None:
         self._table = table
         self.values = GrowingSeries(empty)
         self._exact: dict[Hashable, int] | None = None
@@ -139,9 +139,9 @@ class _HashedColumn:
 
 def find_first_rows(codes: Codes, known: int, count: int) -> Codes:
     """Return for each of the codes ``known … count - 1``, which are new, the first row with it."""
-    from rxtemporal.engine.kernels import numbering
+    from rxtemporal.engine.kernels import value_codes
 
-    return numbering.find_first_rows(codes, known, count)
+    return value_codes.find_first_rows(codes, known, count)
 
 
 def to_hashable(column: Column, dtype: pl.DataType) -> list[Any]:
@@ -272,7 +272,7 @@ class KeyCoder:
     )  # fmt: skip
 
     _columns: list[KeyColumn]
-    _pairs: list[PairNumbering]
+    _pairs: list[PairCodes]
     _few_codes: dict[Hashable, int]
     _shared: GrowingColumn | None
 
@@ -286,11 +286,11 @@ class KeyCoder:
 
     def _clear(self) -> None:
         # imported here so that importing the package does not load numba
-        from rxtemporal.engine.kernels.numbering import PairNumbering
+        from rxtemporal.engine.kernels.value_codes import PairCodes
 
         self.generation += 1
         self._columns = [make_key_column(dtype) for dtype in self.schema.values()]
-        self._pairs = [PairNumbering() for _ in self._columns[1:]]
+        self._pairs = [PairCodes() for _ in self._columns[1:]]
         self._few = FEW_ROWS if any(column.hashed for column in self._columns) else 0
         # the values of a single column are the keys
         self._shared = self._columns[0].values if len(self._columns) == 1 else None

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rxtemporal.engine.kernels.numbering import (
+from rxtemporal.engine.kernels.value_codes import (
     NEAR,
-    Numbering,
-    PairNumbering,
+    PairCodes,
+    ValueCodes,
     find_first_rows,
 )
 
@@ -30,7 +30,7 @@ def ints(values: list[int]) -> np.ndarray:
 @given(batches=BATCHES)
 def test_numbers_are_by_first_appearance(batches: list[list[int]]) -> None:
     """Each distinct value has the next number, which is the same in every batch."""
-    numbers, model = Numbering(), {}
+    numbers, model = ValueCodes(), {}
     for values in batches:
         known = len(model)
         expected = [model.setdefault(value, len(model)) for value in values]
@@ -44,7 +44,7 @@ def test_numbers_are_by_first_appearance(batches: list[list[int]]) -> None:
 @given(batches=st.lists(st.lists(st.one_of(st.none(), KEYS), max_size=90), max_size=5))
 def test_null_has_a_number_of_its_own(batches: list[list[int | None]]) -> None:
     """Null is a value of its own, whatever integer fills its place."""
-    numbers, model = Numbering(), {}
+    numbers, model = ValueCodes(), {}
     for values in batches:
         expected = [model.setdefault(value, len(model)) for value in values]
         valid = np.array([value is not None for value in values], np.bool_)
@@ -64,7 +64,7 @@ def test_values_that_come_in_runs_have_a_number(
     begin: int, steps: list[tuple[int, int, int]]
 ) -> None:
     """Ids that are given in turn, up or down, near each other or not, are numbered too."""
-    numbers, model = Numbering(), {}
+    numbers, model = ValueCodes(), {}
     for first, count, step in steps:
         values = [begin + (first + i * step) % (3 * NEAR) for i in range(count)]
         expected = [model.setdefault(value, len(model)) for value in values]
@@ -79,7 +79,7 @@ def test_room_for_near_values_depends_on_their_number() -> None:
         (np.arange(300_000)[::-1] + 10**12, 300_000, 600_000),
         (np.arange(100) * 10**6, 0, 100),
     ):
-        numbers = Numbering()
+        numbers = ValueCodes()
         for batch in np.split(values, 100):
             numbers.number(batch)
         assert numbers.next_code == len(values)
@@ -94,7 +94,7 @@ PARTNERS = st.lists(
 @given(batches=PARTNERS)
 def test_pairs_are_by_first_appearance(batches: list[list[tuple[int, int]]]) -> None:
     """Each distinct pair has the next number, of a code with one partner or with many."""
-    numbers, model = PairNumbering(), {}
+    numbers, model = PairCodes(), {}
     for pairs in batches:
         expected = [model.setdefault(pair, len(model)) for pair in pairs]
         codes = ints([first for first, _ in pairs])
@@ -107,4 +107,4 @@ def test_strided_and_read_only_arrays_are_taken() -> None:
     """A column of a matrix and a read-only view give the same numbers as any array."""
     matrix = np.arange(20, dtype=np.int64).reshape(10, 2) % 6
     matrix.flags.writeable = False
-    assert Numbering().number(matrix[:, 0]).tolist() == [0, 1, 2] * 3 + [0]
+    assert ValueCodes().number(matrix[:, 0]).tolist() == [0, 1, 2] * 3 + [0]

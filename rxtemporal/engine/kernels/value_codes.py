@@ -141,13 +141,13 @@ def find_first_rows(codes: Ints, known: int, count: int) -> Ints:
     return rows
 
 
-class Numbering:
+class ValueCodes:
     """Codes of int64 values, 0, 1, 2 … in order of first appearance, for whole arrays at once.
 
     Values that are near each other, as ids that are given in turn, are looked up by themselves,
     others by hash.
 
-    >>> codes = Numbering()
+    >>> codes = ValueCodes()
     >>> codes.number(np.array([7, -1, 7])).tolist()
     [0, 1, 0]
     """
@@ -216,7 +216,7 @@ class Numbering:
         return True
 
 
-class PairNumbering:
+class PairCodes:
     """Codes of pairs of codes, 0, 1, 2 … in order of first appearance.
 
     A partner that depends on the first code, as a name on an id, costs no hash.
