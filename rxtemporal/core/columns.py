@@ -460,7 +460,9 @@ def read_times(series: pl.Series, *, null: int | None = None) -> tuple[Int64s, b
                 f'Hint: pl.col("{name}").dt.replace_time_zone("UTC"), or the zone they mean; '
                 "from_polars, from_pandas and from_arrow take it as time_zone=."
             )
-        series = series.dt.cast_time_unit("us").to_physical()
+        if dtype.time_unit != "us":  # it would copy
+            series = series.dt.cast_time_unit("us")
+        series = series.cast(pl.Int64)
     elif dtype == pl.Null():
         series = series.cast(pl.Int64)
     elif not dtype.is_integer():

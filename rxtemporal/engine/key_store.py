@@ -175,7 +175,9 @@ class GrowingSeries:
         Rows that polars gathers from a column of strings share the bytes of the whole column.
         """
         series = column.series
-        if isinstance(series.dtype, pl.String | pl.Binary):
+        if series.dtype == pl.String():
+            series = series + ""  # nothing is added, but all is copied
+        elif series.dtype == pl.Binary():
             series = pl.Series(series.name, series.to_list(), series.dtype)
         with self._turn:
             self._add(series)

@@ -29,7 +29,7 @@ from rxtemporal.engine.key_store import (
 from rxtemporal.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from rxtemporal.engine.kernels.hash_table import IntTable
+    from rxtemporal.engine.kernels.value_codes import PairCodes, ValueCodes
 
 
 Codes = npt.NDArray[np.int64]
@@ -57,11 +57,11 @@ class KeyColumn(Protocol):
 
 def make_key_column(dtype: pl.DataType) -> KeyColumn:
     """Return an empty numbering for a column of this type."""
-    from rxtemporal.engine.kernels.hash_table import IntTable
+    from rxtemporal.engine.kernels.value_codes import ValueCodes
 
     if isinstance(dtype, pl.String | pl.Binary | pl.Decimal):
-        return _HashedColumn(IntTable(), pl.Series([], dtype=dtype))
-    return _IntegerColumn(IntTable())
+        return _HashedColumn(ValueCodes(), pl.Series([], dtype=dtype))
+    return _IntegerColumn(ValueCodes())
 
 
 class _IntegerColumn:
@@ -72,7 +72,7 @@ class _IntegerColumn:
     hashed = False
     values = None
 
-    def __init__(self, table: IntTable) -> None:
+    def __init__(self, table: ValueCodes) -> None:
         self._table = table
 
     @property
@@ -98,7 +98,7 @@ class _HashedColumn:
 
     hashed = True
 
-    def __init__(self, table: IntTable, empty: pl.Series) -> None:
+    def __init__(self, table: ValueCodes, empty: pl.Series) -> None:
         self._table = table
         self.values = GrowingSeries(empty)
         self._exact: dict[Hashable, int] | None = None
@@ -139,9 +139,9 @@ class _HashedColumn:
 
 def find_first_rows(codes: Codes, known: int, count: int) -> Codes:
     """Return for each of the codes ``known … count - 1``, which are new, the first row with it."""
-    from rxtemporal.engine.kernels import hash_table
+    from rxtemporal.engine.kernels import value_codes
 
-    return hash_table.find_first_rows(codes, known, count)
+    return value_codes.find_first_rows(codes, known, count)
 
 
 def to_hashable(column: Column, dtype: pl.DataType) -> list[Any]:
@@ -179,8 +179,6 @@ def _to_integers(values: npt.NDArray[Any]) -> Codes | npt.NDArray[np.int32]:
 FEW_ROWS = 512
 # keys are forgotten when so many more are known than so many times those that are held
 MANY_KEYS, TIMES_HELD = 1024, 2
-# codes of a column have at most so many bits, so that two of them make one integer
-HALF = 32
 Bools = npt.NDArray[np.bool_]
 
 
@@ -274,7 +272,7 @@ class KeyCoder:
     )  # fmt: skip
 
     _columns: list[KeyColumn]
-    _pairs: list[IntTable]
+    _pairs: list[PairCodes]
     _few_codes: dict[Hashable, int]
     _shared: GrowingColumn | None
 
@@ -288,11 +286,11 @@ class KeyCoder:
 
     def _clear(self) -> None:
         # imported here so that importing the package does not load numba
-        from rxtemporal.engine.kernels.hash_table import IntTable
+        from rxtemporal.engine.kernels.value_codes import PairCodes
 
         self.generation += 1
         self._columns = [make_key_column(dtype) for dtype in self.schema.values()]
-        self._pairs = [IntTable() for _ in self._columns[1:]]
+        self._pairs = [PairCodes() for _ in self._columns[1:]]
         self._few = FEW_ROWS if any(column.hashed for column in self._columns) else 0
         # the values of a single column are the keys
         self._shared = self._columns[0].values if len(self._columns) == 1 else None
@@ -438,17 +436,15 @@ class KeyCoder:
     def _number(self, columns: Sequence[Column]) -> Codes:
         """Return the rows' codes; store the new keys.
 
-        Numbers the first column, then each pair of the codes so far and those of the next column as
-        one integer; after the last column the codes are those of the keys.
+        Numbers the first column, then each pair of the codes so far and those of the next column;
+        after the last column the codes are those of the keys.
         """
         last = self._columns[0]
         codes = last.number(columns[0])
         count = last.next_code
-        for i, table in enumerate(self._pairs, 1):
-            codes <<= HALF
-            codes |= self._columns[i].number(columns[i])
-            codes = table.number(codes)
-            count = table.next_code
+        for i, pairs in enumerate(self._pairs, 1):
+            pairs.number(codes, self._columns[i].number(columns[i]), count)
+            count = pairs.next_code
         if count > self._count:
             if self._shared is None:
                 self._keys.append(columns, find_first_rows(codes, self._count, count))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.kernels.order import merge, sort
+from rxtemporal.engine.kernels.order import MANY, merge, sort
 
 TIMES = st.lists(st.integers(0, 9) | st.sampled_from([MIN_TIME, -1, 1 << 61, MAX_TIME]))
 
@@ -24,6 +24,26 @@ def test_entries_are_sorted_by_time_and_then_as_they_came(times: list[int]) -> N
     assert list(zip(time.tolist(), what.tolist(), strict=True)) == sorted(
         zip(times, range(len(times)), strict=True)
     )
+
+
+@given(
+    share=st.sampled_from([0.0005, 0.01, 0.2, 0.5, 1.0]),
+    latest=st.sampled_from([3, 1_000, 1 << 62]),
+    seed=st.integers(0, 99),
+)
+def test_many_entries_of_which_some_are_late_are_sorted(
+    share: float, latest: int, seed: int
+) -> None:
+    """The order is that of a stable sort, however many are late, and by how much."""
+    rng = np.random.default_rng(seed)
+    count = MANY + seed
+    times = np.arange(count) // 3  # some are equal
+    is_late = rng.random(count) < share
+    times[is_late] -= rng.integers(0, latest, int(is_late.sum()))
+    time, what = sort(times, np.arange(count))
+    order = np.argsort(times, kind="stable")
+    assert what.tolist() == order.tolist()
+    assert time.tolist() == times[order].tolist()
 
 
 @given(TIMES, TIMES)

@@ -19,6 +19,7 @@ from rxtemporal.errors import UnboundedWindowError
 from rxtemporal.operators.hopping_window.kernel import find_changes, find_windows
 from rxtemporal.operators.windows.aggregates import SumInput
 from rxtemporal.operators.windows.bounds import Axis, Due, Windows
+from rxtemporal.operators.windows.kernels.changes import BITS
 
 # more windows from one batch are surely a mistake
 MOST_WINDOWS = 1 << 27
@@ -97,6 +98,13 @@ class HoppingBounds(Stateful):
         return find_changes(
             first, freeze(rows.start), end, freeze(rows.edge), *grid, lists, span
         )  # fmt: skip
+
+    def find_places(self, batch: EventBatch) -> tuple[Int64s, Int64s]:
+        """Return the numbers of windows from which on, and up to which, rows are held."""
+        begins, ends, _ = self.find_changes(batch, 0, True, 0)
+        until = np.full(len(batch), MAX_TIME)  # of a row that never ends there is no second change
+        until[ends[1] >> BITS] = ends[0]
+        return freeze(begins[0]), freeze(until)
 
     def find_due_points(self, batch: EventBatch, limit: int) -> tuple[Int64s, Axis] | None:
         """Return the starts of points in order, if each is a single change below the limit.

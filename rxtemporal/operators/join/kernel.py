@@ -70,6 +70,26 @@ def release_ended(
 
 
 @jit
+def renumber_lists(new: Ints, key: Ints, after: Ints, before: Ints, head: Ints) -> None:
+    """Give the lists of rows alive the new numbers of their rows.
+
+    ``new`` ``int64[former rows]``; ``key, after, before`` ``int64[rows]``, as the rows are numbered
+    now, with former numbers. O(rows); of the heads only those of listed rows are visited.
+    """
+    for i in range(len(key)):
+        row = np.uint64(i)
+        last = before[row]
+        if last == NOT_LISTED:
+            continue
+        if last >= 0:
+            before[row] = new[np.uint64(last)]
+        else:
+            head[np.uint64(key[row])] = i
+        if after[row] >= 0:
+            after[row] = new[np.uint64(after[row])]
+
+
+@jit
 def _count_before(time: Ints, begin: int, end: int, limit: int) -> int:
     """Return the first number from ``begin`` up to ``end`` whose time is not before ``limit``.
 

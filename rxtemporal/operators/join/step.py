@@ -30,7 +30,7 @@ from rxtemporal.engine.holdings import (
 from rxtemporal.engine.kernels.order import is_sorted, merge
 from rxtemporal.engine.key_matcher import KeyMatcher
 from rxtemporal.engine.open_rows import OpenEdges
-from rxtemporal.engine.rows import LARGE, RowStore, grow, relink
+from rxtemporal.engine.rows import LARGE, RowStore, grow
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.join.kernel import (
     NOT_LISTED,
@@ -38,6 +38,7 @@ from rxtemporal.operators.join.kernel import (
     find_pairs,
     release_ended,
     remember_pairs,
+    renumber_lists,
 )
 
 PLACES = 8
@@ -478,9 +479,8 @@ class Side(Stateful):
                 queue.renumber(new)
         if len(self.open):
             self.open.renumber(new)
-        if self.rows.height:
-            columns = self.rows.columns
-            relink(new, columns[KEY], self.head, columns[AFTER], columns[BEFORE])
+        columns = self.rows.columns
+        renumber_lists(new, columns[KEY], columns[AFTER], columns[BEFORE], self.head)
 
 
 class JoinedPayload:

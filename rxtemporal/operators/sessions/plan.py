@@ -52,7 +52,7 @@ class StartWindows(WindowOperator):
         from rxtemporal.operators.windows.start_windows import StartWindowStep
 
         output = self.output(schema, keys)
-        results = partial(self.result.make, schema, keys)
+        results = self.result.prepare(schema, keys)
         bounds, by_time = self.bounds(schema, keys), self.result.by_time
         return StartWindowStep(bounds, results, output, points=self.points, by_time=by_time)
 

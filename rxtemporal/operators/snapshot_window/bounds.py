@@ -47,6 +47,10 @@ class SnapshotBounds(Stateful):
             first, freeze(batch.start), freeze(batch.end), freeze(batch.edge), lists
         )
 
+    def find_places(self, batch: EventBatch) -> tuple[Int64s, Int64s]:
+        """Return the rows' starts and ends."""
+        return freeze(batch.start), freeze(batch.end)
+
     def find_due_points(self, batch: EventBatch, limit: int) -> tuple[Int64s, Axis] | None:
         """Return nothing: each row has two changes."""
         return None

@@ -6,6 +6,7 @@ import numpy as np
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.operators.snapshot_window.bounds import SnapshotBounds
 from rxtemporal.operators.windows.kernels.changes import find_changes
 
@@ -23,6 +24,11 @@ class WholeBounds(SnapshotBounds):
         count = len(batch)
         begin, end = (np.full(count, time) for time in (MIN_TIME, MAX_TIME))
         return find_changes(first, begin, end, np.zeros(count, np.int64), lists)
+
+    def find_places(self, batch: EventBatch) -> tuple[Int64s, Int64s]:
+        """Return the same places for all rows."""
+        same = freeze(np.zeros(len(batch), np.int64))
+        return same, same
 
     def find_ends(self, batch: EventBatch) -> Int64s:
         """Return the end of time for each row."""

@@ -29,6 +29,7 @@ from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import SchemaError
 from rxtemporal.operators.windows.field_values import read_floats, read_integers, read_valid
 from rxtemporal.operators.windows.kernels import aggregates as kernels
+from rxtemporal.operators.windows.kernels.cells import find_least
 from rxtemporal.operators.windows.kernels.extremes import (
     NEW_RECORD,
     NODES,
@@ -101,6 +102,9 @@ class RunningAggregate(Protocol):
 
     objects: bool
     """True if it reads values as Python objects, from a series."""
+
+    chooses: bool
+    """True if it depends on one row of each cell, which ``choose`` finds."""
 
     @property
     def dtypes(self) -> Sequence[Any]:
@@ -184,7 +188,7 @@ def _merge_exact_sums(
 class Count(Stateful):
     """Count of the values that are not null."""
 
-    once, objects = True, False
+    once, objects, chooses = True, False, False
     dtypes = (np.bool_,)
     held = MappingProxyType({"_n": OWNED, "_turn": OWNED})
 
@@ -217,7 +221,7 @@ class Count(Stateful):
 class IntegerSum(Stateful):
     """Exact sum of integers or bools; 0 for no values."""
 
-    once, objects = True, False
+    once, objects, chooses = True, False, False
     dtypes = (np.int64, np.bool_)
     held = MappingProxyType(dict.fromkeys(("_total", "_rough", "_turn"), OWNED))
 
@@ -264,7 +268,7 @@ class FloatSum(Stateful):
     If it is ``weighed``, each value is multiplied by the length of its overlap.
     """
 
-    once, objects = True, False
+    once, objects, chooses = True, False, False
     held = MappingProxyType(dict.fromkeys(("_sums", "_rest", "_counts"), OWNED))
     _mean = False
 
@@ -374,7 +378,7 @@ class Average(FloatSum):
 class Variance(Stateful):
     """Exact variance of the sample, or its root; null for fewer than two values."""
 
-    once, objects = False, False
+    once, objects, chooses = False, False, False
     dtypes = (np.float64, np.bool_)
     held = MappingProxyType(dict.fromkeys(("_sums", "_squares", "_rest"), OWNED))
 
@@ -428,7 +432,7 @@ def _raise_nodes(nodes: Int64s, by: int) -> Int64s:
 class Extreme(Stateful):
     """Least or greatest value; NaN if all values are NaN, null if there are none."""
 
-    once, objects = True, False
+    once, objects, chooses = True, False, True
     held = MappingProxyType({
         **dict.fromkeys(("_ring", "_there", "_turn"), OWNED),
         "_nans": PART,
@@ -461,6 +465,10 @@ class Extreme(Stateful):
         values = read_floats(field)
         nan = np.isnan(values)
         return [self._flip(values), valid & ~nan, valid & nan]
+
+    def choose(self, cell: Int64s, cells: int, own: Own, stays: Bools) -> None:
+        """Set ``stays`` to True for a row of each cell, on whose value alone the others depend."""
+        find_least(cell, cells, own[0], own[1], own[-1], stays)  # of floats the last are the NaNs
 
     def _flip(self, values: Column) -> Column:
         # the kernel finds the least value: reverse the order (-x does not for the least int64)

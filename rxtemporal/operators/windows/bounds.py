@@ -110,6 +110,12 @@ class Bounds(Protocol):
         ``span`` windows hold has no change of the latter kind.
         """
 
+    def find_places(self, batch: EventBatch) -> tuple[Int64s, Int64s]:
+        """Return the places from which on, and up to which, rows are held.
+
+        All ends are known. Any numbers will do that are equal where the places are.
+        """
+
     def find_due_points(self, batch: EventBatch, limit: int) -> tuple[Int64s, Axis] | None:
         """Return the places of points that are in order, if each is a single change below a limit.
 

@@ -28,7 +28,7 @@ class DecimalSum(Stateful):
     Values are integers in units of the last digit.
     """
 
-    once, objects = False, True
+    once, objects, chooses = False, True, False
     dtypes = (object,)
     held = MappingProxyType({"sums": BY_KEY})
 

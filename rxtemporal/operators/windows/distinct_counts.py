@@ -54,7 +54,7 @@ class DistinctNumbers(Stateful):
     value of a key that counts for any of them.
     """
 
-    once, objects = True, False
+    once, objects, chooses = True, False, False
     dtypes = (np.int64, np.uint8)
     held = MappingProxyType(dict.fromkeys(("entries", "rows_held", "_now"), OWNED))
 
@@ -202,7 +202,7 @@ def _pack(
 class DistinctObjects(Stateful):
     """Number of distinct values of a type without a kernel: a count for each value of a key."""
 
-    once, objects = False, True
+    once, objects, chooses = False, True, False
     dtypes = (object,)
     held = MappingProxyType({"counts": BY_KEY})
 

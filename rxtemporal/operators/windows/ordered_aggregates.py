@@ -49,7 +49,7 @@ class ObjectExtreme(Stateful):
     alive. Python objects cost a fraction of a microsecond for each row, in heaps some.
     """
 
-    once, objects = True, True
+    once, objects, chooses = True, True, False
     dtypes = (object,)
     held = MappingProxyType({"values": BY_KEY})
 

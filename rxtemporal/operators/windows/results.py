@@ -16,6 +16,7 @@ from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.columns import Columns, Nullable, SeriesColumn, get_valid, make_column
 from rxtemporal.engine.expressions.evaluator import Evaluator, Predicate
 from rxtemporal.engine.holdings import PART, Moves, Selection
+from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.rows import Column
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.windows.aggregates import (
@@ -27,6 +28,8 @@ from rxtemporal.operators.windows.aggregates import (
 )
 from rxtemporal.operators.windows.bounds import Windows
 from rxtemporal.operators.windows.combinations import hide_rows
+from rxtemporal.operators.windows.field_values import make_arrays
+from rxtemporal.operators.windows.kernels.cells import number_cells
 from rxtemporal.operators.windows.kernels.ranks import find_contenders, sort_groups
 from rxtemporal.operators.windows.overlaps import OVERLAP, SlicePlan
 from rxtemporal.operators.windows.rows import (
@@ -36,6 +39,8 @@ from rxtemporal.operators.windows.rows import (
     ListedAggregate,
 )
 
+# it costs less to hold fewer rows than to choose some of them
+FEW = 16
 # columns beside the fields of rows that are sorted
 _GROUP, _ROW, _BY = "__group__", "__row__", "__by__"
 # returns fields of rows, by name: of these numbers, or of all rows
@@ -81,11 +86,13 @@ class WindowResults(Protocol):
         True stands for an array filled with it.
         """
 
-    def find_contenders(self, rows: EventBatch, key: Int64s, places: FindPlaces) -> Bools | None:
+    def find_contenders(
+        self, rows: EventBatch, key: Int64s, values: Sequence[Any], places: FindPlaces
+    ) -> Bools | None:
         """Return the mask of the rows that a result may depend on; None if all are to be kept.
 
-        ``key`` ``int64[n]``; ``places`` returns the places on the axis from which on, and up to
-        which, rows are held, ``int64[n]``. All ends are known.
+        ``key`` ``int64[n]``; ``values``: what ``columns`` returns; ``places`` returns the places on
+        the axis from which on, and up to which, rows are held, ``int64[n]``. All ends are known.
         """
 
     def prepare_sum(self, own: Sequence[Column], span: int, keys: int) -> SumInput | None:
@@ -259,6 +266,11 @@ class AggregateResults(Stateful):
         parts = {id(part): part for output in outputs for part in output.parts}.values()
         self._runs = [(part, part.running) for part in parts if part.running is not None]
         self.once = not self.lists and all(running.once for _, running in self._runs)
+        self._chooses = not self.lists and all(
+            part.running is not None and part.running.chooses
+            for output in outputs
+            for part in output.parts
+        )
         self.dtypes = [np.dtype(dtype) for _, running in self._runs for dtype in running.dtypes]
         # the sum of floats that may be computed with the windows, and its place in the values
         places = accumulate((len(running.dtypes) for _, running in self._runs), initial=0)
@@ -278,9 +290,24 @@ class AggregateResults(Stateful):
         values = ReadValues(payload, shown)
         return [column for part, _ in self._runs for column in part.columns(values)]
 
-    def find_contenders(self, rows: EventBatch, key: Int64s, places: FindPlaces) -> Bools | None:
-        """Return nothing: results depend on all rows."""
-        return None
+    def find_contenders(
+        self, rows: EventBatch, key: Int64s, values: Sequence[Any], places: FindPlaces
+    ) -> Bools | None:
+        """Return the mask of the rows that have the least or greatest values of their cells.
+
+        None if there are other aggregates, or few rows.
+        """
+        count = len(rows)
+        if not self._chooses or count < FEW:
+            return None
+        cell, cells = number_cells(freeze(key), *places(rows))
+        own, stays = make_arrays(values, self.dtypes, count), np.zeros(count, np.bool_)
+        for _, running in self._runs:
+            choosing: Any = running
+            used = len(choosing.dtypes)
+            choosing.choose(cell, cells, own[:used], stays)
+            own = own[used:]
+        return stays
 
     def prepare_sum(self, own: Sequence[Column], span: int, keys: int) -> SumInput | None:
         """Return the input of the first sum of floats, if there is one."""
@@ -340,7 +367,9 @@ class ListedResults(Stateful):
         """Return nothing."""
         return []
 
-    def find_contenders(self, rows: EventBatch, key: Int64s, places: FindPlaces) -> Bools | None:
+    def find_contenders(
+        self, rows: EventBatch, key: Int64s, values: Sequence[Any], places: FindPlaces
+    ) -> Bools | None:
         """Return nothing: results depend on all rows."""
         return None
 
@@ -409,7 +438,9 @@ class TopKResults(ListedResults):
             self._sort_equal(order, same, number, read)
         return Order(order, tie if self._shares else np.arange(len(order)), base)
 
-    def find_contenders(self, rows: EventBatch, key: Int64s, places: FindPlaces) -> Bools | None:
+    def find_contenders(
+        self, rows: EventBatch, key: Int64s, values: Sequence[Any], places: FindPlaces
+    ) -> Bools | None:
         """Return the mask of the rows that may be of rank ``k`` or better, given these rows alone.
 
         Of the rows of a key that the same windows hold, those stay that are among the best; so a
@@ -424,7 +455,7 @@ class TopKResults(ListedResults):
         codes = self._list_codes(len(rows), read)
         if not self._shares:
             codes.append(rows.start)
-        return find_contenders(key, *places(rows), np.array(codes), self.k)
+        return find_contenders(freeze(key), *places(rows), np.array(codes), self.k)
 
     def _list_codes(self, count: int, read: ReadFields) -> list[Int64s]:
         """Return integers by which rows are in order of the ranks, for each order."""

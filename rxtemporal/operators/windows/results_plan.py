@@ -352,6 +352,10 @@ class ResultSpec:
         """Return a new state, for windows that say so much of how rows overlap them."""
         raise NotImplementedError
 
+    def prepare(self, schema: pl.Schema, keys: Keys) -> Callable[[], WindowResults]:
+        """Return a function that returns new states, of which many are made."""
+        return partial(self.make, schema, keys)
+
     def list_expressions(self, schema: pl.Schema) -> Sequence[RowExpression]:
         """Return the expressions that are computed for each row, before the results."""
         return ()
@@ -467,16 +471,33 @@ class Aggregates(ResultSpec):
         slicing: SlicePlan | None = None,
     ) -> WindowResults:
         """Return new aggregates."""
+        return self._compile(schema, overlaps)(overlaps, slicing)
+
+    def prepare(self, schema: pl.Schema, keys: Keys) -> Callable[[], WindowResults]:
+        """Return a function that returns new aggregates; what they read is compiled once."""
+        return self._compile(schema, Overlaps.PAIRS)
+
+    def _compile(self, schema: pl.Schema, overlaps: Overlaps) -> Callable[..., WindowResults]:
+        """Return ``_make`` for rows of this schema."""
+        from rxtemporal.engine.expressions.evaluator import Expressions
+
+        if self.by_time and overlaps is not Overlaps.WHOLE:
+            schema = add_overlap(schema)
+        return partial(self._make, schema, Expressions(schema))
+
+    def _make(
+        self,
+        schema: pl.Schema,
+        known: Expressions,
+        overlaps: Overlaps = Overlaps.PAIRS,
+        slicing: SlicePlan | None = None,
+    ) -> WindowResults:
         from rxtemporal.operators.windows.results import AggregateResults
 
         # the differences from the rows before, and the overlaps, are not the user's fields
         own = {each.difference.field for _, each in self.aggregates if each.difference is not None}
         if self.by_time and overlaps is not Overlaps.WHOLE:
             own |= {AT, OVERLAP, COVER}
-            schema = add_overlap(schema)
-        from rxtemporal.engine.expressions.evaluator import Expressions
-
-        known = Expressions(schema)
         outputs: dict[str, Output | SharedField | Combination] = {}
         for group in self._group():
             if shared := self._share_output(group, schema, known):

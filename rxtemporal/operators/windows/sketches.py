@@ -43,7 +43,7 @@ class SketchedCount(Stateful):
     begins anew once none of them is left.
     """
 
-    once, objects = True, True
+    once, objects, chooses = True, True, False
     dtypes = (object,)
     held = MappingProxyType({"sketches": BY_KEY})
 

@@ -394,14 +394,14 @@ class WindowStep(Stateful):
             key: Int64s = self._keys.translate(*each)
         else:
             key = self._keys.encode_columns(each) if keys else np.zeros(n, np.int64)
-        if self._lists and not batch.has_edges:
-            batch, key = self._choose(batch, key)
-            n = len(batch)
         if not first and self._span:
             due = self._bounds.find_due_points(batch, limit)
             if due is not None:
                 at, axis = due
                 return self._make_due(at, list_points(n), key, values, axis)
+        if not batch.has_edges:
+            batch, key, values = self._choose(batch, key, values)
+            n = len(batch)
         begins, ends, in_order = self._bounds.find_changes(batch, first, self._lists, self._span)
         if not first and in_order and not ends.size and begins[0, -1] < limit:
             return self._make_due(begins[0], begins[1], key, values)
@@ -417,17 +417,19 @@ class WindowStep(Stateful):
         self._ends.push(ends[0], ends[1])
         return None
 
-    def _choose(self, batch: EventBatch, key: Int64s) -> tuple[EventBatch, Int64s]:
-        """Return the rows that results may depend on, and their keys."""
-        stays = self._results.find_contenders(batch, key, self._find_places)
-        return (batch, key) if stays is None else (batch.take(stays), key[stays])
-
-    def _find_places(self, batch: EventBatch) -> tuple[Int64s, Int64s]:
-        """Return the places from which on, and up to which, windows hold rows."""
-        begins, ends, _ = self._bounds.find_changes(batch, 0, True, 0)
-        until = np.full(len(batch), MAX_TIME)  # of a row that never ends there is no second change
-        until[ends[1] >> BITS] = ends[0]
-        return begins[0], until
+    def _choose(
+        self, batch: EventBatch, key: Int64s, values: Sequence[Any]
+    ) -> tuple[EventBatch, Int64s, Sequence[Any]]:
+        """Return the rows that results may depend on, their keys and values."""
+        stays = self._results.find_contenders(batch, key, values, self._bounds.find_places)
+        if stays is None:
+            return batch, key, values
+        if self._lists:
+            return batch.take(stays), key[stays], values
+        rows = stays.nonzero()[0]
+        # the payload is not needed
+        batch = _make_batch(batch.start.take(rows), batch.end.take(rows), in_order=batch.in_order)
+        return batch, key.take(rows), [each if each is True else each.take(rows) for each in values]
 
     def _make_due(
         self,

@@ -127,7 +127,7 @@ class WindowAggregate(ListedAggregate):
 class IncrementalAggregate(Stateful):
     """Aggregate with a state for each key; the user's code adds and removes rows."""
 
-    once, objects = False, True
+    once, objects, chooses = False, True, False
     dtypes = (object,)
     held = MappingProxyType({"states": BY_KEY})
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.kernels.compiled import jit
-from rxtemporal.engine.kernels.hash_table import find_home
+from rxtemporal.operators.windows.kernels.cells import number_cells
 from rxtemporal.operators.windows.kernels.changes import BITS, ENDS, link, unlink
 
 _MAX = MAX_TIME
@@ -125,43 +125,6 @@ def _sift_down(at: int, low: int, high: int, rows: Ints, codes: Codes) -> None:
 
 
 @jit
-def _number_cells(key: Ints, begin: Ints, until: Ints) -> tuple[Ints, int]:
-    """Return the number of each row's cell, ``int64[n]``, and the number of cells.
-
-    Rows of a cell have the same key and the same places. O(n) expected; a row in the cell of the
-    one before it costs no search.
-    """
-    n = len(key)
-    size = 64
-    while size < 2 * n:
-        size *= 2
-    mask, one = np.uint64(size - 1), np.uint64(1)
-    slots = np.full(size, -1, np.int64)
-    first, cell = np.empty(n, np.int64), np.empty(n, np.int64)
-    count = 0
-    for i in range(n):
-        j = i - 1
-        if i and key[i] == key[j] and begin[i] == begin[j] and until[i] == until[j]:
-            cell[i] = cell[j]
-            continue
-        mixed = find_home(find_home(key[i], -1) ^ begin[i], -1) ^ until[i]
-        at = np.uint64(find_home(mixed, size - 1))
-        c = slots[at]
-        while c >= 0:
-            j = first[c]
-            if key[i] == key[j] and begin[i] == begin[j] and until[i] == until[j]:
-                break
-            at = (at + one) & mask
-            c = slots[at]
-        if c < 0:
-            c = slots[at] = count
-            first[c] = i
-            count += 1
-        cell[i] = c
-    return cell, count
-
-
-@jit
 def find_contenders(key: Ints, begin: Ints, until: Ints, codes: Codes, k: int) -> Bools:
     """Return the mask of the rows that are among the best ``k`` of their cell.
 
@@ -173,7 +136,7 @@ def find_contenders(key: Ints, begin: Ints, until: Ints, codes: Codes, k: int) -
     are equal stay together. Cost O(n), and O(log k) for a row that is among the best ``k`` so far.
     """
     n = len(key)
-    cell, cells = _number_cells(key, begin, until)
+    cell, cells = number_cells(key, begin, until)
     base = np.zeros(cells + 1, np.int64)
     for i in range(n):
         base[cell[i] + 1] += 1
