@@ -40,21 +40,27 @@ def count(
     out = np.empty(len(at), np.int64)
     span = len(n) - 1
     join, leave = find_places(span, turn[0])
-    s = 0
-    for i in range(len(what) + 1):
-        while s < len(at) and at[s] == i:
-            if span > 0 and (s == 0 or window[s] != window[s - 1]):
-                join, leave = find_places(span, turn[0])
-                turn[0] = leave
-            k = np.uint64(of[s])
-            out[s] = _join(n, join, k, span)
-            _leave(n, leave, k, span)
-            s += 1
-        if i < len(what):
-            row = np.uint64(what[i] >> 3)
-            if valid[row]:
-                n[turn[0] if what[i] & 4 else 0, np.uint64(key[row])] += 1 - 2 * (what[i] & 1)
-    return out
+    zero = np.uint64(0)
+    s = i = 0
+    while True:
+        until = at[s] if s < len(at) else len(what)
+        now = np.uint64(turn[0])
+        while i < until:
+            change = what[np.uint64(i)]
+            row = np.uint64(change >> 3)
+            # no branch: which values count is unpredictable
+            step = int(valid[row]) * (1 - 2 * (change & 1))
+            n[now if change & 4 else zero, np.uint64(key[row])] += step
+            i += 1
+        if s == len(at):
+            return out
+        if span > 0 and (s == 0 or window[s] != window[s - 1]):
+            join, leave = find_places(span, turn[0])
+            turn[0] = leave
+        k = np.uint64(of[s])
+        out[s] = _join(n, join, k, span)
+        _leave(n, leave, k, span)
+        s += 1
 
 
 @jit
@@ -79,29 +85,33 @@ def sum_integers(
     out = np.empty(len(at), np.int64)
     span = len(total) - 1
     join, leave = find_places(span, turn[0])
-    s = 0
-    for i in range(len(what) + 1):
-        while s < len(at) and at[s] == i:
-            if span > 0 and (s == 0 or window[s] != window[s - 1]):
-                join, leave = find_places(span, turn[0])
-                turn[0] = leave
-            k = np.uint64(of[s])
-            out[s] = _join(total, join, k, span)
-            if abs(_join(rough, join, k, span) - np.float64(out[s])) > 4.0e18:
-                return out, s
-            _leave(total, leave, k, span)
-            _leave(rough, leave, k, span)
-            s += 1
-        if i == len(what):
-            continue
-        row = np.uint64(what[i] >> 3)
-        if valid[row]:
-            k = np.uint64(key[row])
-            place = turn[0] if what[i] & 4 else 0
-            sign = 1 - 2 * (what[i] & 1)
-            total[place, k] += sign * value[row]
-            rough[place, k] += np.float64(sign) * np.float64(value[row])
-    return out, -1
+    zero = np.uint64(0)
+    s = i = 0
+    while True:
+        until = at[s] if s < len(at) else len(what)
+        now = np.uint64(turn[0])
+        while i < until:
+            change = what[np.uint64(i)]
+            i += 1
+            row = np.uint64(change >> 3)
+            if valid[row]:
+                k = np.uint64(key[row])
+                place = now if change & 4 else zero
+                sign = 1 - 2 * (change & 1)
+                total[place, k] += sign * value[row]
+                rough[place, k] += np.float64(sign) * np.float64(value[row])
+        if s == len(at):
+            return out, -1
+        if span > 0 and (s == 0 or window[s] != window[s - 1]):
+            join, leave = find_places(span, turn[0])
+            turn[0] = leave
+        k = np.uint64(of[s])
+        out[s] = _join(total, join, k, span)
+        if abs(_join(rough, join, k, span) - np.float64(out[s])) > 4.0e18:
+            return out, s
+        _leave(total, leave, k, span)
+        _leave(rough, leave, k, span)
+        s += 1
 
 
 @jit

@@ -198,58 +198,63 @@ def find_extremes(
     crowded = np.empty(len(what), np.int64)
     span = len(ring) - 1
     leave = find_places(span, turn[0])[1]
-    s = empty = c = 0
-    for i in range(len(what) + 1):
-        while s < len(at) and at[s] == i:
-            k = np.uint64(of[s])
-            there[s] = lists[k, ALIVE] > 0
-            if there[s] and lists[k, SURE] == 0:
-                _settle(lists[k], value, left, right, free)
-                lists[k, SURE], least[k] = 1, value[lists[k, LIVING]]
-            out[s] = least[k] if there[s] else 0
-            if span > 0 and (s == 0 or window[s] != window[s - 1]):
-                leave = find_places(span, turn[0])[1]
-                turn[0] = leave
-            for place in range(span + 1):
-                if there_in[place, k] and (not there[s] or ring[place, k] < out[s]):
-                    there[s], out[s] = True, ring[place, k]
-            if span > 0:
-                there_in[leave, k] = False
-            empty += int(not there[s])
-            s += 1
-        if i == len(what):
+    zero = np.uint64(0)
+    s = i = empty = c = 0
+    while True:
+        until = at[s] if s < len(at) else len(what)
+        now = np.uint64(turn[0])
+        while i < until:
+            change = what[np.uint64(i)]
+            i += 1
+            row = np.uint64(change >> 3)
+            if not valid[row]:
+                continue
+            k, v = np.uint64(key[row]), new[row]
+            if change & 6 and not change & 1:
+                place = now if change & 4 else zero
+                if not there_in[place, k] or v < ring[place, k]:
+                    there_in[place, k], ring[place, k] = True, v
+                continue
+            ends = change & 1
+            alive = lists[k, ALIVE] + 1 - 2 * ends
+            lists[k, ALIVE] = alive
+            if alive == 0:
+                _release(lists[k], left, right, free)
+                continue
+            node = np.uint64(free[0])
+            free[0] = right[node]
+            free[1] -= 1
+            unsorted = WENT if ends else CAME
+            value[node], left[node], right[node] = v, -1, lists[k, unsorted]
+            lists[k, unsorted] = node
+            if ends:
+                lists[k, GONE] += 1
+                lists[k, SURE] -= int(lists[k, SURE] > 0 and v == least[k])
+                if lists[k, GONE] > alive + MOST_GONE:
+                    crowded[c] = k
+                    c += 1
+            elif alive == 1 or (lists[k, SURE] > 0 and v < least[k]):
+                lists[k, SURE], least[k] = 1, v
+            else:
+                lists[k, SURE] += int(lists[k, SURE] > 0 and v == least[k])
+        if s == len(at):
             break
-        row = np.uint64(what[i] >> 3)
-        if not valid[row]:
-            continue
-        k, v = np.uint64(key[row]), new[row]
-        if what[i] & 6 and not what[i] & 1:
-            place = turn[0] if what[i] & 4 else 0
-            if not there_in[place, k] or v < ring[place, k]:
-                there_in[place, k], ring[place, k] = True, v
-            continue
-        ends = what[i] & 1
-        alive = lists[k, ALIVE] + 1 - 2 * ends
-        lists[k, ALIVE] = alive
-        if alive == 0:
-            _release(lists[k], left, right, free)
-            continue
-        node = np.uint64(free[0])
-        free[0] = right[node]
-        free[1] -= 1
-        unsorted = WENT if ends else CAME
-        value[node], left[node], right[node] = v, -1, lists[k, unsorted]
-        lists[k, unsorted] = node
-        if ends:
-            lists[k, GONE] += 1
-            lists[k, SURE] -= int(lists[k, SURE] > 0 and v == least[k])
-            if lists[k, GONE] > alive + MOST_GONE:
-                crowded[c] = k
-                c += 1
-        elif alive == 1 or (lists[k, SURE] > 0 and v < least[k]):
-            lists[k, SURE], least[k] = 1, v
-        else:
-            lists[k, SURE] += int(lists[k, SURE] > 0 and v == least[k])
+        k = np.uint64(of[s])
+        there[s] = lists[k, ALIVE] > 0
+        if there[s] and lists[k, SURE] == 0:
+            _settle(lists[k], value, left, right, free)
+            lists[k, SURE], least[k] = 1, value[lists[k, LIVING]]
+        out[s] = least[k] if there[s] else 0
+        if span > 0 and (s == 0 or window[s] != window[s - 1]):
+            leave = find_places(span, turn[0])[1]
+            turn[0] = leave
+        for each in range(span + 1):
+            if there_in[each, k] and (not there[s] or ring[each, k] < out[s]):
+                there[s], out[s] = True, ring[each, k]
+        if span > 0:
+            there_in[leave, k] = False
+        empty += int(not there[s])
+        s += 1
     for j in range(c):
         k = np.uint64(crowded[j])
         if lists[k, GONE] > lists[k, ALIVE] + MOST_GONE:
