@@ -9,20 +9,24 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
+from rxtemporal.core.columns import Columns
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.holdings import LATEST, NEXT_EDGE, PART, ByKey, Edges, Entries, StoredRows
 from rxtemporal.engine.kernels.coverage import NONE
 from rxtemporal.engine.kernels.lifetimes import add_length
+from rxtemporal.engine.kernels.order import sort
 from rxtemporal.engine.key_matcher import KeyMatcher
 from rxtemporal.engine.open_rows import OpenEdges, WaitingRows
 from rxtemporal.engine.rows import RowStore, grow, relink
 from rxtemporal.engine.state import Stateful
-from rxtemporal.operators.clip.kernel import clip
+from rxtemporal.operators.clip.kernel import ENDED, clip, follow
 from rxtemporal.operators.join.kernel import NOT_LISTED, unlink_all
 
 KEY, START, END, AFTER, BEFORE, INPUT, OUTPUT, OVER = range(8)
+# of a row of a signal, after key and start: the row that began with it, and the edge id
+BESIDE, EDGE = 2, 3
 
 
 class ClipStep(Stateful):
@@ -75,11 +79,8 @@ class ClipStep(Stateful):
         self.keep_clips(batch)
         return self.result()
 
-    def keep(self, batch: EventBatch) -> Int64s:
-        """Keep rows to be clipped; note the ends of rows kept earlier.
-
-        Returns the keys of the rows that begin.
-        """
+    def keep(self, batch: EventBatch) -> None:
+        """Keep rows to be clipped; note the ends of rows kept earlier."""
         self._ctis[0] = batch.cti
         ends = batch.find_ends()
         begun = batch if ends is None else batch.take(~ends)
@@ -99,14 +100,12 @@ class ClipStep(Stateful):
             self._rows.columns[END][closed] = end
             self._rows.columns[INPUT][closed] = 0
             self._ends.push(end, closed)
-        return key
 
-    def keep_clips(self, batch: EventBatch, key: Int64s | None = None) -> None:
-        """Keep the starts of rows that clip; ``key`` has their keys, if they are known."""
+    def keep_clips(self, batch: EventBatch) -> None:
+        """Keep the starts of rows that clip."""
         self._ctis[1] = batch.cti
         batch = batch.take_begins()
-        if key is None:
-            key = self._keying.encode(1, batch.columns)
+        key = self._keying.encode(1, batch.columns)
         begins = key >= 0
         self._begins.push(batch.start[begins], (key[begins] << 1) | 1)
 
@@ -175,11 +174,22 @@ class ClipStep(Stateful):
 class SignalStep(Stateful):
     """Makes points a signal: each row lasts until the next one of its key; its end is ignored.
 
-    With ``max_gap`` it lasts at most so many ticks. Holds the latest rows of each key, unless their
-    gap has passed, and the rows that the CTI has not passed.
+    With ``max_gap`` it lasts at most so many ticks. A row leaves when the CTI has passed its start:
+    complete if it has ended by then, and it is never kept if that is in its own batch; else as a
+    start edge, whose end edge follows.
+
+    Holds the latest rows of each key, unless their gap has passed, and the rows that the CTI has
+    not passed.
     """
 
-    held = MappingProxyType({"_clip": PART})
+    held = MappingProxyType({
+        "_keying": PART,
+        "_rows": StoredRows(key=KEY, refs={BESIDE: "row"}),
+        "_begins": Entries(),
+        "_ends": Entries(),
+        "_head": ByKey(-1, refs="row"),
+        "_next_edge": NEXT_EDGE,
+    })  # fmt: skip
 
     def __init__(
         self,
@@ -188,24 +198,123 @@ class SignalStep(Stateful):
         keys: Sequence[str],
         max_gap: int | None = None,
     ) -> None:
-        self._clip = ClipStep(keying, schema, keys)
+        self._keying = keying
+        self._rows = RowStore([np.int64] * 4, schema)
+        # rows that begin, and with a gap those that end
+        self._begins, self._ends = Queue(), Queue()
+        # the latest of the rows of each key that are open; the others began with it
+        self._head = np.zeros(0, np.int64)
+        self._keys = tuple(keys)
         self._max_gap = max_gap
+        self._next_edge = 1
 
     @property
     def rows(self) -> int:
         """The number of rows held."""
-        return self._clip.rows
+        return len(self._rows)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that have begun, each of which ends the earlier rows of its key."""
-        begins = batch.take_begins()
-        end = np.full(len(begins), MAX_TIME)
-        if self._max_gap is not None:
-            end = add_length(begins.start, self._max_gap)
-        lasting = EventBatch.of_rows(begins.start, end, begins.columns, batch.cti, batch.keys)
-        key = self._clip.keep(lasting)
-        self._clip.keep_clips(lasting, key)
-        return self._clip.result()
+        begins, cti = batch.take_begins(), batch.cti
+        key = self._keying.encode(0, begins.columns)
+        self._head = grow(self._head, len(self._keying), -1)
+        passed = begins.start < cti
+        begun, coming = np.flatnonzero(passed), np.flatnonzero(~passed)
+        time, waited = self._begins.pop_due(cti)
+        columns = self._rows.columns
+        start = np.concatenate([begins.start[begun], time])
+        code = np.concatenate([key[begun], columns[KEY][waited]])
+        number = np.concatenate([np.full(len(begun), ENDED), waited])
+        end = self._limit(start)
+        order = sort(start, np.arange(len(start)))[1] if len(start) else number
+        fresh, beside, over, over_at = follow(
+            order, start, code, end, number, cti, self._rows.height, self._head, columns[BESIDE]
+        )
+        ended, ended_at = self._end_rows(over, over_at, cti)
+        ids = self._number_edges(number != ENDED)
+        payload = Columns.concat([
+            begins.columns.take(begun) if len(coming) else begins.columns,
+            self._rows.payload(np.concatenate([waited, ended])),
+        ])  # fmt: skip
+        result = EventBatch(
+            np.concatenate([start, columns[START][ended]]),
+            np.concatenate([np.where(ids > 0, MAX_TIME, end), ended_at]),
+            np.concatenate([ids, columns[EDGE][ended]]),
+            payload, cti, self._keys,
+        )  # fmt: skip
+        self._note_waited(waited, number[len(begun) :], ids[len(begun) :])
+        self._keep(begins, key, begun[fresh], coming, beside, ids[fresh])
+        ends = (number >= 0) & (end < MAX_TIME)
+        self._ends.push(end[ends], number[ends])
+        self._compact()
+        return result
+
+    def _number_edges(self, opens: Bools) -> Int64s:
+        """Return an edge id for each row that is open, 0 for the others."""
+        ids = np.where(opens, self._next_edge + np.cumsum(opens) - 1, 0)
+        self._next_edge += int(np.count_nonzero(opens))
+        return ids
+
+    def _note_waited(self, waited: Int64s, number: Int64s, ids: Int64s) -> None:
+        """Note the edge ids of rows that have waited, and release those that are not kept."""
+        stays = number >= 0
+        self._rows.columns[EDGE][waited[stays]] = ids[stays]
+        self._rows.release(waited[~stays])
+
+    def _limit(self, start: Int64s) -> Int64s:
+        """Return when rows end that no other one follows."""
+        if self._max_gap is None:
+            return np.full(len(start), MAX_TIME)
+        return add_length(start, self._max_gap)
+
+    def _end_rows(self, over: Int64s, at: Int64s, cti: int) -> tuple[Int64s, Int64s]:
+        """Release the rows that others follow at some times, and those whose gap is over.
+
+        Returns their numbers and ends.
+        """
+        self._rows.release(over)
+        if self._max_gap is None:
+            return over, at
+        columns = self._rows.columns
+        time, alone = self._ends.pop_due(cti + 1)
+        alive = self._rows.alive[alone]
+        time, alone = time[alive], alone[alive]
+        self._rows.release(alone)
+        key = columns[KEY][alone]
+        self._head[key[key >= 0]] = -1
+        at = np.minimum(at, add_length(columns[START][over], self._max_gap))
+        return np.concatenate([over, alone]), np.concatenate([at, time])
+
+    def _keep(
+        self,
+        begins: EventBatch,
+        key: Int64s,
+        opened: Int64s,
+        coming: Int64s,
+        beside: Int64s,
+        ids: Int64s,
+    ) -> None:
+        """Keep the rows of a batch that are open, then those that the CTI has not passed."""
+        rows = np.concatenate([opened, coming])
+        none = np.full(len(coming), -1)
+        numbers = self._rows.append(
+            [key[rows], begins.start[rows], np.append(beside, none), np.append(ids, none)],
+            begins.columns.take(rows),
+        )
+        self._begins.push(begins.start[coming], numbers[len(opened) :])
+
+    def _compact(self) -> None:
+        """Forget the rows that have ended, and keys of which no row is held."""
+        new = self._rows.compact()
+        if new is not None:
+            self._begins.renumber(new)
+            self._ends.renumber(new)
+            columns = self._rows.columns
+            relink(new, columns[KEY], self._head, columns[BESIDE])
+        if self._keying.is_full:
+            held = np.zeros(len(self._keying), np.bool_)
+            self._rows.mark_keys(KEY, held)
+            self.drop_keys(self._keying.forget(held))
 
 
 class LimitStep(Stateful):
