@@ -115,6 +115,14 @@ def test_results_leave_when_they_do_for_the_device_alone(name: str, data: st.Dat
     check_each_device(plan(name), sides, Random(number))
 
 
+def test_both_edges_of_a_row_at_once_are_so_for_the_device_alone() -> None:
+    """The result of a row whose end is known when it begins does not wait for the end."""
+    row = {"k": None, "x": 1, "y": 1.0}
+    items = [("start", 26, row), ("cti", 31), ("end", 26, 32, row), ("cti", rxt.MAX_TIME)]
+    # the seed with which both edges come in one batch
+    check_each_device(plan("previous, third, grouped"), (items,), Random(7))
+
+
 def _find_sessions(stream: rxt.Streamable) -> rxt.Streamable:
     return stream.group_by("k").session_window(4).aggregate(n=agg.count())
 
