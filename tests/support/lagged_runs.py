@@ -204,7 +204,7 @@ def check_each_device(query: rxt.Streamable, sides: Sides, random: Random) -> No
         run.push(side, together)
         if random.random() < 0.1:
             run.restart()
-        # rows that come at once come at once to the device alone, too: edges of one batch meet there
+        # rows that come at once come so to the device alone, too: edges of one batch meet there
         mine: dict[Any, list[tuple[EventBatch, Columns]]] = {}
         for batch, device in together:
             mine.setdefault(_name_devices(device.frame)[0], []).append((batch, device))
