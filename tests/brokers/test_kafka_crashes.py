@@ -43,6 +43,8 @@ class Sender(threading.Thread):
     lag = 0
     # so many messages are read at once
     messages = kafka.MOST_MESSAGES
+    # so many rows wait at most beside those of the delay: of more, the cluster drops the oldest
+    most_unread = 30_000
 
     def __init__(self, cluster: KafkaCluster, seed: int) -> None:
         super().__init__()
@@ -50,11 +52,20 @@ class Sender(threading.Thread):
         self._ended, self._sending = threading.Event(), threading.Lock()
         self._time = self.lag
         self.sent = [0] * self.partitions
+        # the rows in the result
+        self.written = 0
         cluster.create(TOPIC, self.partitions)
+
+    @property
+    def is_far_ahead(self) -> bool:
+        """True if many rows have not been written."""
+        return sum(self.sent) - self.written > self.delay + self.most_unread
 
     def run(self) -> None:
         """Send some rows at a time."""
         while not self._ended.wait(self.pause):
+            if self.is_far_ahead:
+                continue
             for partition in self._draw.sample(range(self.partitions), 2):
                 self._send(partition, self._draw.randrange(1, 20))
 
@@ -98,12 +109,16 @@ class BacklogSender(Sender):
     def run(self) -> None:
         """Send a few rows at a time into the last partition and another."""
         while not self._ended.wait(self.pause):
+            if self.is_far_ahead:
+                continue
             for partition in (3, self._draw.randrange(3)):
                 self._send(partition, self._draw.randrange(1, 5))
 
     def prepare(self) -> None:
         """Send a backlog; the first one is as long as the delay."""
         for _ in range(100 if self.sent[0] > 2_000 else 500):
+            if self.is_far_ahead:
+                break
             for partition in range(3):
                 self._send(partition, 20)
 
@@ -136,11 +151,13 @@ def end(process: subprocess.Popen[str]) -> None:
 
 def run_once(cluster: KafkaCluster, folder: Path, sender: Sender, least: int, *, kill: bool) -> int:
     """Run until so many rows have been written, then kill or stop it; return how many."""
-    rows = 0
+    rows, before = 0, count_rows(folder)
+    sender.written = before
     with start(cluster, folder, "file", sender) as process:
         assert process.stdout is not None
         while rows < least and (line := process.stdout.readline()):
             rows += int(line)
+            sender.written = before + rows
         process.kill() if kill else process.terminate()
         rest = process.stdout.read()
         code = process.wait()
@@ -182,6 +199,12 @@ def wait_for_all(cluster: KafkaCluster, folder: Path, sender: Sender) -> None:
     """Run until the file has as many rows as are due."""
     while (left := sum(sender.due.values()) - len(read_rows(folder))) > 0:
         run_once(cluster, folder, sender, left, kill=False)
+
+
+def count_rows(folder: Path) -> int:
+    """Return the number of rows in the result, which the next run may cut."""
+    found = folder / ".rows.jsonl.part"
+    return found.read_bytes().count(b"\n") if found.exists() else 0
 
 
 def read_rows(folder: Path) -> list[dict[str, int]]:
