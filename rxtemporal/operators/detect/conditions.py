@@ -46,6 +46,13 @@ class Conditions:
         self._conditions = [
             None if each is None else Condition(each, settings.types) for each in given
         ]
+        # what the conditions read that are not about a way, each once
+        self._fields = sorted({
+            name
+            for each in self._conditions
+            if each is not None and not each.looks_back
+            for name in each.schema
+        })  # fmt: skip
 
     @property
     def look_back(self) -> bool:
@@ -58,9 +65,10 @@ class Conditions:
         True for those whose conditions are about a way.
         """
         mask = np.ones((len(rows), len(self._conditions)), np.bool_)
+        read = {name: self._read(name, rows) for name in self._fields}
         for number, condition in enumerate(self._conditions):
             if condition is not None and not condition.looks_back:
-                columns = [self._read(name, rows) for name in condition.schema]
+                columns = [read[name] for name in condition.schema]
                 mask[:, number] = condition.test(columns, len(rows))
         return mask
 
