@@ -181,9 +181,10 @@ def test_long_streams(name: str) -> None:
     short, long, whole = (long_run(name, *ticks) for ticks in ((400,), (4_000,), (4_000, 4_000)))
     if name not in GROW:
         assert long.rows <= 1.1 * short.rows + 5
-    # a table keeps up to 1,024 numbers of rows that are gone, of 8 bytes each; scan has two tables
-    tables = 2 if name.startswith(("scan", "deadband", "previous")) else 1
-    assert name in GROW or long.size <= 2 * short.size + tables * 8 * 1_024
+    # a table keeps up to 1,024 rows that are gone, of some numbers of 8 bytes; scan has two tables
+    numbers = 2 if name.startswith(("scan", "deadband", "previous")) else 1
+    numbers = 4 if name.startswith("to_signal") else numbers  # and few rows go: none in some runs
+    assert name in GROW or long.size <= 2 * short.size + numbers * 8 * 1_024
     if not long.out:  # there is no result before the end of time
         assert not whole.out
         return
@@ -192,12 +193,15 @@ def test_long_streams(name: str) -> None:
     assert_frame_equal(history(long.out, cti), history(whole.out, cti))
 
 
-# rows that never end, and share a rank, are all in the results
-GROW = ("snapshot_window, of rows that never end, top_k by two, share",)
+# rows that never end, and share a rank, are all in the results; a window without end has all rows
+GROW = (
+    "snapshot_window, of rows that never end, top_k by two, share",
+    "whole_window, listed", "whole_window, top_k",
+)  # fmt: skip
 # what is held for a key for ever: its latest rows or values, or the state of a user's function
 FOR_EVER = (
-    "to_signal", "count_window", "whole_window", "scan, grouped", "deadband", "previous",
-    "reference", "snapshot_window, of rows that never end",
+    "never_ends", "to_signal", "count_window", "whole_window", "scan, grouped", "deadband",
+    "previous", "reference", "snapshot_window, of rows that never end",
 )  # fmt: skip
 
 
