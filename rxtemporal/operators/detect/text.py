@@ -160,6 +160,26 @@ def _may_begin_with_gap(form: Form) -> bool:
             return False
 
 
+def _may_end_with_gap(form: Form) -> bool:
+    """Return True if a form may end with a gap and what stands behind it, or without both."""
+    match form:
+        case Sequence(parts):
+            for each in reversed(parts):
+                if _may_end_with_gap(each):
+                    return True
+                if not may_be_empty(each):
+                    return False
+            return False
+        case Choice(options):
+            return any(map(_may_end_with_gap, options))
+        case Repetition(Sequence((Gap(), *_)), 0):
+            return True
+        case Repetition(inner):
+            return _may_end_with_gap(inner)
+        case _:
+            return False
+
+
 def parse(text: str) -> Form:
     """Return the tree of a pattern; an error shows the place with a caret."""
     return _Parser(text).parse()
@@ -230,6 +250,8 @@ class _Parser:
         connector = self._token
         if connector not in _CONNECTORS:
             if absent is None:
+                if _may_end_with_gap(parts[-1]):
+                    self._refuse_open("~>", begin)
                 parts.append(self._read_repetition())
                 return
             if self._token not in ("", "|", ")"):
@@ -253,15 +275,18 @@ class _Parser:
             return gap, form
         follows = self._token in ("", "|", ")", "!", *_CONNECTORS)
         if not isinstance(form, Repetition) or may_be_empty(form.form) or not follows or is_open:
-            self._refuse(
-                f"{'~>>' if gap.any else '~>'} before what may be empty, so that it is open from "
-                "where on rows are skipped",
-                "write both ways as alternatives, such as A ~> B C | A ~> C",
-                place,
-            )
+            self._refuse_open("~>>" if gap.any else "~>", place)
         most = form.most
         inner = Repetition(form.form, 1, most, form.greedy) if most != 1 else form.form
         return (Repetition(Sequence((gap, inner)), 0, 0 if most == 0 else 1, form.greedy),)
+
+    def _refuse_open(self, connector: str, place: int) -> None:
+        self._refuse(
+            f"{connector} before what may be empty, so that it is open from where on rows are "
+            "skipped",
+            "write both ways as alternatives, such as A ~> B C | A ~> C",
+            place,
+        )
 
     def _refuse_behind_absence(self, form: Form) -> None:
         if has_absence(form):
@@ -296,6 +321,8 @@ class _Parser:
             self._refuse(
                 "an absence that is repeated", "an absence stands at the end of a pattern", begin
             )
+        if most not in (0, 1) and _may_end_with_gap(form):
+            self._refuse_open("~>", begin)
         if most is None and may_be_empty(form):
             self._refuse(
                 "a repetition without a bound over what may be empty",
