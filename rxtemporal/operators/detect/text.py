@@ -280,7 +280,7 @@ class _Parser:
         inner = Repetition(form.form, 1, most, form.greedy) if most != 1 else form.form
         return (Repetition(Sequence((gap, inner)), 0, 0 if most == 0 else 1, form.greedy),)
 
-    def _refuse_open(self, connector: str, place: int) -> None:
+    def _refuse_open(self, connector: str, place: int) -> NoReturn:
         self._refuse(
             f"{connector} before what may be empty, so that it is open from where on rows are "
             "skipped",
