@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NoReturn, TypeAlias
 
 from rxtemporal.errors import ArgumentError
@@ -144,38 +144,38 @@ def has_absence(form: Form) -> bool:
 
 def _may_begin_with_gap(form: Form) -> bool:
     """Return True if a form may begin with a gap, since what stands before that may be empty."""
-    match form:
-        case Sequence(parts):
-            for each in parts:
-                if isinstance(each, Gap) or _may_begin_with_gap(each):
-                    return True
-                if not may_be_empty(each):
-                    return False
-            return False
-        case Choice(options):
-            return any(map(_may_begin_with_gap, options))
-        case Repetition(inner):
-            return _may_begin_with_gap(inner)
-        case _:
-            return False
+    return _has_at_edge(form, lambda each: isinstance(each, Gap), 1)
 
 
 def _may_end_with_gap(form: Form) -> bool:
     """Return True if a form may end with a gap and what stands behind it, or without both."""
+    return _has_at_edge(form, _is_optional_gap, -1)
+
+
+def _is_optional_gap(form: Form) -> bool:
+    match form:
+        case Repetition(Sequence((Gap(), *_)), 0):
+            return True
+        case _:
+            return False
+
+
+def _has_at_edge(form: Form, is_found: Callable[[Form], bool], step: int) -> bool:
+    """Return True if such a form may stand at the begin of a form (``step`` 1), or its end (-1)."""
+    if is_found(form):
+        return True
     match form:
         case Sequence(parts):
-            for each in reversed(parts):
-                if _may_end_with_gap(each):
+            for each in parts[::step]:
+                if _has_at_edge(each, is_found, step):
                     return True
                 if not may_be_empty(each):
                     return False
             return False
         case Choice(options):
-            return any(map(_may_end_with_gap, options))
-        case Repetition(Sequence((Gap(), *_)), 0):
-            return True
+            return any(_has_at_edge(each, is_found, step) for each in options)
         case Repetition(inner):
-            return _may_end_with_gap(inner)
+            return _has_at_edge(inner, is_found, step)
         case _:
             return False
 
