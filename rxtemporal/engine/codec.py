@@ -18,6 +18,7 @@ encoding it is long.
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import math
@@ -27,7 +28,7 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -58,15 +59,19 @@ class Captured:
     its memory; frames are shared. ``CheckpointError`` for an object of no such type.
     """
 
-    __slots__ = ("_kind", "_value")
+    __slots__ = ("_value", "kind")
 
     def __init__(self, kind: str, value: Any, default: Default | None = None) -> None:
-        self._kind, self._value = kind, _capture(value, default)
+        self.kind, self._value = kind, _capture(value, default)
+
+    def release(self) -> Any:
+        """Return the value, whose arrays are the receiver's own: to be called once, and alone."""
+        return _release(self._value)
 
     def list_chunks(self) -> list[Chunk]:
         """Return the bytes, with kind, version and checksum, in chunks that are not joined."""
         encoder = _Encoder()
-        tree = json.dumps([self._kind, encoder.encode(self._value)], separators=(",", ":"))
+        tree = json.dumps([self.kind, encoder.encode(self._value)], separators=(",", ":"))
         chunks: list[Chunk] = []
         for part in ([tree.encode()], *encoder.parts):
             chunks += [_LENGTH.pack(sum(map(len, part))), *part]
@@ -80,27 +85,37 @@ class Captured:
         return b"".join(self.list_chunks())
 
 
+Saved: TypeAlias = bytes | Captured
+
+
 def dumps(kind: str, value: Any, default: Default | None = None) -> bytes:
     """Return a value as bytes; see ``Captured``."""
     return Captured(kind, value, default).dumps()
 
 
 def loads(
-    kind: str, data: bytes, what: str = "the saved state", otherwise: str = _START_AGAIN
+    kind: str, data: Saved, what: str = "the saved state", otherwise: str = _START_AGAIN
 ) -> Any:
-    """Return the value that ``dumps`` was given.
+    """Return the value that ``dumps`` was given, or that was captured.
+
+    A captured value is read without becoming bytes, and cannot be read again; of a value in it that
+    was captured by itself this returns the ``Captured``, not its bytes.
 
     ``CheckpointError`` if the bytes are damaged, of another version or of another kind. ``what``
     names them in its message; ``otherwise`` ends its hint with an alternative: "or begin with …".
     """
-    tree, *parts = _split(_check(data, what, otherwise))
-    saved_kind, encoded = json.loads(bytes(tree))
+    if isinstance(data, Captured):
+        saved_kind, read = data.kind, data.release
+    else:
+        tree, *parts = _split(_check(data, what, otherwise))
+        saved_kind, encoded = json.loads(bytes(tree))
+        read = functools.partial(_decode, encoded, parts)
     if saved_kind != kind:
         raise CheckpointError(
             f"{what} is the state of a {saved_kind}, not of a {kind}. "
             f"Hint: load what was saved there, {otherwise}."
         )
-    return _decode(encoded, parts)
+    return read()
 
 
 def read_kind(data: bytes, what: str = "the saved state", otherwise: str = _START_AGAIN) -> str:
@@ -215,7 +230,7 @@ def _copy_numbers(array: Any) -> Any:
 def _copy_batch(batch: EventBatch, default: Default | None) -> EventBatch:
     # the payload is never modified; a step may still set the ends of its rows
     times = batch.start.copy(), batch.end.copy(), batch.edge.copy()
-    return EventBatch(*times, batch.columns, batch.cti, batch.keys)
+    return EventBatch(*times, batch.columns.share(), batch.cti, batch.keys)
 
 
 def _copy_items(items: Any, default: Default | None) -> Any:
@@ -227,6 +242,21 @@ def _copy_items(items: Any, default: Default | None) -> Any:
 def _copy_dict(items: dict[Any, Any], default: Default | None) -> dict[Any, Any]:
     keys = _copy_items([*items], default)
     return dict(zip(keys, _copy_items([*items.values()], default), strict=True))
+
+
+def _release(value: Any) -> Any:
+    """Return a captured value as decoding its bytes would, with the same arrays and frames."""
+    kind = type(value)
+    if kind in (list, tuple, set, frozenset):
+        return kind(map(_release, value))
+    if kind is dict:
+        return {_release(key): _release(each) for key, each in value.items()}
+    if kind is _Keys:
+        return KeyCoder.restore(value.state)
+    if kind is np.ndarray and value.dtype == object:
+        elements = value.reshape(-1)
+        elements[:] = [_release(each) for each in elements]
+    return value
 
 
 # Encoding -----------------------------------------------------------------------------------------
@@ -387,6 +417,8 @@ _COPIES: dict[type, Callable[[Any, Default | None], Any]] = {
     dict: _copy_dict,
     np.ndarray: _copy_array,
     EventBatch: _copy_batch,
+    # the numbers of their keys belong to a coder that goes on
+    Columns: lambda columns, _: columns.share(),
     KeyCoder: lambda coder, _: _Keys(coder.state()),
 }
 _UNCHANGING = (_NATIVE | _FORMS.keys()) - _COPIES.keys()

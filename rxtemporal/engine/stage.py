@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.codec import Captured, loads
+from rxtemporal.engine.codec import Captured, Saved, loads
 from rxtemporal.engine.cut_windows import CutWindows
 from rxtemporal.engine.holdings import Moves, Selection
 from rxtemporal.engine.open_tail import OpenTail
@@ -275,14 +275,14 @@ class Stage(Meter):
         return [side for side, batch in enumerate(self._seen) if batch is None]
 
     def capture(self) -> Captured:
-        """Return the state as it is now, to be encoded later."""
+        """Return the state as it is now, to be encoded later, or loaded once."""
         seen = [None if batch is None else batch.none(MIN_TIME) for batch in self._seen]
         step = None if self.step is None else self.step.capture()
         return Captured("operator", [seen, self._waiting, step])
 
     def copy_from(self, other: Stage) -> None:
         """Continue from the state of a stage of the same operator, which goes on as well."""
-        self.load(other.capture().dumps(), is_copy=True)
+        self.load(other.capture(), is_copy=True)
         self.cti, self.is_limited = other.cti, other.is_limited
 
     def keep_selected(self, selection: Selection) -> None:
@@ -304,8 +304,8 @@ class Stage(Meter):
         assert self.step is not None
         return self.step.list_counters()
 
-    def load(self, data: bytes, *, is_copy: bool = False) -> None:
-        """Resume from the bytes of what ``capture`` of a stage of the same operator returned.
+    def load(self, data: Saved, *, is_copy: bool = False) -> None:
+        """Resume from what ``capture`` of a stage of the same operator returned, or its bytes.
 
         ``is_copy``: of the same query, too, though the parameters of a function may have changed.
         """

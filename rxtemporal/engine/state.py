@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
-from rxtemporal.engine.codec import Captured, loads
+from rxtemporal.engine.codec import Captured, Saved, loads
 from rxtemporal.engine.holdings import PART, Held, Hold, Moves, NextEdge, Selection, pair_parts
 from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.errors import CheckpointError
@@ -25,7 +25,7 @@ class Stateful:
     """The operator and fields that its owner made it for; the state of any other is refused."""
 
     def capture(self) -> Captured:
-        """Return the state; an equal object that ``load``s its bytes continues from here."""
+        """Return the state; an equal object continues from it, or from its bytes, by ``load``."""
         return Captured("step", {"for": self.made_for, "state": self}, _state_of)
 
     def save(self) -> bytes:
@@ -71,7 +71,7 @@ class Stateful:
                     found += part.list_counters()
         return found
 
-    def load(self, data: bytes) -> None:
+    def load(self, data: Saved) -> None:
         """Continue from a saved state; a state that does not fit changes nothing."""
         saved = loads("step", data)
         saved_for = saved["for"]

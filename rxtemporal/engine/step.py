@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.engine.codec import Captured
+from rxtemporal.engine.codec import Captured, Saved
 from rxtemporal.engine.holdings import Hold, Moves, Selection
 from rxtemporal.engine.state import IdCounter, Stateful
 
@@ -25,7 +25,7 @@ class StepState(Protocol):
     def save(self) -> bytes:
         """Return the state as bytes; see ``rxtemporal.engine.codec``."""
 
-    def load(self, data: bytes) -> None:
+    def load(self, data: Saved) -> None:
         """Continue from the saved state of an equal step."""
 
     def keep_selected(self, selection: Selection) -> None:

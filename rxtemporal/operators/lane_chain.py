@@ -21,7 +21,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.clocks import Clocks
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.codec import Captured, loads
+from rxtemporal.engine.codec import Captured, Saved, loads
 from rxtemporal.engine.holdings import Hold
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.rows import grow
@@ -289,7 +289,7 @@ class LaneChain:
 
     def load(self, state: Sequence[Any], *, is_copy: bool = False) -> None:
         """Continue from a state, before any batch."""
-        if len(state) != len(self.runs) or not all(isinstance(each, bytes) for each in state):
+        if len(state) != len(self.runs) or not all(isinstance(each, Saved) for each in state):
             raise make_version_error("the state of the devices")
         for run, each in zip(self.runs, state, strict=True):
             run.load(loads("lanes", each), is_copy=is_copy)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.engine.codec import Captured, loads
+from rxtemporal.engine.codec import Captured, Saved, loads
 from rxtemporal.engine.driver import Leaf
 from rxtemporal.engine.stage import Meter, Run, Stage, Tap
 from rxtemporal.engine.step import find_earliest_due
@@ -89,7 +89,7 @@ class LanePart(Stage):
         """Return nothing."""
         return Captured("operator", [])
 
-    def load(self, data: bytes, *, is_copy: bool = False) -> None:
+    def load(self, data: Saved, *, is_copy: bool = False) -> None:
         """Do nothing."""
 
 
@@ -141,8 +141,8 @@ class LaneLeaf(Leaf):
         """Return the state of all lanes, and that of the stage itself."""
         return Captured("fed by lanes", [self.lanes.capture(), super().capture()])
 
-    def load(self, data: bytes, *, is_copy: bool = False) -> None:
-        """Resume from the bytes of what ``capture`` of a stage of the same query returned."""
+    def load(self, data: Saved, *, is_copy: bool = False) -> None:
+        """Resume from what ``capture`` of a stage of the same query returned, or its bytes."""
         lanes, own = loads("fed by lanes", data)
         self.lanes.load(loads("lanes", lanes), is_copy=is_copy)
         super().load(own, is_copy=is_copy)

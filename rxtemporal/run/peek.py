@@ -12,7 +12,7 @@ from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.events import EdgeEvent
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, match_form
-from rxtemporal.engine.codec import Captured
+from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, BindingError, UnboundedWindowError
 from rxtemporal.ingress.stream_time import StreamTime
 from rxtemporal.operators.wiring import Wiring
@@ -20,7 +20,6 @@ from rxtemporal.run.evolution import connect_cuts, restore_cut
 from rxtemporal.run.execution import Execution, SourceEntry, list_entries
 from rxtemporal.run.hand_off import QueueCopy
 from rxtemporal.run.late import LateEvents, LateFeed, RejectedRows
-from rxtemporal.run.run_state import read_run
 
 if TYPE_CHECKING:
     from rxtemporal.ingress.device_packer import DevicePacker
@@ -73,7 +72,7 @@ class RunDouble:
 
     def finish(self) -> EventBatch:
         """Return the rows of the output that have not been given, complete."""
-        self._load(read_run(self._captured.dumps()))
+        self._load(loads("run", self._captured))
         for source in self._sources:
             source.give_waiting()
             self._refuse_errors()

@@ -18,7 +18,7 @@ import pytest
 from child_process import environment
 
 from rxtemporal import CheckpointError, EventBatch
-from rxtemporal.core.columns import Columns
+from rxtemporal.core.columns import Coded, Columns
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.codec import VERSION, Captured, dumps, loads
 from rxtemporal.engine.keys import KeyCoder
@@ -32,8 +32,10 @@ class Pair(NamedTuple):
 
 
 def restored(value: Any) -> Any:
-    """Return a value that was written and read."""
-    return loads("test", dumps("test", value))
+    """Return a value that was written and read; one read without being written is the same."""
+    written = dumps("test", value)
+    assert dumps("test", loads("test", Captured("test", value))) == written
+    return loads("test", written)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +147,27 @@ def test_a_captured_state_inside_another_is_bytes() -> None:
     """It comes back as what ``dumps`` returns of it."""
     inner = Captured("inner", [1, np.arange(2)])
     assert restored([inner, None]) == [inner.dumps(), None]
+
+
+def test_a_captured_state_is_read_as_it_was() -> None:
+    """What is read is changed neither by the original nor by later work on what was read."""
+    coder = KeyCoder({"k": pl.String()})
+    rows = Columns.from_frame(pl.DataFrame({"k": ["a", "b"]}))
+    rows.coded = Coded(("k",), coder, coder.encode(rows))
+    array, objects = np.arange(3), np.array([[1], None], object)
+    inner = Captured("inner", [array])
+    batch = EventBatch(np.array([1, 2]), np.array([5, 6]), None, rows, MIN_TIME)
+    captured = Captured("test", [coder, rows, batch, array, objects, inner])
+    array[:] = 7
+    objects[0].append(2)
+    keys, columns, again, mine, things, own = loads("test", captured)
+    assert mine.tolist() == loads("inner", own)[0].tolist() == [0, 1, 2]
+    assert things.tolist() == [[1], None]
+    assert columns.coded is again.columns.coded is None
+    keys.encode(Columns.from_frame(pl.DataFrame({"k": ["c"]})))
+    assert (len(keys), len(coder)) == (3, 2)
+    with pytest.raises(CheckpointError, match="not of a other"):
+        loads("other", Captured("test", 1))
 
 
 @pytest.mark.parametrize("place", [0, 3, 5, 7, 10, 14, 20, 60, -1])

@@ -12,7 +12,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Column, Columns, make_nulls
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.codec import Captured
+from rxtemporal.engine.codec import Captured, Saved
 from rxtemporal.engine.grids import CalendarGrid, RegularGrid
 from rxtemporal.engine.holdings import PART, Moves, Selection
 from rxtemporal.engine.kernels.compiled import freeze
@@ -289,7 +289,7 @@ class SlicedWindowStep(Stateful):
         self._windows.take_up()
         return super().capture()
 
-    def load(self, data: bytes) -> None:
+    def load(self, data: Saved) -> None:
         """Continue from a saved state."""
         super().load(data)
         self._windows.forget_waiting()

@@ -11,7 +11,7 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.engine.codec import Captured
+from rxtemporal.engine.codec import Captured, Saved
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.holdings import KEYS, PART, SAME, Entries, Hold, Moves, Selection, StoredRows
 from rxtemporal.engine.kernels.compiled import freeze
@@ -174,7 +174,7 @@ class RunningSessionStep(FinalWindowStep):
         self._forget_ended()
         return super().capture()
 
-    def load(self, data: bytes) -> None:
+    def load(self, data: Saved) -> None:
         """Continue from a saved state."""
         super().load(data)
         self._due = []

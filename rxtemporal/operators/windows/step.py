@@ -13,7 +13,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import NO_FIELDS, Coded, Column, Columns, concat_columns
 from rxtemporal.core.ticks import MAX_TIME, TICK
-from rxtemporal.engine.codec import Captured
+from rxtemporal.engine.codec import Captured, Saved
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.holdings import (
     KEYS,
@@ -287,7 +287,7 @@ class WindowStep(Stateful):
         self.take_up()
         return super().capture()
 
-    def load(self, data: bytes) -> None:
+    def load(self, data: Saved) -> None:
         """Continue from a saved state."""
         super().load(data)
         self.forget_waiting()
