@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from rxtemporal.core.schema import payload_type
+from rxtemporal.core.schema import make_query, payload_type
 from rxtemporal.errors import ArgumentError, SchemaError
 
 # nodes of an expression's tree whose result depends on other rows
@@ -160,7 +160,7 @@ def infer_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: st
     if len({*fields} & {*schema}) == len(expressions):  # polars takes fifty times as long
         return pl.Schema({name: payload_type(name, schema[name], lists=True) for name in fields})
     try:
-        frame = pl.LazyFrame(schema=dict(schema)).select(expressions)
+        frame = make_query(schema).select(expressions)
         result = frame.collect_schema()
         frame.collect()  # some types are checked only when an expression is computed
     except pl.exceptions.ColumnNotFoundError as error:
@@ -221,7 +221,7 @@ def infer_number_type(expression: pl.Expr, schema: pl.Schema, who: str) -> pl.Da
 
 def infer_aggregate_type(expression: pl.Expr, schema: pl.Schema, what: str) -> pl.DataType:
     """Return the type of an expression that reduces rows of ``schema`` to one value."""
-    group = pl.LazyFrame(schema=dict(schema)).group_by(pl.lit(0).alias("__group__"))
+    group = make_query(schema).group_by(pl.lit(0).alias("__group__"))
     try:
         frame = group.agg(expression)
         types = dict(frame.collect_schema())

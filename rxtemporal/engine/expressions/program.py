@@ -18,6 +18,7 @@ from rxtemporal.core.columns import (
     make_column,
     physical_type,
 )
+from rxtemporal.core.schema import make_query
 from rxtemporal.engine.expressions.comparison import (
     translate_between,
     translate_clip,
@@ -79,7 +80,7 @@ class FrameQuery:
 
     def __init__(self, expressions: Sequence[pl.Expr], schema: pl.Schema) -> None:
         self._expressions = list(expressions)
-        frame = pl.LazyFrame(schema=dict(schema))
+        frame = make_query(schema)
         self.names = list(frame.select(self._expressions).collect_schema())
         read = {name for each in self._expressions for name in each.meta.root_names()}
         selects = any(each.meta.has_multiple_outputs() for each in self._expressions)

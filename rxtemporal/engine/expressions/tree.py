@@ -12,6 +12,8 @@ from typing import Any
 
 import polars as pl
 
+from rxtemporal.core.schema import make_query
+
 # the version of the form in which polars shows a resolved plan
 _VERSION = 16
 _CAST_MODES = ("strict", "lenient", "wrap")
@@ -40,7 +42,7 @@ def resolve(expression: pl.Expr, schema: pl.Schema) -> dict[str, Term]:
 
     Raises ``UnknownExpressionError`` for what polars does not show.
     """
-    frame = pl.LazyFrame(schema=dict(schema))
+    frame = make_query(schema)
     if expression.meta.is_column_selection():
         fields = frame.select(expression).collect_schema().items()
         return {name: Term("Column", dtype, (), (name,)) for name, dtype in fields}
