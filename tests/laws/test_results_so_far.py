@@ -24,9 +24,15 @@ def count_rows(rows: Any) -> Rows:
     """Return complete rows with their payloads as texts, floats rounded."""
     found: Rows = Counter()
     for start, end, *payload in rows:
-        shown = [f"{each:.9g}" if isinstance(each, float) else repr(each) for each in payload]
-        found[start, end, ";".join(shown).replace("-0;", "0;")] += 1
+        # adding zero makes 0.0 of -0.0, which is equal to it
+        shown = [f"{each + 0:.9g}" if isinstance(each, float) else repr(each) for each in payload]
+        found[start, end, ";".join(shown)] += 1
     return found
+
+
+def test_zeros_are_equal() -> None:
+    """Rows that differ in the sign of a zero are the same."""
+    assert count_rows([(0, 2, "a", -0.0)]) == count_rows([(0, 2, "a", 0.0)])
 
 
 def leave_out(rows: Rows, given: Rows) -> Rows:
