@@ -25,9 +25,18 @@ def follow(new: Codes, numbers: Codes) -> Codes:
     Where an array has room for a key or a row that is not in use, a number there may be any, and
     becomes any.
     """
-    if not len(new):
-        return np.where(numbers < 0, numbers, -1)
-    return np.where(numbers < 0, numbers, new.take(numbers, mode="clip"))
+    moved = numbers.astype(np.int64, order="C")
+    follow_in_place(new, moved.reshape(-1, 1), [0])
+    return moved
+
+
+def follow_in_place(new: Codes, records: Codes, columns: Sequence[int]) -> None:
+    """Replace the numbers in these columns of records, ``int64[n, columns]``, by the new ones."""
+    # imported here so that importing the package does not load numba
+    from rxtemporal.engine.kernels.compiled import freeze
+    from rxtemporal.engine.kernels.rows import renumber_records
+
+    renumber_records(records, freeze(np.array(columns)), freeze(new))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -50,8 +50,8 @@ def grow_rows(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[
     have = array.shape[0]
     if have >= size:
         return array
-    larger = np.full((max(size, 2 * have, 64), *array.shape[1:]), fill, array.dtype)
-    larger[:have] = array
+    larger = np.empty((max(size, 2 * have, 64), *array.shape[1:]), array.dtype)
+    larger[:have], larger[have:] = array, fill
     return larger
 
 

@@ -43,3 +43,20 @@ def renumber(what: Ints, new: Ints, bits: int) -> tuple[Ints, bool]:
         out[i] = (row << bits) | (what[i] & mask)
         removed += int(row < 0)
     return out, removed > 0
+
+
+@jit
+def renumber_records(records: Ints, columns: Ints, new: Ints) -> None:
+    """Replace the numbers of entries in these columns by the new ones; a negative number stays.
+
+    ``records`` ``int64[n, columns]``; ``new`` ``int64[entries]``. A number above them, in room that
+    is not in use, becomes any. O(n).
+    """
+    last = len(new) - 1
+    for i in range(len(records)):
+        row = np.uint64(i)
+        for j in range(len(columns)):
+            column = np.uint64(columns[np.uint64(j)])
+            number = records[row, column]
+            if number >= 0:
+                records[row, column] = new[np.uint64(min(number, last))] if last >= 0 else -1

@@ -9,7 +9,7 @@ import numpy as np
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.holdings import KEY, ByKey, KeyRecords, StoredRows
-from rxtemporal.engine.key_store import follow
+from rxtemporal.engine.key_store import follow_in_place
 from rxtemporal.engine.records import RecordStore
 from rxtemporal.engine.rows import grow
 from rxtemporal.engine.state import Stateful
@@ -103,6 +103,6 @@ class MatchStores(Stateful):
         """Give new numbers to all that refers to the records of a space."""
         owners = [(getattr(self, name).records, each.refs) for name, each in self._stored.items()]
         for records, refs in [*owners, (self.by_key, _BY_KEY.refs)]:
-            for column, of in refs.items():
-                if of == space:
-                    records[:, column] = follow(new, records[:, column])
+            columns = [column for column, of in refs.items() if of == space]
+            if columns:
+                follow_in_place(new, records, columns)
