@@ -249,6 +249,12 @@ def read_spark_table(folder: Path) -> Counter[tuple[int, int]]:
         return Counter()
 
 
+def count_table(folder: Path, sender: Sender) -> int:
+    """Return the number of rows in the table so far, and tell the sender, which may wait for it."""
+    sender.written = max(sender.written, read_spark_table(folder).total())
+    return sender.written
+
+
 @pytest.mark.full
 @pytest.mark.java
 def test_each_message_is_in_a_table_of_spark_once(tmp_path: Path) -> None:
@@ -261,9 +267,9 @@ def test_each_message_is_in_a_table_of_spark_once(tmp_path: Path) -> None:
         sender.start()
         try:
             for _ in range(3):
-                before = len(read_spark_table(tmp_path))
+                before = count_table(tmp_path, sender)
                 with start(cluster, tmp_path, "spark", sender) as process:
-                    wait_until(lambda n=before: len(read_spark_table(tmp_path)) > n, SPARK_PATIENCE)
+                    wait_until(lambda n=before: count_table(tmp_path, sender) > n, SPARK_PATIENCE)
                     time.sleep(draw.random())
                     process.kill()
         finally:
