@@ -35,7 +35,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 # other examples on each run, and more of them
-settings.register_profile("full", settings.get_profile("ci"), derandomize=False, max_examples=100)
+settings.register_profile("full", settings.get_profile("ci"), derandomize=False, max_examples=30)
 settings.register_profile(
     "deep",
     deadline=None,
