@@ -59,10 +59,12 @@ def relink(new: Int64s, keys: Int64s, head: Int64s, *links: Int64s) -> None:
     """Update linked lists of rows to new row numbers.
 
     ``head`` ``int64[keys]``; ``keys`` and ``links`` are columns of the remaining rows. Only the
-    heads of these keys are updated, since the list of any other key is empty.
+    heads of these keys are updated, since the list of any other key is empty. A negative key is
+    none: its rows are in no list.
     """
     for link in links:
         link[link >= 0] = new[link[link >= 0]]
+    keys = keys[keys >= 0]
     first = head[keys]
     head[keys] = np.where(first >= 0, new[first], first)
 

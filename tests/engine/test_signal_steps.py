@@ -104,3 +104,14 @@ def test_keys_whose_gap_is_over_are_forgotten() -> None:
         assert step.rows == 100
     assert len(step._keying) < 4_000
     assert step._rows.height < 4_000
+
+
+def test_rows_without_a_key_stay_when_all_keys_are_forgotten() -> None:
+    """They are numbered anew by a batch that brings no row, and no key."""
+    step = make_step(10)
+    keyed: list[Point] = [(0, f"{key}", key) for key in range(1_100)]
+    others: list[Point] = [(1_000, None, 0)] * 2_500 + [(5_000, None, 0)] * 500
+    step.on_batch(make_batch(keyed + others, 50))
+    assert len(step._keying) == 0
+    assert len(step.on_batch(make_batch([], 2_000))) == 2_500
+    assert step._rows.height == step.rows == 500
