@@ -65,7 +65,10 @@ class Captured:
         self.kind, self._value = kind, _capture(value, default)
 
     def release(self) -> Any:
-        """Return the value, whose arrays are the receiver's own: to be called once, and alone."""
+        """Return the value, whose arrays are the receiver's own: to be called once, and alone.
+
+        Frames and payloads, which nobody writes, are shared.
+        """
         return _release(self._value)
 
     def list_chunks(self) -> list[Chunk]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,7 +77,7 @@ def test_room_for_near_values_depends_on_their_number() -> None:
     """Ids that rise for ever are looked up by themselves; values far apart take no room."""
     for values, fewest, most in (
         (np.arange(300_000) * 3 + 10**12, 900_000, 2_000_000),
-        (np.arange(300_000)[::-1] + 10**12, 300_000, 600_000),
+        (np.arange(300_000)[::-1] + 10**12, 300_000, 1_200_000),
         (np.arange(100) * 10**6, 0, 100),
     ):
         numbers = ValueCodes()
@@ -89,6 +90,18 @@ def test_room_for_near_values_depends_on_their_number() -> None:
 PARTNERS = st.lists(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2**31)), max_size=60), max_size=5
 )
+
+
+@pytest.mark.parametrize("signs", [[1], [-1], [1, -1]], ids=["rising", "falling", "both"])
+def test_values_that_spread_are_moved_a_few_times(signs: list[int]) -> None:
+    """Room grows with the values, at the end, or the ends, at which more of them come."""
+    values = np.outer(np.arange(1, 20_001), signs).ravel()
+    codes, moves = ValueCodes(), 0
+    for begin in range(0, len(values), 50):
+        before = codes._near
+        assert codes.number(values[begin : begin + 50])[0] == begin
+        moves += codes._near is not before
+    assert 2 < moves < 30
 
 
 @given(batches=PARTNERS)

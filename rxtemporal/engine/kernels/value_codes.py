@@ -205,8 +205,9 @@ class ValueCodes:
         if higher - lower < most:
             low, high = lower, higher
         size = max(SMALLEST, 1 << (high - low).bit_length())
-        if falls:  # more of them may come
-            low = max(high - size + 1, _LOWEST)
+        if falls:  # more of them may come, and others above
+            size *= 2
+            low = max(low - (size - (high - low + 1)) // 2, _LOWEST)
         codes = np.full(size, FREE, np.int64)
         codes[values - low] = used[:, 1]
         if len(near):
