@@ -65,12 +65,14 @@ def why_not(
     where: Mapping[str, Any] | pl.Expr | None = None,
     *,
     at: TimeLike | None = None,
+    start: TimeLike | None = None,
     recording: Streams = None,
 ) -> Absence:
     """Return why a query has no row at a time or with some values: what became of the events.
 
-    The missing row is described by ``at``, a time that its lifetime should contain, by ``where``, a
-    mapping from fields of the result to values or a polars predicate over the result, or by both.
+    The missing row is described by ``at``, a time that its lifetime should contain, or ``start``,
+    the time at which it should begin; by ``where``, a mapping from fields of the result to values
+    or a polars predicate over the result; or by a time and ``where``.
     Of each stream the nearest events are followed forward: first those with the fewest other values
     in the fields that ``where`` names, then by time. The fate of each says where its way ended:
     it came late, a ``where`` dropped it, it had no partner in a join, an anti join removed it, it
@@ -81,7 +83,7 @@ def why_not(
     folder that ``run(…, record=folder)`` has written. ``query`` may then be a function of streams.
     The cost is that run, all rows of all operators in memory, and a search for each event.
     ``BindingError``: a stream is missing or has no end. ``ArgumentError``: ``where`` names a field
-    that the result does not have.
+    that the result does not have, or both times are given.
 
     >>> import polars as pl
     >>> import rxtemporal as rxt
@@ -92,10 +94,15 @@ def why_not(
     >>> absence.candidates["readings"][0].fate.kind
     'dropped'
     """
-    if at is None and where is None:
+    if at is None and start is None and where is None:
         raise ArgumentError(
             "why_not needs to know which row is missing. Hint: at=time, where={field: value}, or "
             "both."
+        )
+    if at is not None and start is not None:
+        raise ArgumentError(
+            "why_not takes at=, a time that the missing row should contain, or start=, the time at "
+            "which it should begin, and not both."
         )
     if not isinstance(where, Mapping | pl.Expr | None):
         raise ArgumentError(
@@ -108,5 +115,6 @@ def why_not(
     flow = capture(bound.stream._node, every=0, named=bound.named)
     if flow.error is not None:  # event by event there are the results before the error
         flow = capture(bound.stream._node, named=bound.named)
-    tick = None if at is None else time_ticks(at)
-    return find_absence(flow, Wanted(tick, where, flow.time))
+    time = at if start is None else start
+    tick = None if time is None else time_ticks(time)
+    return find_absence(flow, Wanted(tick, where, flow.time, begins=start is not None))

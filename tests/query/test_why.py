@@ -238,3 +238,17 @@ def test_a_value_of_another_type_names_no_row(held: Any, value: Any) -> None:
     rows = rxt.from_events([rxt.PointEvent(1, {"a": held})])
     with pytest.raises(rxt.ArgumentError, match="field 'a' is"):
         rxt.why(rows, {"a": value})
+
+
+def test_a_missing_row_has_a_time_or_begins_then() -> None:
+    """A window has times at which it does not begin."""
+    rows = [rxt.PointEvent(time, {"x": time}) for time in (1, 12)]
+    counts = rxt.from_events(rows, name="rows").tumbling_window(10).aggregate(n=agg.count())
+    assert rxt.why_not(counts, at=13).exists
+    assert rxt.why_not(counts, start=10).exists
+    absence = rxt.why_not(counts, start=13)
+    assert not absence.exists
+    assert "the result has no row that begins at 13" in str(absence)
+    assert absence.candidates["rows"][0].fate.message.endswith("which does not begin at 13")
+    with pytest.raises(rxt.ArgumentError, match="not both"):
+        rxt.why_not(counts, at=1, start=1)

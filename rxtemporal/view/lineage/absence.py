@@ -40,19 +40,28 @@ Where = Mapping[str, Any] | pl.Expr | None
 class Wanted:
     """The row that is missing: a time that its lifetime should contain, and its fields.
 
-    ``at`` is in ticks. ``where`` is a mapping from field to value, or a predicate over the fields
-    of the result with ``start_time`` and ``end_time``.
+    ``at`` is in ticks; with ``begins`` its lifetime should begin then. ``where`` is a mapping from
+    field to value, or a predicate over the fields of the result with ``start_time`` and
+    ``end_time``.
     """
 
     at: int | None
     where: Where
     form: TimeForm
+    begins: bool = False
 
     def measure(self, start: Int64s, end: Int64s) -> Int64s:
-        """Return how far each lifetime is from the time, 0 if it contains it."""
+        """Return how far each lifetime is from the time, 0 if it contains it, or begins then."""
         if self.at is None:
             return np.zeros(len(start), np.int64)
+        if self.begins:
+            return np.abs(start - self.at)
         return np.maximum(np.maximum(start - self.at, self.at - (end - 1)), 0)
+
+    @property
+    def verb(self) -> str:
+        """The way in which a lifetime that fits has the time, as a verb."""
+        return "begin at" if self.begins else "contain"
 
     def count_mismatches(self, rows: pl.DataFrame, start: Int64s, end: Int64s) -> Int64s:
         """Return for each row how many fields have other values; unknown fields do not count.
@@ -271,8 +280,8 @@ class Forward:
         lifetime = write_lifetime(start, end, form)
         text = f"in the result {lifetime} {write_values(history.payload.row(row, named=True))}"
         differs = []
-        if at is not None and not start <= at < end:
-            differs.append(f"which does not contain {write_time(at, form)}")
+        if at is not None and self._measure(history, np.array([row]))[0]:
+            differs.append(f"which does not {self._wanted.verb} {write_time(at, form)}")
         rows = history.payload[[row]]
         if self._wanted.count_mismatches(rows, history.start[[row]], history.end[[row]])[0]:
             differs.append("whose fields differ")
@@ -501,7 +510,8 @@ _BY_OTHERS = {
 def _write_wanted(wanted: Wanted) -> str:
     parts = []
     if wanted.at is not None:
-        parts.append(f"at {write_time(wanted.at, wanted.form)}")
+        begins = "that begins " if wanted.begins else ""
+        parts.append(f"{begins}at {write_time(wanted.at, wanted.form)}")
     if isinstance(wanted.where, pl.Expr):
         parts.append(f"where {write_expression(wanted.where)}")
     elif wanted.where is not None:
