@@ -173,6 +173,13 @@ def test_matches_over_ways(drawn: Drawn, items: list[Event], number: int) -> Non
 
 
 @examples
+@given(drawn=patterns(back=True, by_columns=True), items=streams(), number=st.integers(0, 2**20))
+def test_matches_by_columns(drawn: Drawn, items: list[Event], number: int) -> None:
+    """And with conditions that the kernel cannot test."""
+    check(compose(drawn), items, expect(items, drawn), number)
+
+
+@examples
 @given(drawn=patterns(back=False, limited=True), items=streams(), number=st.integers(0, 2**20))
 def test_parts_over_rows(drawn: Drawn, items: list[Event], number: int) -> None:
     """Each start that no match takes gives its longest part, with timeouts."""

@@ -129,6 +129,15 @@ def test_what_is_no_program(name: str) -> None:
     assert find(stream, BY_COLUMNS[name], "A+ B").height
 
 
+@pytest.mark.parametrize("text", ["A+", "A*", "A* B?", "(A | B)*"])
+def test_keys_tested_by_columns(text: str) -> None:
+    """Each has tests of its own, also where a match may be empty."""
+    rows = [rxt.PointEvent(1, {"k": k, "s": s}) for k, s in zip("abcde", "yxyxy", strict=True)]
+    keyed = rxt.from_events(rows).group_by("k")
+    found = keyed.detect(text, A=pt.first("A.s") == "x", **({"B": False} if "B" in text else {}))
+    assert found.ungroup().to_polars(time="ticks")["k"].to_list() == ["b", "d"]
+
+
 def test_a_node_that_is_given_out_again_has_registers_of_its_own() -> None:
     """Ways that ended leave nothing to those that begin."""
     rows = [rxt.PointEvent(time, {"x": x}) for time, x in enumerate([5, 1, 1, 9, 7, 2, 2, 9] * 50)]

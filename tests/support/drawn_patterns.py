@@ -84,11 +84,15 @@ NEEDS = {name: {v for v in "AB" if f'{v}.' in str(e) or f"({v})" in str(e)}
 
 @dataclasses.dataclass(frozen=True)
 class Drawn:
-    """A pattern with the names of its conditions, and the settings of a search."""
+    """A pattern with the names of its conditions, and the settings of a search.
+
+    ``by_columns``: the engine tests conditions for a thread and a row, not in its kernel.
+    """
 
     text: str
     conditions: Mapping[str, str]
     settings: Mapping[str, Any]
+    by_columns: bool = False
 
     @property
     def variables(self) -> list[str]:
@@ -98,7 +102,11 @@ class Drawn:
     @property
     def expressions(self) -> dict[str, pl.Expr]:
         """The conditions for the engine."""
-        return {name: (PLAIN | BACK)[each][0] for name, each in self.conditions.items()}
+        given = {name: (PLAIN | BACK)[each][0] for name, each in self.conditions.items()}
+        if not self.by_columns:
+            return given
+        # a remainder is no program of the kernel
+        return {name: each & (pt.count(name) % 1 == 0) for name, each in given.items()}
 
     @property
     def functions(self) -> dict[str, Callable[[Any, History], Any]]:
@@ -135,13 +143,19 @@ def choices() -> st.SearchStrategy[str]:
 
 
 @st.composite
-def patterns(draw: st.DrawFn, *, back: bool, limited: bool = False) -> Drawn:
+def patterns(
+    draw: st.DrawFn, *, back: bool, limited: bool = False, by_columns: bool = False
+) -> Drawn:
     """Draw a pattern, with conditions over the rows matched so far if ``back``.
 
     If it is ``limited``, each match has a time that it may take.
     """
     waits = draw(st.integers(0, 4)) == 0
-    text = draw(choices()) + (" !C" if waits else "")
+    text = draw(choices())
+    if by_columns and draw(st.booleans()):
+        # each key has tests of its first states, which are others if a match may be empty
+        text = f"({text})?"
+    text += " !C" if waits else ""
     there = [name for name in VARIABLES if name in text.replace("PERMUTE", "")]
     menu = [*PLAIN, *(name for name in BACK if back and NEEDS[name] <= {*there})]
     conditions = {name: draw(st.sampled_from(menu)) for name in there if draw(st.integers(0, 5))}
@@ -152,4 +166,4 @@ def patterns(draw: st.DrawFn, *, back: bool, limited: bool = False) -> Drawn:
         "within": draw(st.integers(1, 8)) if limited or waits or draw(st.booleans()) else None,
         "max_gap": draw(st.integers(0, 4)) if draw(st.integers(0, 3)) == 0 else None,
     }
-    return Drawn(text, conditions, settings)
+    return Drawn(text, conditions, settings, by_columns)

@@ -52,13 +52,18 @@ class Automaton:
     states: tuple[MatchState, ...]
     initial: tuple[int, ...]
 
+    @property
+    def begins(self) -> tuple[int, ...]:
+        """The states that take the first row, by preference."""
+        return tuple(each for each in self.initial if each != ACCEPT)
+
     def list_first(self) -> set[int]:
         """Return the variables to which the first row of a match may belong."""
-        return {self.states[each].variable for each in self.initial if each != ACCEPT}
+        return {self.states[each].variable for each in self.begins}
 
     def list_later(self) -> set[int]:
         """Return the variables to which a later row of a match may belong."""
-        reached, todo = set[int](), [each for each in self.initial if each != ACCEPT]
+        reached, todo = set[int](), [*self.begins]
         for each in todo:
             news = {*self.list_next(each)} - reached
             reached |= news
@@ -76,7 +81,7 @@ class Automaton:
 
         The variable of an absence, and of rows that are skipped, is tested as if it came next.
         """
-        distance, level = dict[int, int](), [each for each in self.initial if each != ACCEPT]
+        distance, level = dict[int, int](), [*self.begins]
         known, rows = set(level), 0
         while level:
             later = list[int]()

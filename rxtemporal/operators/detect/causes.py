@@ -21,8 +21,8 @@ from rxtemporal.operators.causes.carried_rows import (
 from rxtemporal.operators.causes.causes import HISTORY, ROW, Causes
 from rxtemporal.operators.causes.history import History, code_fields
 from rxtemporal.operators.causes.lost_row import Fate, LostRow, write_expression
-from rxtemporal.operators.detect.automaton import ACCEPT, MatchState
 from rxtemporal.operators.detect.automaton import ROW as NEXT_ROW
+from rxtemporal.operators.detect.automaton import MatchState
 from rxtemporal.operators.detect.layout import FIRST, NODE, NODE_ROW, ROW_START, STATE
 from rxtemporal.operators.detect.plan import Detect
 from rxtemporal.operators.detect.results import Matches
@@ -229,7 +229,7 @@ def _tell_conditions(operator: Detect, ways: Sequence[Way], *, begins: bool) -> 
     automaton = operator.automaton
     next_states = [each for way in ways for each in way.state.enter]
     if begins:
-        next_states = [each for each in automaton.initial if each != ACCEPT]
+        next_states = [*automaton.begins]
     missed = _write_conditions(operator, [automaton.states[each].variable for each in next_states])
     came = _write_conditions(operator, [way.state.absent for way in ways if way.state.absent >= 0])
     reason = "no match begins with it" if begins else "no way goes on with it"

@@ -83,7 +83,7 @@ class MatchRules(NamedTuple):
     thread and a variable, made by the caller. ``before``: how many rows before a matched one are
     needed; ``recent``: how many last rows of a key while a match may go on, and ``kept`` always.
     ``fan`` is how many threads one thread becomes at most, and ``tries`` how many nodes it makes.
-    ``begin`` to ``end`` are the states before the first row, in the list of states.
+    ``begin`` to ``end`` are the states that take the first row, in the list of states.
     """
 
     within: int

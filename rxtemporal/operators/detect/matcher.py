@@ -12,7 +12,7 @@ from rxtemporal.engine.rows import grow_rows
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.detect import kernel, layout
 from rxtemporal.operators.detect import ways as kernel_ways
-from rxtemporal.operators.detect.automaton import ACCEPT, WAIT, Automaton
+from rxtemporal.operators.detect.automaton import WAIT, Automaton
 from rxtemporal.operators.detect.conditions import Conditions
 from rxtemporal.operators.detect.layout import (
     FIRST,
@@ -58,7 +58,7 @@ def find_bounds(count: Int64s) -> Int64s:
 def make_states(automaton: Automaton) -> tuple[Int64s, Int64s]:
     """Return an automaton as records of states, and the lists of states to which they lead.
 
-    The last list has the states before the first row.
+    The last list has the states that take the first row.
     """
     records, lists = list[list[int]](), list[int]()
     for each in automaton.states:
@@ -67,16 +67,16 @@ def make_states(automaton: Automaton) -> tuple[Int64s, Int64s]:
         bounds = [begin, middle, middle, len(lists)]
         records.append([each.kind, each.variable, each.absent, *bounds])
     states = np.array(records, np.int64).reshape(len(records), layout.OUT_END + 1)
-    return states, np.array([*lists, *automaton.initial], np.int64)
+    return states, np.array([*lists, *automaton.begins], np.int64)
 
 
 def _count_most(automaton: Automaton) -> tuple[int, int]:
     """Return how many threads one thread becomes at most, and how many nodes it makes."""
     states = automaton.states
     leads = [max(1, len(each.out)) for each in states]
-    begins = sum(leads[each] for each in automaton.initial if each != ACCEPT)
+    begins = sum(leads[each] for each in automaton.begins)
     fans = [begins, *(1 + sum(leads[each] for each in its.enter) for its in states)]
-    return max(fans), max([len(automaton.initial), *(1 + len(each.enter) for each in states)])
+    return max(fans), max([len(automaton.begins), *(1 + len(each.enter) for each in states)])
 
 
 def make_rules(
@@ -108,7 +108,7 @@ def make_rules(
         fan=fan,
         # the longest way of a thread may be another one than the preferred
         tries=2 * tries if settings.timeouts else tries,
-        begin=len(lists) - len(automaton.initial),
+        begin=len(lists) - len(automaton.begins),
         end=len(lists),
     )
 
@@ -122,7 +122,7 @@ class _Tested:
             [variable[target] for target in each.enter] + [each.absent] * (each.absent >= 0)
             for each in states
         ]
-        lists.append([variable[each] for each in automaton.initial if each != ACCEPT])
+        lists.append([variable[each] for each in automaton.begins])
         self.count = np.array([len(each) for each in lists])
         self.first = find_bounds(self.count)[:-1]
         self.variable = np.array([each for its in lists for each in its], np.int64)

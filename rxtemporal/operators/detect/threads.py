@@ -152,8 +152,6 @@ def begin_threads(t: MatchTables, side: int, row: int, line: int, pair: int) -> 
         t.counts[HAVE] += 1
     for place in range(t.rules.begin, t.rules.end):
         state = t.lists[place]
-        if state == ACCEPT:
-            break
         variable = t.states[state, VARIABLE]
         if may_take(t, variable, NONE, row, row, line, pair + place - t.rules.begin) and take_row(
             t, 1 - side, state, row, row, NONE, NONE, slot
