@@ -529,3 +529,12 @@ def test_the_start_by_its_function() -> None:
         "A B", B=rxt.start() - pt.match_start() < 2, measures={"began": rxt.start() - 1}
     )
     assert query.to_polars(time="ticks").rows() == [(1, 3, 1), (5, 7, 5)]
+
+
+def test_a_field_or_a_key_that_is_called_start_keeps_its_values() -> None:
+    """Results that have it show the field, not the start of the row."""
+    rows = rxt.from_events([rxt.PointEvent(t, {"start": 100 + t, "x": t}) for t in range(3)])
+    pair = rows.detect("A B", rows="all").to_polars()
+    assert pair["start"].to_list() == [100, 101]
+    keyed = rows.group_by("start").detect("A").ungroup().to_polars()
+    assert keyed["start"].to_list() == [100, 101, 102]

@@ -72,7 +72,7 @@ class Results:
         """Return the payload of matches, of which there is one at least."""
         asked = matches.row if self._settings.all_rows else matches.last
         fields = self._values.schema if self._settings.all_rows else self._settings.keys
-        made = {name: self._values.read_series(name, asked) for name in fields}
+        made = self._values.read_fields(fields, asked)
         if self._settings.all_rows:
             made["variable"] = self._name(matches.variable)
             made["match"] = self._read_starts(matches.first[matches.way])

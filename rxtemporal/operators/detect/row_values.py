@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import polars as pl
 
@@ -22,12 +24,11 @@ class RowValues:
         self.schema = schema
         self.time = time
 
-    def get_type(self, name: str) -> pl.DataType:
-        """Return the type of a field, or of the start."""
-        return self.time if name in STARTS else self.schema[name]
-
     def read(self, name: str, numbers: Int64s) -> Column:
-        """Return a field of rows, or their starts; null where the number is negative."""
+        """Return a field of rows, or their starts; null where the number is negative.
+
+        The name of the start means that, also where a field is called so.
+        """
         there = numbers >= 0
         all_there = bool(there.all())
         at = numbers if all_there else np.where(there, numbers, 0)
@@ -39,7 +40,14 @@ class RowValues:
 
     def read_series(self, name: str, numbers: Int64s) -> pl.Series:
         """Return the same as a series."""
-        return make_series(name, self.read(name, numbers), self.get_type(name))
+        dtype = self.time if name in STARTS else self.schema[name]
+        return make_series(name, self.read(name, numbers), dtype)
+
+    def read_fields(self, names: Iterable[str], numbers: Int64s) -> dict[str, pl.Series]:
+        """Return fields of rows that are there, whatever their names are."""
+        names = [*names]
+        columns = zip(names, self.rows.fields(numbers, names), strict=True)
+        return {name: make_series(name, column, self.schema[name]) for name, column in columns}
 
     def find_before(self, numbers: Int64s, n: int) -> Int64s:
         """Return the n-th row before each row in its key; -1 if there is none."""
