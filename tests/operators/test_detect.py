@@ -538,3 +538,11 @@ def test_a_field_or_a_key_that_is_called_start_keeps_its_values() -> None:
     assert pair["start"].to_list() == [100, 101]
     keyed = rows.group_by("start").detect("A").ungroup().to_polars()
     assert keyed["start"].to_list() == [100, 101, 102]
+
+
+@pytest.mark.parametrize("counted", ["A", "A.x"])
+def test_a_count_has_a_sign(counted: str) -> None:
+    """It is Int64, so that what is computed with it may be below zero."""
+    count = pt.count(counted)
+    query = points([1]).detect("A", measures={"n": count - 5, "ok": count - 5 < 0})
+    assert query.to_polars(time="ticks").rows() == [(0, 1, -4, True)]

@@ -143,6 +143,9 @@ class Results:
         ways = pl.DataFrame([pl.Series(_WAY, np.arange(count))])
         made = ways.join(made, on=_WAY, how="left", maintain_order="left")
         column = made[_VALUE]
+        if function.kind == "count":
+            # that of polars is short and has no sign
+            column = column.cast(pl.Int64)
         return column.fill_null(0) if function.kind in ("sum", "count") else column
 
     def _name(self, numbers: Int64s) -> pl.Series:
