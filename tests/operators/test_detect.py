@@ -352,6 +352,14 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "an expression before": (lambda s: s.detect("A", A=pt.prev(rxt.start()) > 1), r"'start'\) is"),
     "an end time": (lambda s: s.detect("A", A=pl.col("end_time") > 1), "ends of rows play no part"),
     "a text, running": (lambda s: s.detect("A", A=pt.max("A.k") > 1), "computes with 'k'"),
+    "a measure that is called variable": (
+        lambda s: s.detect("A", rows="all", measures={"variable": pt.count("A")}),
+        "adds the field 'variable' with rows='all'",
+    ),
+    "a measure that is called match": (
+        lambda s: s.detect("A", rows="all", measures={"match": pt.count("A")}),
+        "adds the field 'match' with rows='all'",
+    ),
     "an end": (lambda s: s.detect("A", A=rxt.end() > 1), "the ends of rows play no part"),
 }
 

@@ -107,11 +107,12 @@ class Detect(Operator):
         measures = self._infer_measures(schema)
         added = dict(measures)
         if self.rows == "all":
+            _check_measures(measures, ("variable", "match"), "rows='all'")
             added = {"variable": pl.String(), "match": self.time_type, **measures}
         elif not measures:
             added = {"rows": pl.Int64()}
         if self.timeouts:
-            _check_complete(added)
+            _check_measures(measures, ("complete",), "timeouts=True")
             added["complete"] = pl.Boolean()
         before = schema if self.rows == "all" else pl.Schema({key: schema[key] for key in keys})
         check_added(added, before, self.name)
@@ -271,12 +272,14 @@ class Detect(Operator):
         return Programs(self.conditions, self.automaton.variables, types).rounds
 
 
-def _check_complete(added: Mapping[str, Any]) -> None:
-    if "complete" in added:
-        raise SchemaError(
-            "detect adds the field 'complete' with timeouts=True, and there is a measure of this "
-            "name. Hint: rename the measure."
-        )
+def _check_measures(measures: Mapping[str, Any], names: Sequence[str], option: str) -> None:
+    """Raise if a measure has the name of a field that an option adds."""
+    for name in names:
+        if name in measures:
+            raise SchemaError(
+                f"detect adds the field {name!r} with {option}, and there is a measure of this "
+                "name. Hint: rename the measure."
+            )
 
 
 def detect(
