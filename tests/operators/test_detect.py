@@ -554,3 +554,17 @@ def test_a_count_has_a_sign(counted: str) -> None:
     count = pt.count(counted)
     query = points([1]).detect("A", measures={"n": count - 5, "ok": count - 5 < 0})
     assert query.to_polars(time="ticks").rows() == [(0, 1, -4, True)]
+
+
+def test_fields_that_are_called_like_functions() -> None:
+    """Where a function has the name of a field, the field has to be renamed; others are read."""
+    names = "pt.count(A)", "pt.prev(x, 1)", "pt.prev(x)", "pt.first(A)"
+    rows = rxt.from_events([rxt.PointEvent(t, dict.fromkeys(names, t)) for t in range(3)])
+    for name in names[:2]:
+        for given in ({"A": pl.col(name) > 0}, {"measures": {"v": pl.col(name)}}):
+            with pytest.raises(SchemaError, match=r"is a function of a match.*rename the field"):
+                rows.detect("A", **given)
+    for name in names[2:]:
+        assert rows.detect("A", A=pl.col(name) > 1).to_polars().height == 1
+        with pytest.raises(SchemaError, match=re.escape(name)):
+            points([1]).detect("A", A=pl.col(name) > 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import polars as pl
 
@@ -25,8 +25,17 @@ START = "start"
 """The name by which conditions and measures read the start of a row."""
 STARTS = (START, START_FIELD)
 """That name, and the one of ``rxt.start()``."""
-_COLUMN = re.compile(rf"pt\.({'|'.join(get_args(Kind))})\((.*)\)", re.DOTALL)
 _NUMBERED = ("prev", "last")
+_COLUMN = re.compile(rf"pt\.({'|'.join(get_args(Kind))})\((.*)\)", re.DOTALL)
+# what stands in the parentheses
+_VARIABLE, _FIELD, _N = rf"(?P<variable>{NAME.pattern})", "(?P<field>.+)", r", (?P<n>\d+)"
+_INSIDE = dict.fromkeys(get_args(Kind), rf"{_VARIABLE}\.{_FIELD}") | {
+    "prev": _FIELD + _N,
+    "last": rf"{_VARIABLE}\.{_FIELD}{_N}",
+    "count": rf"{_VARIABLE}(?:\.{_FIELD})?",
+    "variable": "",
+    "match_start": "",
+}
 _COMPUTES = ("sum", "mean", "min", "max")
 
 
@@ -107,6 +116,16 @@ def check_times(name: str, schema: pl.Schema, who: str) -> None:
     )
 
 
+def check_columns(functions: Iterable[Function], schema: pl.Schema, who: str) -> None:
+    """Raise if a field has the name of the column of a function, which would be read instead."""
+    for each in functions:
+        if each.column in schema:
+            raise SchemaError(
+                f"{who}: {each.column!r} is a function of a match, and there is a field of this "
+                "name. Hint: rename the field first with select()."
+            )
+
+
 def parse_column(name: str) -> Function | None:
     """Return the function that a column is named after; None if it is a field.
 
@@ -119,14 +138,11 @@ def parse_column(name: str) -> Function | None:
     if found is None:
         return None
     kind, what = found.groups()
-    number = 0
-    if kind in _NUMBERED:
-        what, _, last = what.rpartition(", ")
-        number = int(last)
-    if kind == "prev":
-        return Function("prev", "", what, number)
-    variable, _, field = what.partition(".")
-    return Function(kind, variable, field or None, number)  # type: ignore[arg-type]
+    inside = re.fullmatch(_INSIDE[kind], what, re.DOTALL)
+    if inside is None:
+        return None
+    given: dict[str, Any] = inside.groupdict()
+    return Function(kind, **given | {"n": int(given.get("n", 0))})  # type: ignore[arg-type]
 
 
 def list_functions(expressions: Iterable[pl.Expr]) -> list[Function]:

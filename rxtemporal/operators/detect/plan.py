@@ -144,10 +144,16 @@ class Detect(Operator):
         self, expressions: Sequence[pl.Expr], schema: pl.Schema, who: str = "detect"
     ) -> pl.Schema:
         """Return what expressions may read: the fields, the start, and functions of a match."""
-        from rxtemporal.operators.detect.functions import START, check_times, list_functions
+        from rxtemporal.operators.detect.functions import (
+            START,
+            check_columns,
+            check_times,
+            list_functions,
+        )
         from rxtemporal.operators.row_times import START_FIELD
 
         functions = list_functions(expressions)
+        check_columns(functions, schema, who)
         names = {name for each in expressions for name in each.meta.root_names()}
         for name in sorted(names):
             check_times(name, schema, who)
