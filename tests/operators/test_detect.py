@@ -568,3 +568,15 @@ def test_fields_that_are_called_like_functions() -> None:
         assert rows.detect("A", A=pl.col(name) > 1).to_polars().height == 1
         with pytest.raises(SchemaError, match=re.escape(name)):
             points([1]).detect("A", A=pl.col(name) > 1)
+
+
+@pytest.mark.parametrize("ticks", [True, False])
+def test_why_has_the_times_of_the_run(ticks: bool) -> None:
+    """Also where a condition reads the start in a way that the other form does not have."""
+    times = range(4) if ticks else [f"2026-05-01T0{n}:00:00Z" for n in range(4)]
+    rows = rxt.from_events([rxt.PointEvent(t, {"x": n}) for n, t in enumerate(times)], name="rows")
+    start = pl.col("start")
+    query = rows.detect("A B", A=start % 4 == 1 if ticks else start.dt.hour() == 1)
+    assert rxt.why(query, 0).causes["rows"]["x"].to_list() == [1, 2]
+    (fate, *_) = (each.fate for each in rxt.why_not(query, at=times[0]).candidates["rows"])
+    assert "no match begins with it" in fate.message

@@ -67,13 +67,6 @@ class _TracedStep(DetectStep):
         return [Way(*each) for each in zip(states, last, strict=True)]
 
 
-def _fit_times(operator: Detect, source: History, output: History) -> Detect:
-    """Return the operator with starts in the form in which the output has them."""
-    other = dataclasses.replace(operator, ticks=not operator.ticks)
-    fits = other.output(source.payload.schema, source.keys) == output.payload.schema
-    return other if fits else operator
-
-
 def _order_rows(source: History, codes: Int64s) -> Int64s:
     """Return the rows of a history by key, and in the order of each."""
     never = source.end == MAX_TIME
@@ -91,7 +84,6 @@ def find_matched_rows(
     others are history.
     """
     (source,) = inputs
-    operator = _fit_times(operator, source, output)
     step = _TracedStep(operator, source)
     made = step.on_batch(to_batch(source, _NUMBER))
     payload = made.payload.drop(_NUMBER, strict=False)
@@ -134,7 +126,6 @@ def explain_no_match(operator: Detect, lost: LostRow) -> Fate:
     if lost.start >= lost.cti:
         return lost.wait(lost.start + 1)
     source = lost.source
-    operator = _fit_times(operator, source, lost.output)
     step = _TracedStep(operator, source)
     step.on_batch(to_batch(source, _NUMBER))
     if step.list_ways(lost.row):

@@ -81,7 +81,10 @@ class Detect(Operator):
         return f"{held}; the last {'row' if kept == 1 else f'{kept} rows'} of each key"
 
     def for_stream(self, form: TimeForm | None, schema: pl.Schema | None) -> Self:
-        """Return the operator for a stream of such times and fields."""
+        """Return the operator for a stream of such times and fields.
+
+        If it reads starts, the plan settles their form, and all runs and why() have that.
+        """
         known = self.time or form or ("datetime" if self._reads_starts() else None)
         return dataclasses.replace(self, ticks=known == "ticks", time=known)
 
