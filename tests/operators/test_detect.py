@@ -580,3 +580,20 @@ def test_why_has_the_times_of_the_run(ticks: bool) -> None:
     assert rxt.why(query, 0).causes["rows"]["x"].to_list() == [1, 2]
     (fate, *_) = (each.fate for each in rxt.why_not(query, at=times[0]).candidates["rows"])
     assert "no match begins with it" in fate.message
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("A !B", "ends at 2 k='b', .* it satisfies B: .*, which may not come"),
+        ("A !B ~> C", "ends at 2 k='b', .* it satisfies B: .*, which may not come"),
+        ("A ~> C", "ends at 2 k='b', since the time of within has passed"),
+        ("A C", "ends at 2 k='b', .* it does not satisfy C"),
+    ],
+)
+def test_what_ended_the_way_in_the_last_tick(pattern: str, message: str) -> None:
+    """A row that may not come ends it, though the deadline passes with it."""
+    rows = rxt.from_events([rxt.PointEvent(t, {"k": k}) for t, k in [(0, "a"), (2, "b"), (3, "c")]])
+    names = {name: pl.col("k") == name.lower() for name in "ABC" if name in pattern}
+    fate = rxt.why_not(rows.detect(pattern, **names, within=3), at=0).candidates["events"][0].fate
+    assert re.search(message, fate.message)

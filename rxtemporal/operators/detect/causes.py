@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import Int64s
+from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.operators.causes.carried_rows import (
     NUMBERS,
@@ -21,9 +20,8 @@ from rxtemporal.operators.causes.carried_rows import (
 from rxtemporal.operators.causes.causes import HISTORY, ROW, Causes
 from rxtemporal.operators.causes.history import History, code_fields
 from rxtemporal.operators.causes.lost_row import Fate, LostRow, write_expression
-from rxtemporal.operators.detect.automaton import ROW as NEXT_ROW
 from rxtemporal.operators.detect.automaton import MatchState
-from rxtemporal.operators.detect.layout import FIRST, NODE, NODE_ROW, ROW_START, STATE
+from rxtemporal.operators.detect.layout import FIRST, STATE
 from rxtemporal.operators.detect.plan import Detect
 from rxtemporal.operators.detect.results import Matches
 from rxtemporal.operators.detect.step import DetectStep
@@ -34,15 +32,11 @@ _NUMBER = NUMBERS[0]
 _MOST = 1_000
 
 
-class Way(NamedTuple):
-    """A way that is not decided: its state, and the start of its last row."""
-
-    state: MatchState
-    last: int
-
-
 class _TracedStep(DetectStep):
-    """Step over rows that carry their numbers in the input, which notes the rows of matches."""
+    """Step over rows that carry their numbers in the input, which notes the rows of matches.
+
+    ``behind``: how far the time of keys stays behind the CTI.
+    """
 
     def __init__(self, operator: Detect, source: History) -> None:
         schema = to_batch(source, _NUMBER).schema
@@ -50,21 +44,22 @@ class _TracedStep(DetectStep):
         super().__init__(settings)
         self._automaton = settings.automaton
         self.found: list[Matches] = []
+        self.behind = 0
+
+    def _match(self, due: Int64s, woken: Int64s, batch: EventBatch) -> EventBatch:
+        return super()._match(due, woken, batch.replace(cti=batch.cti - self.behind))
 
     def _make_payload(self, matches: Matches) -> pl.DataFrame:
         row = self._rows.payload(matches.row).frame[_NUMBER].to_numpy()
         self.found.append(dataclasses.replace(matches, row=row))
         return super()._make_payload(matches)
 
-    def list_ways(self, number: int) -> list[Way]:
-        """Return the ways that begin at a row and are not decided."""
+    def list_ways(self, number: int) -> list[MatchState]:
+        """Return the states of the ways that begin at a row and are not decided."""
         threads = self._stores.threads.records[self._stores.threads.alive]
         begin = self._rows.payload(threads[:, FIRST]).frame[_NUMBER].to_numpy()
         mine = threads[begin == number]
-        row = self._stores.nodes.records[mine[:, NODE], NODE_ROW]
-        states = [self._automaton.states[each] for each in mine[:, STATE].tolist()]
-        last = self._rows.records[row, ROW_START].tolist()
-        return [Way(*each) for each in zip(states, last, strict=True)]
+        return [self._automaton.states[each] for each in mine[:, STATE].tolist()]
 
 
 def _order_rows(source: History, codes: Int64s) -> Int64s:
@@ -151,14 +146,21 @@ def _follow(operator: Detect, lost: LostRow, order: Int64s, place: int, taken: i
     for number in _list_ends(source, order[: place + _MOST], begin, place):
         upto = order[begin:number]
         begin, row = number, int(upto[-1])
-        # first up to the start, to know what ends by time alone
-        ways = step.list_ways(lost.row)
-        for taken_rows, cti in ((upto[:0], source.start[row]), (upto, source.start[row] + 1)):
-            step.on_batch(rows.take(taken_rows).replace(cti=int(cti)))
+        start = int(source.start[row])
+        # time, rows and time again, each alone, to know which of them ends a way
+        for taken_rows, cti in ((upto[:0], start), (upto, start + 1), (upto[:0], start + 1)):
+            ways, by_time = step.list_ways(lost.row), not len(taken_rows)
+            step.behind = 0 if by_time else 1
+            step.on_batch(rows.take(taken_rows).replace(cti=cti))
             if any(lost.row in found.first for found in step.found):
                 return _tell_skip(operator, lost, taken)
-            if not step.list_ways(lost.row) and (len(taken_rows) or ways):
-                return _tell_end(operator, lost, row, ways if len(upto) == 1 else [], int(cti))
+            if step.list_ways(lost.row) or (by_time and not ways):
+                continue
+            if by_time:
+                return _tell_end(lost, row, _tell_limit(operator, lost, cti))
+            last = ways if len(upto) == 1 else []
+            reason = _tell_conditions(operator, last, begins=row == lost.row)
+            return _tell_end(lost, row, reason)
     return lost.tell("ended", f"the rows behind it complete no match in {lost.place}")
 
 
@@ -180,15 +182,9 @@ def _tell_skip(operator: Detect, lost: LostRow, taken: int | None) -> Fate:
     )
 
 
-def _tell_end(operator: Detect, lost: LostRow, row: int, ways: Sequence[Way], cti: int) -> Fate:
-    """Return the fate of a row whose ways end at a row or before it, when the CTI is there.
-
-    ``ways`` are those before it, if known.
-    """
+def _tell_end(lost: LostRow, row: int, reason: str) -> Fate:
+    """Return the fate of a row whose ways end at a row or before it, for a reason."""
     source = lost.source
-    reason = _tell_limit(operator, lost, ways, cti, by_time=cti == source.start[row])
-    if reason is None:
-        reason = _tell_conditions(operator, ways, begins=row == lost.row)
     return lost.tell(
         "dropped",
         f"in no match of {lost.place}: what begins at it ends at {lost.write_row(source, row)}, "
@@ -197,32 +193,25 @@ def _tell_end(operator: Detect, lost: LostRow, row: int, ways: Sequence[Way], ct
     )
 
 
-def _tell_limit(
-    operator: Detect, lost: LostRow, ways: Sequence[Way], cti: int, *, by_time: bool
-) -> str | None:
-    """Return the limit of time that ended the ways of a row; None if a row has ended them.
-
-    ``by_time``: they ended before the row. What skips a row ends by time, too, if that has passed
-    with it.
-    """
-    within, gap = operator.within, operator.max_gap
-    skips = any(way.state.kind != NEXT_ROW for way in ways)
-    if not by_time and not skips:
-        return None
+def _tell_limit(operator: Detect, lost: LostRow, cti: int) -> str:
+    """Return the limit of time that ended the ways of a row."""
+    within = operator.within
     if within is not None and cti >= lost.start + within:
         return "the time of within has passed"
-    far = gap is not None and bool(ways) and all(cti - way.last > gap for way in ways)
-    return "max_gap has passed" if far else None
+    return "max_gap has passed"
 
 
-def _tell_conditions(operator: Detect, ways: Sequence[Way], *, begins: bool) -> str:
-    """Return the conditions because of which no way goes on with a row, or none begins at it."""
+def _tell_conditions(operator: Detect, ways: Sequence[MatchState], *, begins: bool) -> str:
+    """Return the conditions because of which no way goes on with a row, or none begins at it.
+
+    ``ways`` are those before it, if known.
+    """
     automaton = operator.automaton
-    next_states = [each for way in ways for each in way.state.enter]
+    next_states = [each for way in ways for each in way.enter]
     if begins:
         next_states = [*automaton.begins]
     missed = _write_conditions(operator, [automaton.states[each].variable for each in next_states])
-    came = _write_conditions(operator, [way.state.absent for way in ways if way.state.absent >= 0])
+    came = _write_conditions(operator, [way.absent for way in ways if way.absent >= 0])
     reason = "no match begins with it" if begins else "no way goes on with it"
     if missed and not came:
         return f"{reason}: it does not satisfy {' or '.join(missed)}"
