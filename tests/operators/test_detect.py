@@ -360,6 +360,17 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda s: s.detect("A", rows="all", measures={"match": pt.count("A")}),
         "adds the field 'match' with rows='all'",
     ),
+    "a comma": (
+        lambda s: s.detect("A, B"),
+        "',' outside of PERMUTE:\n    A, B\n     \\^\n.*A B is",
+    ),
+    "a comma in a group": (lambda s: s.detect("(A, B)"), "',' outside of PERMUTE"),
+    "absence in a group": (lambda s: s.detect("PERMUTE(A !B, C)"), "an absence in PERMUTE"),
+    "many digits": (lambda s: s.detect(f"A{{{'9' * 5_000}}}"), "a quantifier above 1,000"),
+    "many groups": (
+        lambda s: s.detect("PERMUTE(" * 400 + "A" + ")" * 400),
+        "more than 50 parentheses inside each other",
+    ),
     "an end": (lambda s: s.detect("A", A=rxt.end() > 1), "the ends of rows play no part"),
 }
 

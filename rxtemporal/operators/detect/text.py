@@ -17,7 +17,7 @@ _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _PERMUTE = "PERMUTE"
 _CONNECTORS = ("~>", "~>>")
 # more are no pattern that somebody has written
-_DEEPEST, _MOST_PERMUTED, _MOST_TIMES = 50, 6, 1_000
+_DEEPEST, _MOST_PERMUTED, _MOST_TIMES, _MOST_DIGITS = 50, 6, 1_000, 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -198,6 +198,7 @@ class _Parser:
         """Return the tree of the whole text."""
         form = self._read_choice()
         if self._at < len(self._tokens):
+            self._refuse_comma()
             self._refuse("')' without '('")
         if not may_have_rows(form):
             self._refuse("no way in which it matches a row", place=0)
@@ -223,6 +224,13 @@ class _Parser:
             f"the pattern of detect has {reason}:\n    {line}\n"
             f"    {' ' * (column - line_begin)}^\nHint: {hint}."
         )
+
+    def _refuse_comma(self) -> None:
+        if self._token == ",":
+            self._refuse(
+                "',' outside of PERMUTE",
+                "A B is an A and then a B; PERMUTE(A, B) takes them in any order",
+            )
 
     def _take(self, token: str) -> bool:
         """Read a token if it comes next."""
@@ -254,7 +262,7 @@ class _Parser:
                     self._refuse_open("~>", begin)
                 parts.append(self._read_repetition())
                 return
-            if self._token not in ("", "|", ")"):
+            if self._token not in ("", "|", ")", ","):
                 self._refuse(
                     f"!{absent} before the next row, and nothing lies between two neighbours",
                     f"!{absent} ~> skips rows up to one that matches, of which none is {absent}",
@@ -348,21 +356,23 @@ class _Parser:
             self._refuse("a quantifier without a number", "write {2}, {2,}, {2,5} or {,5}")
         if not self._take("}"):
             self._refuse("a quantifier without its '}'", "write {2}, {2,}, {2,5} or {,5}")
-        if most is not None and (least or 0) > most:
-            self._refuse(f"a quantifier from {least} to {most}", f"write {{{most},{least}}}", begin)
         if max(least or 0, most or 0) > _MOST_TIMES:
             self._refuse(
                 f"a quantifier above {_MOST_TIMES:,}",
                 "match with + and compare pt.count('A') in a condition",
                 begin,
             )
+        if most is not None and (least or 0) > most:
+            self._refuse(f"a quantifier from {least} to {most}", f"write {{{most},{least}}}", begin)
         return least or 0, most
 
     def _read_number(self) -> int | None:
-        if not self._token.isdecimal():
+        """Read a number, if one comes next; of too many digits one that is too large."""
+        digits = self._token
+        if not digits.isdecimal():
             return None
         self._at += 1
-        return int(self._tokens[self._at - 1][0])
+        return int(digits) if len(digits) <= _MOST_DIGITS else _MOST_TIMES + 1
 
     def _read_element(self) -> Form:
         token = self._token
@@ -400,13 +410,19 @@ class _Parser:
     def _read_group(self) -> Form:
         begin = self._place
         self._at += 1
+        form = self._read_inside()
+        if not self._take(")"):
+            self._refuse_comma()
+            self._refuse("'(' without ')'", place=begin if not self._token else None)
+        return form
+
+    def _read_inside(self) -> Form:
+        """Read a form inside of parentheses."""
         self._depth += 1
         if self._depth > _DEEPEST:
             self._refuse(f"more than {_DEEPEST} parentheses inside each other")
         form = self._read_choice()
         self._depth -= 1
-        if not self._take(")"):
-            self._refuse("'(' without ')'", place=begin if not self._token else None)
         return form
 
     def _read_permutation(self) -> Form:
@@ -414,9 +430,9 @@ class _Parser:
         self._at += 1
         if not self._take("("):
             self._refuse("PERMUTE without '('", "write PERMUTE(A, B)")
-        forms = [self._read_choice()]
+        forms = [self._read_inside()]
         while self._take(","):
-            forms.append(self._read_choice())
+            forms.append(self._read_inside())
         if not self._take(")"):
             self._refuse("PERMUTE without its ')'", "write PERMUTE(A, B)")
         if any(map(has_absence, forms)):
