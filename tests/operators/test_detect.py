@@ -371,6 +371,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda s: s.detect("PERMUTE(" * 400 + "A" + ")" * 400),
         "more than 50 parentheses inside each other",
     ),
+    "open in PERMUTE": (lambda s: s.detect("PERMUTE(C, A ~> B?)"), "before what may be empty"),
     "an end": (lambda s: s.detect("A", A=rxt.end() > 1), "the ends of rows play no part"),
 }
 

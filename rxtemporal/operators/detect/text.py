@@ -446,4 +446,7 @@ class _Parser:
                 f"permute {_MOST_PERMUTED} at most",
                 begin,
             )
+        # each of several stands before another one
+        if len(forms) > 1 and any(map(_may_end_with_gap, forms)):
+            self._refuse_open("~>", begin)
         return Choice(tuple(Sequence(each) for each in itertools.permutations(forms)))
