@@ -609,3 +609,10 @@ def test_what_ended_the_way_in_the_last_tick(pattern: str, message: str) -> None
     names = {name: pl.col("k") == name.lower() for name in "ABC" if name in pattern}
     fate = rxt.why_not(rows.detect(pattern, **names, within=3), at=0).candidates["events"][0].fate
     assert re.search(message, fate.message)
+
+
+@pytest.mark.parametrize(("pattern", "waits"), [("A", 0), ("A | B", 0), ("A?", 0), ("A B", 1)])
+def test_what_may_wait_for_ever(pattern: str, waits: bool) -> None:
+    """No match of one row does: it is decided at once."""
+    assert ("may wait for ever" in points([1]).detect(pattern).explain()) == waits
+    assert "may wait for ever" not in points([1]).detect(pattern, within=5).explain()

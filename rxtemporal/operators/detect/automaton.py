@@ -57,6 +57,11 @@ class Automaton:
         """The states that take the first row, by preference."""
         return tuple(each for each in self.initial if each != ACCEPT)
 
+    @property
+    def may_wait(self) -> bool:
+        """True if a row may begin a match that only later rows, or time, decide."""
+        return any(out != ACCEPT for each in self.begins for out in self.states[each].out)
+
     def list_first(self) -> set[int]:
         """Return the variables to which the first row of a match may belong."""
         return {self.states[each].variable for each in self.begins}

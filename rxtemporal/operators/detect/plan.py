@@ -73,9 +73,10 @@ class Detect(Operator):
     def holds(self) -> str:
         """The rows of ways that may become a match."""
         held = "rows not yet committed, and the rows of matches that are not decided"
-        if self.within is None and self.max_gap is None:
+        automaton = self.automaton
+        if self.within is None and self.max_gap is None and automaton.may_wait:
             held += ", which may wait for ever without within"
-        kept = self.count_kept(self.automaton)
+        kept = self.count_kept(automaton)
         if not kept:
             return held
         return f"{held}; the last {'row' if kept == 1 else f'{kept} rows'} of each key"
