@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal
 from typing import Any
@@ -616,3 +617,11 @@ def test_what_may_wait_for_ever(pattern: str, waits: bool) -> None:
     """No match of one row does: it is decided at once."""
     assert ("may wait for ever" in points([1]).detect(pattern).explain()) == waits
     assert "may wait for ever" not in points([1]).detect(pattern, within=5).explain()
+
+
+@pytest.mark.parametrize("values", [[0.0, -0.0], [-0.0, 0.0]])
+def test_zeros_of_both_signs_have_an_order(values: list[float]) -> None:
+    """The order of arrival does not show: -0.0 comes first."""
+    rows = rxt.from_events([rxt.PointEvent(1, {"x": x}) for x in values])
+    query = rows.detect("A B", measures={"a": 1 / pt.first("A.x"), "b": 1 / pt.first("B.x")})
+    assert query.to_polars().select("a", "b").rows() == [(-math.inf, math.inf)]

@@ -21,7 +21,7 @@ from rxtemporal.engine.state import Stateful
 # columns of the rows that wait
 START, END, EDGE, KEY = range(4)
 # no field has these names: the first is empty, the others begin with a null character
-_START, _STAYS, _END = "", "\0stays", "\0end"
+_START, _STAYS, _END, _SIGN = "", "\0stays", "\0end", "\0sign "
 
 
 def sort_rows(
@@ -30,8 +30,9 @@ def sort_rows(
     """Return the row numbers in order of (start, payload), the part of a row that users see.
 
     Equal rows are ordered by their ends: first those with a known end, then open rows, then rows
-    that never end (``stays``). ``read`` returns the payloads of rows by their numbers; it is asked
-    for those that start together, and only these are compared by more than their starts.
+    that never end (``stays``). -0.0 equals 0.0; where nothing else differs it comes first, so that
+    the order of arrival does not show. ``read`` returns the payloads of rows by their numbers; it
+    is asked for those that start together, and only these are compared by more than their starts.
     """
     order = np.arange(len(start))
     if not (start[1:] >= start[:-1]).all():
@@ -47,10 +48,24 @@ def sort_rows(
     frame = payload.with_columns(
         pl.Series(_START, start[places]), pl.Series(_STAYS, stays[rows]), pl.Series(_END, end[rows])
     )
-    by = [_START, *payload.columns, _STAYS, _END]
+    signs = _find_signs(payload)
+    frame = frame.with_columns(signs)
+    by = [_START, *payload.columns, _STAYS, _END, *(each.name for each in signs)]
     sorted_ = frame.select(pl.arg_sort_by(by, nulls_last=False, maintain_order=True))
     order[places] = rows[sorted_.to_series().to_numpy()]
     return order
+
+
+def _find_signs(payload: pl.DataFrame) -> list[pl.Series]:
+    """Return for each field that has a -0.0 the rows that have another value."""
+    signs = []
+    for field in payload.iter_columns():
+        if field.dtype.is_float():
+            values = field.to_numpy()
+            negative = np.signbit(values) & (values == 0)
+            if negative.any():
+                signs.append(pl.Series(f"{_SIGN}{field.name}", ~negative))
+    return signs
 
 
 def _number_runs(start: Int64s, payload: pl.DataFrame) -> Int64s:
