@@ -56,7 +56,7 @@ def add_thread(
     """Add a thread for the next row, unless a preferred one is in its state and has its future.
 
     That one then has the longer of both ways. With a limit for gaps, threads that have skipped a
-    row are not merged: the preferred one ends sooner, and the other one is needed then.
+    row are not merged: the preferred one may end sooner, and the other one is needed then.
     """
     i = t.counts[LATER]
     if t.rules.merges and (landed or t.rules.max_gap < 0):
