@@ -107,6 +107,16 @@ def test_a_row_follows_from_its_causes_alone(name: str, data: st.DataObject) -> 
     check_drawn(name, data)
 
 
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.real])
+def test_a_row_follows_from_its_causes_alone_in_real_time(name: str) -> None:
+    """The spans of such a case have units, and the times are those of a calendar."""
+    a = {"k": None, "x": 1, "y": None}
+    rows: list[Event] = [("point", 0, a), ("interval", 3, 130, a), ("cti", 200)]
+    flow = capture_case(name, (rows,), every=0)
+    assert len(flow.result)
+    check(flow)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("name", CASES)
 @given(data=st.data())

@@ -37,21 +37,29 @@ class CutSource(rxt.Source):
         return cursor
 
 
-def read_cut(items: Sequence[Event], name: str) -> rxt.Streamable:
-    """Return a stream of these items that is cut off behind them."""
-    return rxt.from_source(CutSource(items), name=name)
+def read_cut(items: Sequence[Event], name: str, *, real: bool = False) -> rxt.Streamable:
+    """Return a stream of these items that is cut off behind them; ``real`` as in a case."""
+    unit: Any = "us" if real else None
+    return rxt.from_source(CutSource(items), name=name, unit=unit)
 
 
 def capture_case(name: str, sides: law_streams.Sides, every: int | None = None) -> Flow:
     """Run a case of the laws over drawn streams, and return its flow."""
-    return capture_query(law_streams.CASES[name].query, sides, every)
+    case = law_streams.CASES[name]
+    return capture_query(case.query, sides, every, real=case.real)
 
 
 def capture_query(
-    query: physical.Query, sides: Sequence[Sequence[Event]], every: int | None = 0
+    query: physical.Query,
+    sides: Sequence[Sequence[Event]],
+    every: int | None = 0,
+    *,
+    real: bool = False,
 ) -> Flow:
     """Run a query over drawn streams that are cut off behind their events; return its flow."""
-    streams = [read_cut(items, side) for items, side in zip(sides, physical.SIDES, strict=False)]
+    streams = [
+        read_cut(items, side, real=real) for items, side in zip(sides, physical.SIDES, strict=False)
+    ]
     flow = capture(query(*streams)._node, every=every)
     if not isinstance(flow.error, rxt.UnboundedWindowError | None):
         raise flow.error
