@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import law_table
 import law_table_joins
 import pytest
@@ -187,6 +189,50 @@ def test_a_partner_that_says_nothing_is_a_cause_all_the_same() -> None:
     causes = flow.causes(flow.output, [0])
     assert sorted(causes.side.tolist()) == [0, 1]
     check_necessity(flow)
+
+
+A, B = {"k": None, "x": 1, "y": None}, {"k": "b", "x": 2, "y": 0.0}
+NAN, MINUS = {**A, "y": math.nan}, {**B, "y": -0.0}
+END: Event = ("cti", MAX_TIME)
+EQUAL_ROWS: dict[str, list[Event]] = {
+    "points": [*[("point", 0, A)] * 4, END],
+    "points long ago": [*[("point", 0, A)] * 3, ("point", 10**12, A), END],
+    "points of two keys": [("point", 0, A), ("point", 0, B)] * 4 + [END],
+    "one open": [("start", 0, A), ("interval", 0, 5, A), ("point", 0, A), ("cti", 1)],
+    "the first ends last": [
+        ("start", 0, A), ("start", 0, A), ("cti", 1), ("end", 0, 5, A), ("end", 0, 3, A), END
+    ],
+    "one has ended": [
+        *[("start", 0, A)] * 3, *[("point", 0, A)] * 3, ("cti", 1), ("point", 1, A),
+        ("end", 0, 1, A), ("start", 1, A), ("cti", 2)
+    ],
+    "one never ends": [
+        ("interval", 0, MAX_TIME, A), ("start", 0, A), ("interval", 0, 5, A), ("cti", 1)
+    ],
+    "not a number": [
+        ("point", 0, NAN), *[("start", 1, NAN)] * 2, ("end", 1, 4, NAN), ("start", 4, NAN),
+        ("cti", 2)
+    ],
+    "zeros": [("interval", 0, 5, B), ("start", 0, MINUS), ("interval", 0, 3, B), ("cti", 1)],
+}  # fmt: skip
+ORDERED = ("previous", "previous, third, grouped", "deadband", "scan", "detect, all rows")
+COMPARING = "snapshot_window, differences"
+
+
+@pytest.mark.parametrize("name", [*ORDERED, COMPARING])
+@pytest.mark.parametrize("rows", EQUAL_ROWS)
+def test_equal_rows_follow_from_their_causes(name: str, rows: str) -> None:
+    """It is clear which rows they look back at, though these differ in nothing but the end."""
+    check(capture_case(name, (EQUAL_ROWS[rows],), every=0))
+
+
+@pytest.mark.parametrize("name", ["previous", "deadband", "scan", COMPARING])
+def test_a_row_has_its_cause_before_its_end_has_passed(name: str) -> None:
+    """The operator's input has the end already, and its output has not."""
+    rows: list[Event] = [("start", 0, A), ("cti", 1), ("end", 0, 5, A), ("cti", 2)]
+    flow = capture_case(name, (rows,), every=1)
+    assert [history.end.tolist() for history in flow.histories[:2]] == [[5], [MAX_TIME]]
+    assert flow.causes(1, [0]).row.tolist() == [0]
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)

@@ -13,7 +13,7 @@ import polars as pl
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.schema import check_field
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.causes.carried_rows import carry, match_output
+from rxtemporal.operators.causes.carried_rows import carry
 from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.history import History, code_fields
 from rxtemporal.operators.causes.lost_row import Fate, LostRow
@@ -56,7 +56,10 @@ class Deadband(Operator):
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the row that each one is."""
-        return Causes.of_pairs(*match_output(output, inputs[0], rows))
+        from rxtemporal.operators.scan.ordered_rows import OrderedRows
+
+        of, _, own = OrderedRows.of(inputs[0]).match_output(output, rows)
+        return Causes.of_pairs(of, own)
 
     def explain_loss(self, lost: LostRow) -> Fate:
         """Return the row from which a row differs too little."""

@@ -11,17 +11,16 @@ import polars as pl
 
 from rxtemporal.core.batch import Bools, Int64s
 from rxtemporal.core.columns import Columns
-from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import SchemaError
-from rxtemporal.operators.causes.carried_rows import match_output
 from rxtemporal.operators.causes.causes import HISTORY, Causes
-from rxtemporal.operators.causes.history import History, code_fields
+from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.expressions import describe, infer_field_type
 from rxtemporal.operators.operator import Keys, Operator, RowExpression
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 
 if TYPE_CHECKING:
     from rxtemporal.engine.step import Step
+    from rxtemporal.operators.scan.ordered_rows import OrderedRows
 
 # a rise since the reading before, or from zero after a fall; 1 for a fall; 1 for another value
 DifferenceKind = Literal["increase", "resets", "changes"]
@@ -103,33 +102,29 @@ def find_neighbours(
     For each difference this is the last row before that is a reading of its field.
     """
     from rxtemporal.engine.expressions.evaluator import Evaluator
-    from rxtemporal.operators.scan.ordered_step import sort_rows
+    from rxtemporal.operators.scan.ordered_rows import OrderedRows
 
     (given,) = inputs
-    own = Causes.of_pairs(*match_output(output, given, rows))
-    codes, _ = code_fields(given, output, given.keys)
-    order = sort_rows(given.start, given.end, given.end == MAX_TIME, given.payload.__getitem__)
-    order = order[np.argsort(codes[order], kind="stable")]
-    columns, found = Columns.from_frame(given.payload), [own]
+    ordered = OrderedRows.of(given)
+    of, row, own = ordered.match_output(output, rows)
+    columns, found = Columns.from_frame(given.payload), [Causes.of_pairs(of, own)]
     for difference in operator.differences:
         values = Evaluator(difference.reads, given.payload.schema).make_series(columns)
         counts = there = values.is_not_null()
         if difference.kind != "changes" and values.dtype.is_float():
             counts = there & values.is_not_nan().fill_null(False)
-        before = _find_before(codes, order, counts.to_numpy())[own.row]
-        wanted = (before >= 0) & there.to_numpy()[own.row]
-        found.append(Causes.of_pairs(own.of[wanted], before[wanted], role=HISTORY))
+        before = _find_before(ordered, counts.to_numpy())[row]
+        wanted = (before >= 0) & there.to_numpy()[row]
+        found.append(Causes.of_pairs(of[wanted], before[wanted], role=HISTORY))
     return Causes.concat(found)
 
 
-def _find_before(codes: Int64s, order: Int64s, counts: Bools) -> Int64s:
-    """Return for each row the last one before it of its key that counts; -1 if there is none.
-
-    ``order`` are the rows by key, and in the order of each.
-    """
+def _find_before(ordered: OrderedRows, counts: Bools) -> Int64s:
+    """Return for each row the last one before it of its key that counts; -1 if there is none."""
+    order = ordered.order
     places = np.arange(len(order))
     last = np.maximum.accumulate(np.where(counts[order], places, -1))
-    begins = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    begins = np.flatnonzero(np.diff(ordered.code[order], prepend=-1))
     first = np.repeat(begins, np.diff(begins, append=len(order)))
     at = np.concatenate([[-1], last[:-1]]) if len(order) else last
     before = np.full(len(order), -1)

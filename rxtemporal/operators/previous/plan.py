@@ -6,18 +6,15 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.schema import check_added, check_field
 from rxtemporal.core.spans import Span, span
-from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.core.time_forms import TimeForm, find_span_form
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.causes.carried_rows import match_output
 from rxtemporal.operators.causes.causes import HISTORY, Causes
-from rxtemporal.operators.causes.history import History, code_fields
+from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
 
@@ -82,7 +79,7 @@ class PreviousFields(Operator):
         return PreviousStep(fields, self.n, self.max_gap, output, schema, keys)
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
-        """Return for each row that row, and the one at which it looks back."""
+        """Return for each row that row, and those at which it looks back."""
         return find_rows_before(self, inputs, output, rows)
 
 
@@ -120,20 +117,20 @@ def previous(*fields: str, n: int = 1, max_gap: Span | None = None) -> PreviousF
 def find_rows_before(
     operator: PreviousFields, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:
-    """Return for each row that row, and the n-th one before it of its key.
+    """Return for each row that row, and all n rows before it of its key.
 
-    Also where that is longer ago than ``max_gap``: that the fields are null stands on it, too.
+    Without those between, the n-th row before would be another. They are causes also where they
+    are longer ago than ``max_gap``: that the fields are null stands on them, too.
     """
-    from rxtemporal.operators.scan.ordered_step import sort_rows
+    from rxtemporal.operators.scan.ordered_rows import OrderedRows
 
-    (given,) = inputs
-    own = Causes.of_pairs(*match_output(output, given, rows))
-    codes, _ = code_fields(given, output, given.keys)
-    order = sort_rows(given.start, given.end, given.end == MAX_TIME, given.payload.__getitem__)
-    order = order[np.argsort(codes[order], kind="stable")]
-    before = np.full(len(order), -1)
-    same = codes[order][operator.n :] == codes[order][: -operator.n]
-    before[order[operator.n :][same]] = order[: -operator.n][same]
-    at = before[own.row]
-    wanted = at >= 0
-    return Causes.concat([own, Causes.of_pairs(own.of[wanted], at[wanted], role=HISTORY)])
+    ordered = OrderedRows.of(inputs[0])
+    of, row, own = ordered.match_output(output, rows)
+    found = [Causes.of_pairs(of, own)]
+    for back in range(1, operator.n + 1):
+        before = ordered.find_before(row, back)
+        there = before >= 0
+        if not there.any():
+            break
+        found.append(Causes.of_pairs(of[there], before[there], role=HISTORY))
+    return Causes.concat(found)
