@@ -18,14 +18,14 @@ from rxtemporal.operators.causes.carried_rows import (
     to_batch,
 )
 from rxtemporal.operators.causes.causes import HISTORY, ROW, Causes
-from rxtemporal.operators.causes.history import History, code_fields
+from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.causes.lost_row import Fate, LostRow, write_expression
 from rxtemporal.operators.detect.automaton import MatchState
 from rxtemporal.operators.detect.layout import FIRST, STATE
 from rxtemporal.operators.detect.plan import Detect
 from rxtemporal.operators.detect.results import Matches
 from rxtemporal.operators.detect.step import DetectStep
-from rxtemporal.operators.scan.ordered_step import sort_rows
+from rxtemporal.operators.scan.ordered_rows import OrderedRows
 
 _NUMBER = NUMBERS[0]
 # a way is followed no further
@@ -62,14 +62,6 @@ class _TracedStep(DetectStep):
         return [self._automaton.states[each] for each in mine[:, STATE].tolist()]
 
 
-def _order_rows(source: History, codes: Int64s) -> Int64s:
-    """Return the rows of a history by key, and in the order of each."""
-    never = source.end == MAX_TIME
-    order = sort_rows(source.start, source.end, never, source.payload.__getitem__)
-    ordered: Int64s = order[np.argsort(codes[order], kind="stable")]
-    return ordered
-
-
 def find_matched_rows(
     operator: Detect, inputs: Sequence[History], output: History, rows: Int64s
 ) -> Causes:
@@ -95,25 +87,8 @@ def find_matched_rows(
     row, variable = matches.row[place], matches.variable[place]
     result, mine = np.repeat(of, count), np.repeat(own, count)
     role = np.where((mine < 0) | (row == mine), ROW, HISTORY)
-    before = _find_before(operator.count_recent(), source, output, result, row)
-    return Causes.concat([Causes.of_pairs(result, row, role=role, part=variable), *before])
-
-
-def _find_before(
-    count: int, source: History, output: History, of: Int64s, row: Int64s
-) -> list[Causes]:
-    """Return so many rows before each row in its key."""
-    codes, _ = code_fields(source, output, source.keys)
-    order = _order_rows(source, codes)
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    found = []
-    for back in range(1, count + 1):
-        at = place[row] - back
-        there = at >= 0
-        there[there] = codes[order[at[there]]] == codes[row[there]]
-        found.append(Causes.of_pairs(of[there], order[at[there]], role=HISTORY))
-    return found
+    before = OrderedRows.of(source).find_before(result, row, operator.count_recent())
+    return Causes.concat([Causes.of_pairs(result, row, role=role, part=variable), before])
 
 
 def explain_no_match(operator: Detect, lost: LostRow) -> Fate:
@@ -125,9 +100,8 @@ def explain_no_match(operator: Detect, lost: LostRow) -> Fate:
     step.on_batch(to_batch(source, _NUMBER))
     if step.list_ways(lost.row):
         return lost.wait(MAX_TIME if operator.within is None else lost.start + operator.within)
-    codes, _ = code_fields(source, source, source.keys)
-    order = _order_rows(source, codes)
-    order = order[codes[order] == codes[lost.row]]
+    ordered = OrderedRows.of(source)
+    order = ordered.order[ordered.code[ordered.order] == ordered.code[lost.row]]
     place = int(np.flatnonzero(order == lost.row)[0])
     begins = [int(row) for found in step.found for row in found.first]
     taken = [row for row in order[:place].tolist() if row in begins]

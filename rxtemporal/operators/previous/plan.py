@@ -13,7 +13,7 @@ from rxtemporal.core.schema import check_added, check_field
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.time_forms import TimeForm, find_span_form
 from rxtemporal.errors import ArgumentError, SchemaError
-from rxtemporal.operators.causes.causes import HISTORY, Causes
+from rxtemporal.operators.causes.causes import Causes
 from rxtemporal.operators.causes.history import History
 from rxtemporal.operators.operator import Keys, Operator
 from rxtemporal.operators.partition_keys import PartitionRule, partition_by_keys
@@ -126,11 +126,4 @@ def find_rows_before(
 
     ordered = OrderedRows.of(inputs[0])
     of, row, own = ordered.match_output(output, rows)
-    found = [Causes.of_pairs(of, own)]
-    for back in range(1, operator.n + 1):
-        before = ordered.find_before(row, back)
-        there = before >= 0
-        if not there.any():
-            break
-        found.append(Causes.of_pairs(of[there], before[there], role=HISTORY))
-    return Causes.concat(found)
+    return Causes.concat([Causes.of_pairs(of, own), ordered.find_before(of, row, operator.n)])

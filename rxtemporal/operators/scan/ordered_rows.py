@@ -9,6 +9,7 @@ import polars as pl
 
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.operators.causes.causes import HISTORY, Causes
 from rxtemporal.operators.causes.history import History, code_fields, code_rows, match_codes
 from rxtemporal.operators.scan.ordered_step import sort_rows
 
@@ -43,11 +44,17 @@ class OrderedRows:
         place[order] = np.arange(len(order))
         return cls(history, order, code, place)
 
-    def find_before(self, row: Int64s, back: int) -> Int64s:
-        """Return the row so many places before each row in its key; -1 if there is none."""
-        at = self.place[row] - back
-        before = self.order[np.maximum(at, 0)]
-        return np.where((at >= 0) & (self.code[before] == self.code[row]), before, -1)
+    def find_before(self, of: Int64s, row: Int64s, count: int) -> Causes:
+        """Return so many rows before each row of its key, as history of the results ``of``."""
+        found = []
+        for back in range(1, count + 1):
+            at = self.place[row] - back
+            before = self.order[np.maximum(at, 0)]
+            there = (at >= 0) & (self.code[before] == self.code[row])
+            if not there.any():
+                break
+            found.append(Causes.of_pairs(of[there], before[there], role=HISTORY))
+        return Causes.concat(found)
 
     def match_output(self, output: History, rows: Int64s) -> tuple[Int64s, Int64s, Int64s]:
         """Return a wanted row of the output, its row in the order, and the one that has its end.
