@@ -152,15 +152,16 @@ class ValueCodes:
     [0, 1, 0]
     """
 
-    __slots__ = ("_counts", "_low", "_near", "_range", "_slots", "next_code")
+    __slots__ = ("_counts", "_falls", "_low", "_near", "_range", "_rises", "_slots", "next_code")
 
     def __init__(self) -> None:
         self._slots = make_slots(SMALLEST)
         self._counts = np.array([0, 0, FREE], np.int64)
         # the codes of the values from the lowest one on
         self._near, self._low = np.empty(0, np.int64), 0
-        # the values' range is this at least
+        # the values' range is this at least; True if some have come below the others, or above
         self._range = 0
+        self._falls = self._rises = False
         # the number of codes that have been given
         self.next_code = 0
 
@@ -194,8 +195,9 @@ class ValueCodes:
             return False
         used, near = self._slots[self._slots[:, 1] >= 0], np.flatnonzero(self._near >= 0)
         values, low, high = used[:, 0], int(used[:, 0].min()), int(used[:, 0].max())
-        falls = len(near) > 0 and low < self._low
         if len(near):
+            self._falls |= low < self._low
+            self._rises |= high > self._low + int(near[-1])
             low = min(low, self._low + int(near[0]))
             high = max(high, self._low + int(near[-1]))
         self._range = high - low
@@ -205,9 +207,10 @@ class ValueCodes:
         if higher - lower < most:
             low, high = lower, higher
         size = max(SMALLEST, 1 << (high - low).bit_length())
-        if falls:  # more of them may come, and others above
-            size *= 2
-            low = max(low - (size - (high - low + 1)) // 2, _LOWEST)
+        if self._falls:  # more of them may come, and others above
+            size *= 1 + self._rises
+            low -= (size - (high - low + 1)) // (1 + self._rises)
+            low = max(low, _LOWEST)
         codes = np.full(size, FREE, np.int64)
         codes[values - low] = used[:, 1]
         if len(near):
