@@ -45,11 +45,11 @@ def sort_rows(
         return order
     rows = order[places]
     payload = read(rows)
-    frame = payload.with_columns(
-        pl.Series(_START, start[places]), pl.Series(_STAYS, stays[rows]), pl.Series(_END, end[rows])
-    )
     signs = _find_signs(payload)
-    frame = frame.with_columns(signs)
+    frame = payload.with_columns(
+        pl.Series(_START, start[places]), pl.Series(_STAYS, stays[rows]),
+        pl.Series(_END, end[rows]), *signs,
+    )  # fmt: skip
     by = [_START, *payload.columns, _STAYS, _END, *(each.name for each in signs)]
     sorted_ = frame.select(pl.arg_sort_by(by, nulls_last=False, maintain_order=True))
     order[places] = rows[sorted_.to_series().to_numpy()]
