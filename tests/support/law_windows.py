@@ -167,6 +167,12 @@ def by_length(rows: list[Row]) -> Callable[[Row], float]:
     return lambda row: 1e-9 + 1e-11 * (row.end - row.start)
 
 
+def by_lifetime(rows: list[Row]) -> Callable[[Row], float]:
+    """Floats come from values of one or two digits, times parts of the lengths of rows."""
+    longest = max((row.end - row.start for row in rows), default=0)
+    return lambda _: 1e-9 + 1e-11 * longest
+
+
 def aggregating(kind: Kind, named: dict[str, Any], **options: Any) -> Case:
     """Aggregates, some of which the model computes from clipped rows."""
     clipped = SENSITIVE | TIMED | INSTANTS
@@ -182,9 +188,15 @@ def aggregating(kind: Kind, named: dict[str, Any], **options: Any) -> Case:
     return of(kind, lambda w: w.aggregate(**ours), model, **options)
 
 
-def timing(kind: Kind, others: dict[str, Any] | None = None, *, by_key: bool = False) -> Case:
-    """Aggregates by time, beside others."""
-    return aggregating(kind, TIMED | (others or {}), by_key=by_key, tolerance=by_length)
+def timing(
+    kind: Kind,
+    others: dict[str, Any] | None = None,
+    *,
+    by_key: bool = False,
+    tolerance: Any = by_length,
+) -> Case:
+    """Aggregates by time, beside others; results may be shorter than their windows."""
+    return aggregating(kind, TIMED | (others or {}), by_key=by_key, tolerance=tolerance)
 
 
 def reading_signals(kind: Kind, others: dict[str, Any] | None = None) -> Case:
