@@ -150,6 +150,8 @@ def test_alternatives_and_permutations() -> None:
     assert find([1, 1], "A | B C", A=X == 1) == ["1A", "2A"]
     assert find([1, 1], "B C | A", A=X == 1) == ["1B 2C"]
     assert find([2, 1, 1, 2], "PERMUTE(A, B)", A=X == 1, B=X == 2) == ["1B 2A", "3A 4B"]
+    six = {name: number == X for number, name in enumerate("ABCDEF")}
+    assert find([3, 0, 4, 1, 5, 2], "PERMUTE(A, B, C, D, E, F)", **six) == ["1D 2A 3E 4B 5F 6C"]
 
 
 def test_the_greatest_gap() -> None:
@@ -372,6 +374,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda s: s.detect("PERMUTE(" * 400 + "A" + ")" * 400),
         "more than 50 parentheses inside each other",
     ),
+    "PERMUTE in PERMUTE": (
+        lambda s: s.detect("PERMUTE(PERMUTE(A, B, C, D, E, F), G, H, I, J, K)"),
+        "a PERMUTE whose alternatives have 3,114,000 variables",
+    ),
+    "many states": (lambda s: s.detect("(A B C D E){900}"), "has more than 4,000 states"),
     "open in PERMUTE": (lambda s: s.detect("PERMUTE(C, A ~> B?)"), "before what may be empty"),
     "an end": (lambda s: s.detect("A", A=rxt.end() > 1), "the ends of rows play no part"),
 }

@@ -119,6 +119,8 @@ class _Builder:
         self._numbers = {name: number for number, name in enumerate(variables)}
         self._forms: list[Form | None] = []
         self._leads: list[list[int]] = []
+        # the first node of a form that leads to a node
+        self._made = dict[tuple[int, int], int]()
 
     def build(self, form: Form) -> Automaton:
         """Return the automaton."""
@@ -184,7 +186,17 @@ class _Builder:
         return len(self._forms) - 1
 
     def _add(self, form: Form, then: int) -> int:
-        """Add the nodes of a form that leads to a node; return the first."""
+        """Add the nodes of a form that leads to a node, unless they are there; return the first.
+
+        Orders of ``PERMUTE`` that end alike have their last nodes in common.
+        """
+        # a form lives as long as its pattern, so that no other one gets its identity
+        place = id(form), then
+        if place not in self._made:
+            self._made[place] = self._add_anew(form, then)
+        return self._made[place]
+
+    def _add_anew(self, form: Form, then: int) -> int:
         match form:
             case text.Sequence(parts):
                 for part in reversed(parts):
@@ -241,5 +253,6 @@ def _renumber(lists: _Lists, numbers: dict[int, int]) -> _Lists:
 def _refuse_size() -> None:
     raise ArgumentError(
         f"the pattern of detect has more than {_MOST:,} states: a quantifier such as {{100}} takes "
-        "one for each time. Hint: match with + and compare pt.count('A') in a condition."
+        "one for each time, and PERMUTE one for each order of what has come. Hint: match with + "
+        "and compare pt.count('A') in a condition."
     )

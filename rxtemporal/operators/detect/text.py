@@ -18,6 +18,7 @@ _PERMUTE = "PERMUTE"
 _CONNECTORS = ("~>", "~>>")
 # more are no pattern that somebody has written
 _DEEPEST, _MOST_PERMUTED, _MOST_TIMES, _MOST_DIGITS = 50, 6, 1_000, 100
+_MOST_ORDERED = 50_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -444,6 +445,13 @@ class _Parser:
             self._refuse(
                 f"a PERMUTE of {len(forms)}, which is {ways:,} alternatives",
                 f"permute {_MOST_PERMUTED} at most",
+                begin,
+            )
+        rows = math.factorial(len(forms)) * sum(len([*list_variables(each)]) for each in forms)
+        if rows > _MOST_ORDERED:
+            self._refuse(
+                f"a PERMUTE whose alternatives have {rows:,} variables",
+                "permute fewer, or name rows in any order as (A | B | C){3}",
                 begin,
             )
         # each of several stands before another one
