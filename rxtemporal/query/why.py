@@ -96,8 +96,8 @@ def why_not(
     """
     if at is None and start is None and where is None:
         raise ArgumentError(
-            "why_not needs to know which row is missing. Hint: at=time, where={field: value}, or "
-            "both."
+            "why_not needs to know which row is missing. Hint: at=time, a time that it should "
+            "contain, start=time, at which it should begin, or where={field: value}."
         )
     if at is not None and start is not None:
         raise ArgumentError(
