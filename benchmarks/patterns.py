@@ -4,7 +4,8 @@
 it (T1), a pattern whose condition has a running mean (F2), and one whose conditions look at the
 first row of the match are compared with automata in numba, each written for its pattern alone,
 which have all rows at once. Then T1 with overlapping matches within a time, equal values that any
-way may take (O1), and a million keys that fall silent (O2).
+way may take (O1), rows that each may begin a match of which none ends, and a million keys that fall
+silent (O2). Of both kinds of rows a row of ten times as many has to take as long.
 """
 
 from __future__ import annotations
@@ -211,16 +212,26 @@ def compare_back(report: figures.Report, readings: pl.DataFrame, rounds: int) ->
 def compare_others(report: figures.Report, readings: pl.DataFrame, rounds: int) -> None:
     """Measure a pattern with matches that overlap, and equal values."""
     batches = slice_batches(readings, 65_536)
-    equal = pl.DataFrame({"start": range(5_000), "key": 0, "value": 1.0})
-    ones = slice_batches(equal, 5_000)
     cases: dict[str, tuple[int, float | None, Callable[[], float]]] = {
         'T1 within 5 minutes, skip="next"': (
             len(readings),
             None,
             lambda: run(batches, "A B+ C", within="5m", skip="next", **FALL_AND_RISE),
         ),
-        "O1: A+ B+ over 5,000 equal values": (5_000, None, lambda: run(ones, "A+ B+")),
     }
+    for count in (5_000, 50_000):
+        equal = pl.DataFrame({"start": range(count), "key": 0, "value": 1.0})
+        ones = slice_batches(equal, 5_000)
+        cases[f"O1: A+ B+ over {count:,} equal values"] = (
+            count,
+            None,
+            lambda ones=ones: run(ones, "A+ B+"),  # type: ignore[misc]
+        )
+        cases[f"A ~> B over {count:,} rows without B, max_gap as long as all"] = (
+            count,
+            None,
+            lambda ones=ones, gap=count: run(ones, "A ~> B", max_gap=gap, B=VALUE < 0),  # type: ignore[misc]
+        )
     add_rates(report, OTHERS, cases, rounds)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -193,3 +194,56 @@ def test_parts_over_ways(drawn: Drawn, items: list[Event], number: int) -> None:
     """And with conditions over the rows matched so far."""
     plan = compose(drawn, detect_parts)
     check(plan, items, expect_parts(items, drawn), number, read_parts)
+
+
+@st.composite
+def long_streams(draw: st.DrawFn) -> list[Event]:
+    """Draw more points than a model can try all ways of, most of them alike."""
+    values, steps = st.sampled_from([0, 1, 1, 1, 2, 3]), st.sampled_from([0, 1, 1, 2, 5])
+    rows = draw(st.lists(st.tuples(st.sampled_from("aaab"), values, steps), max_size=40))
+    items: list[Event] = []
+    time = 0
+    for number, (key, value, step) in enumerate(rows):
+        time += step
+        items.append(("point", time, {"k": key, "x": value, "y": float(number)}))
+        if draw(st.integers(0, 3)) == 0:
+            items.append(("cti", time))
+    return [*items, ("cti", MAX_TIME)]
+
+
+@examples
+@given(
+    drawn=patterns(back=False),
+    gap=st.integers(0, 12),
+    items=long_streams(),
+    number=st.integers(0, 2**20),
+)
+def test_ways_of_one_state_are_followed_together_or_each_by_itself(
+    drawn: Drawn, gap: int, items: list[Event], number: int
+) -> None:
+    """A condition about the match so far keeps all ways apart, be it true of each."""
+    drawn = dataclasses.replace(drawn, settings={**drawn.settings, "max_gap": gap})
+    together = compose(drawn)
+    apart = compose(drawn, detect_apart)
+    try:
+        expected = read(physical.rows(run(apart, items, Random(number))))
+    except ArgumentError as error:
+        # more ways from one row than are followed
+        if "ways to go on" not in str(error):
+            raise
+        assume(False)
+        raise
+    check(together, items, expected, number)
+
+
+def detect_apart(stream: rxt.Streamable, drawn: Drawn) -> rxt.Streamable:
+    """Return the query of ``detect``, with conditions that keep all ways apart."""
+    stream = stream.group_by("k")
+    expressions = {
+        name: drawn.expressions.get(name, pl.lit(True)) & (pt.count(name) >= 0)
+        for name in drawn.variables
+    }
+    return stream.detect(
+        drawn.text, rows="all", measures={"n": pt.count("A")} if "A" in drawn.text else None,
+        **drawn.settings, **expressions,
+    ).ungroup()  # fmt: skip

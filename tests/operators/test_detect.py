@@ -14,6 +14,10 @@ import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal import pattern as pt
 from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators.detect import text
+from rxtemporal.operators.detect.automaton import build
+from rxtemporal.operators.detect.layout import THREAD_COUNT
+from rxtemporal.operators.detect.step import DetectStep
 from rxtemporal.testing import Stepper
 
 X = pl.col("x")
@@ -233,6 +237,47 @@ def test_equal_values_take_one_pass() -> None:
     """Threads in one state have one future, so 5,000 equal rows are no more work than others."""
     query = points([1.0] * 5_000).detect("A+ B+")
     assert query.to_polars(time="ticks").rows() == [(0, 5_000, 5_000)]
+
+
+@pytest.mark.parametrize("pattern", ["A ~> B", "A+? ~> B", "A+ ~> B", "(A | A A) ~>> B ~> C"])
+def test_few_ways_take_or_skip_a_row_though_gaps_end_at_many_times(pattern: str) -> None:
+    """Each row may begin a match, but of the ways in one state one takes or skips the next row."""
+    stream = rxt.from_events([], schema={"x": int}, name="left")
+    conditions = {"A": X == 1, "B": X == 2, "C": X == 3}
+    used = {name: each for name, each in conditions.items() if name in pattern}
+    stepper = Stepper(stream.detect(pattern, max_gap=500, **used))
+    frame = pl.DataFrame({"start_time": range(5_000), "x": 1})
+    stepper.push("left", rxt.EventBatch.from_polars(frame, end=None, cti=5_000))
+    (step,) = (each for each in stepper._steps if isinstance(each, DetectStep))
+    states = len(build(text.parse(pattern)).states)
+    assert step._stores.by_key[0, THREAD_COUNT] <= states
+    # those that wait for another to end are as many as the rows in its gap, also within a batch
+    assert step._stores.threads.height < states * 600
+
+
+def test_the_next_way_takes_over_when_the_gap_behind_one_has_passed() -> None:
+    """Also over restarts, and when most of what is held has been given up."""
+    stream = rxt.from_events([], schema={"k": int, "x": int}, name="left").group_by("k")
+    query = stream.detect("A ~> B", A=X == 1, B=X == 2, max_gap=50).ungroup()
+    ends = range(97, 3_000, 97)
+    rows = [
+        {"start_time": t, "k": k, "x": 2 if t in ends else 1}
+        for t in range(3_000)
+        for k in (0, 1, 2)
+    ]
+    found = list[tuple[int, int, int]]()
+    stepper = Stepper(query)
+    for begin in range(0, 3_000, 100):
+        some = pl.DataFrame(rows[3 * begin : 3 * begin + 300]).with_columns(pl.col("k").cast(int))
+        batch = rxt.EventBatch.from_polars(some, end=None, cti=begin + 100)
+        for made in stepper.push("left", batch):
+            found += zip(
+                made.columns.frame["k"], made.start.tolist(), made.end.tolist(), strict=True
+            )
+        saved, stepper = stepper.save(), Stepper(query)
+        stepper.load(saved)
+    # each end has the first row of its gap, which is still the first of a match when it comes
+    assert sorted(found) == [(k, end - 50, end + 1) for k in range(3) for end in ends]
 
 
 @pytest.mark.parametrize("pattern", ["A B", "A ~> B", "A !B"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rxtemporal.engine.kernels.compiled import borrow
 from rxtemporal.operators.detect.layout import (
-    FIRST,
     HAVE,
     LEFT,
     LEFT_COMPLETE,
@@ -26,9 +25,12 @@ from rxtemporal.operators.detect.layout import (
     SLOT_COMPLETE,
     SLOT_FIRST,
     SLOT_NODE,
+    STATE,
+    THREAD_COLUMNS,
     TO_FIRST,
     MatchTables,
 )
+from rxtemporal.operators.detect.queues import release_queue
 from rxtemporal.operators.detect.ways import release_way
 
 
@@ -179,10 +181,12 @@ def release_thread(t: MatchTables, side: int, i: int) -> None:
     release_way(t, t.work[side, i, NODE])
     if t.rules.timeouts:
         release_way(t, t.work[side, i, LONGEST])
+    if t.rules.queues:
+        release_queue(t, side, i)
 
 
 @borrow
 def move_thread(t: MatchTables, side: int, i: int, to: int) -> None:
     """Move a thread to another place."""
-    for column in range(FIRST - 1, LONGEST + 1):
+    for column in range(STATE, THREAD_COLUMNS):
         t.work[side, to, column] = t.work[side, i, column]

@@ -42,7 +42,6 @@ from rxtemporal.operators.detect.layout import (
     LINE,
     LIVE,
     LOADED,
-    LONGEST,
     NODE,
     NODE_ROOM,
     NODE_ROW,
@@ -63,7 +62,9 @@ from rxtemporal.operators.detect.layout import (
     SLOTS_GONE,
     SLOTS_UPTO,
     STATE,
+    THREAD_COLUMNS,
     THREAD_COUNT,
+    THREAD_ROOM,
     THREADS,
     THREADS_GONE,
     THREADS_UPTO,
@@ -121,11 +122,15 @@ def has_room(t: MatchTables, live: int) -> bool:
     t.counts[SLOT_ROOM] = t.counts[HAVE] + 2
     t.counts[NODE_ROOM] = t.counts[NODES] + (live + 1) * t.rules.tries
     t.counts[LEFT_ROOM] = t.counts[LEFT] + t.counts[HAVE] + 2
+    # each new thread may be one of a queue
+    threads = t.counts[WORK_ROOM] if t.rules.queues else live
+    t.counts[THREAD_ROOM] = t.counts[THREADS_UPTO] + threads
     return bool(
         t.counts[WORK_ROOM] <= t.work.shape[1]
         and t.counts[SLOT_ROOM] <= t.slots.shape[0]
         and t.counts[NODE_ROOM] <= t.nodes.shape[0]
         and t.counts[LEFT_ROOM] <= t.left.shape[0]
+        and t.counts[THREAD_ROOM] <= t.threads.shape[0]
     )
 
 
@@ -140,7 +145,7 @@ def load_key(t: MatchTables, key: int) -> bool:
     if count > t.work.shape[1] or t.counts[SLOT_ROOM] > t.slots.shape[0]:
         return False
     for i in range(count):
-        for column in range(STATE, LONGEST + 1):
+        for column in range(STATE, THREAD_COLUMNS):
             t.work[0, i, column] = t.threads[first + i, column]
     first = t.by_key[key, SLOTS]
     for i in range(t.counts[SLOT_ROOM]):
@@ -180,7 +185,7 @@ def store_key(t: MatchTables, key: int) -> None:
     t.by_key[key, THREADS], t.by_key[key, THREAD_COUNT] = first, live
     for i in range(live):
         t.threads[first + i, KEY] = key
-        for column in range(STATE, LONGEST + 1):
+        for column in range(STATE, THREAD_COLUMNS):
             t.threads[first + i, column] = t.work[side, i, column]
     first = replace_block(
         t, t.held, t.by_key[key, SLOTS], t.by_key[key, SLOT_COUNT], have, SLOTS_UPTO, SLOTS_GONE
@@ -288,8 +293,7 @@ def match_keys(
         if not match_rows(t, due, rows_at[at + 1], pair + at * begins):
             return False
         if not has_room(t, t.counts[LIVE]) or (
-            t.counts[THREADS_UPTO] + t.counts[LIVE] > t.threads.shape[0]
-            or t.counts[SLOTS_UPTO] + t.counts[HAVE] > t.held.shape[0]
+            t.counts[SLOTS_UPTO] + t.counts[HAVE] > t.held.shape[0]
         ):
             return False
         if finishes:

@@ -22,10 +22,19 @@ ROW_VALUES = KEY + 5
 # to it; registers are behind
 NODE_ROW, NODE_VARIABLE, NODE_PARENT, NODE_REFS, NODE_LENGTH = range(KEY + 1, KEY + 6)
 REGISTERS = KEY + 6
+# with queues, where nothing has registers: its place in the list of states behind the node before;
+# its place in the list of states that take the next row; a node further up its way
+NODE_OUT, NODE_ENTER, NODE_JUMP = range(REGISTERS, REGISTERS + 3)
+BRANCH_COLUMNS = 3
 # a thread: its state; the first row and the last node of its way; its slot; where its tests are
-# among the pairs; the last node of the longest way that has its future (of ``timeouts`` alone)
-STATE, FIRST, NODE, SLOT, PAIR, LONGEST = range(KEY + 1, KEY + 7)
-THREAD_COLUMNS = KEY + 7
+# among the pairs; the last node of the longest way that has its future (of ``timeouts`` alone); the
+# place of its state in the list of states behind its node; the first and the last of its queue
+STATE, FIRST, NODE, SLOT, PAIR, LONGEST, OUT_PLACE, QUEUE_HEAD, QUEUE_TAIL = range(
+    KEY + 1, KEY + 10
+)
+THREAD_COLUMNS = KEY + 10
+# of a thread in a queue: the one behind it and the one before
+QUEUE_NEXT, QUEUE_BEFORE = QUEUE_HEAD, QUEUE_TAIL
 # a slot: the first row; the last node of its match (-1: none); 1 if that is complete
 SLOT_FIRST, SLOT_NODE, SLOT_COMPLETE = range(KEY + 1, KEY + 4)
 SLOT_COLUMNS = KEY + 4
@@ -66,11 +75,12 @@ NEXT, PAST_LAST, TO_FIRST, TO_LAST = range(4)
 # room the next row needs
 (
     AT, LINE, LOADED, SIDE, LIVE, LATER, HAVE, STAMP,
-    ROWS_GONE, NODES, NODES_GONE, FREE, THREADS_UPTO, THREADS_GONE, SLOTS_UPTO, SLOTS_GONE,
+    ROWS_GONE, NODES, NODES_GONE, FREE, THREADS_UPTO, THREADS_GONE, FREE_THREAD,
+    SLOTS_UPTO, SLOTS_GONE,
     LEFT, WAKES, SAME_START, NOT_THERE, CROWDED,
-    OVERFLOWED, WORK_ROOM, SLOT_ROOM, NODE_ROOM, LEFT_ROOM,
-) = range(26)  # fmt: skip
-COUNTS = 26
+    OVERFLOWED, WORK_ROOM, SLOT_ROOM, NODE_ROOM, LEFT_ROOM, THREAD_ROOM,
+) = range(28)  # fmt: skip
+COUNTS = 28
 
 
 class MatchRules(NamedTuple):
@@ -78,7 +88,8 @@ class MatchRules(NamedTuple):
 
     ``chain``: the next match begins behind the last row of the one before, and all threads are in
     one order; ``across``: threads in one state have one future though their starts differ.
-    ``merges``: of threads in one state, and of one start unless ``across``, one is enough.
+    ``merges``: of threads in one state, and of one start unless ``across``, one is enough;
+    ``queues``: one at a time, since another may be needed when that one ends.
     ``budget``: the most threads of one start, 0 without a limit. ``by_pair``: tests are those of a
     thread and a variable, made by the caller. ``before``: how many rows before a matched one are
     needed; ``recent``: how many last rows of a key while a match may go on, and ``kept`` always.
@@ -91,6 +102,7 @@ class MatchRules(NamedTuple):
     chain: bool
     across: bool
     merges: bool
+    queues: bool
     skip: int
     skip_variable: int
     timeouts: bool

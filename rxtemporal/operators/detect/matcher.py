@@ -12,7 +12,7 @@ from rxtemporal.engine.rows import grow_rows
 from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.detect import kernel, layout
 from rxtemporal.operators.detect import ways as kernel_ways
-from rxtemporal.operators.detect.automaton import WAIT, Automaton
+from rxtemporal.operators.detect.automaton import ANY, GAP, WAIT, Automaton
 from rxtemporal.operators.detect.conditions import Conditions
 from rxtemporal.operators.detect.layout import (
     FIRST,
@@ -79,13 +79,15 @@ def _count_most(automaton: Automaton) -> tuple[int, int]:
     return max(fans), max([len(automaton.begins), *(1 + len(each.enter) for each in states)])
 
 
-def make_rules(
-    settings: DetectSettings, states: Int64s, lists: Int64s, look_back: bool, *, by_pair: bool
-) -> MatchRules:
+def make_rules(settings: DetectSettings, look_back: bool, *, by_pair: bool) -> MatchRules:
     """Return the rules by which a pattern is matched."""
     automaton = settings.automaton
-    waits = any(each.kind == WAIT for each in automaton.states)
-    chain = settings.skip == "past_last" and not waits and not settings.timeouts
+    kinds = {each.kind for each in automaton.states}
+    begin = sum(len(each.enter) + len(each.out) for each in automaton.states)
+    # the longest ways end at times of their own, so with timeouts threads are kept apart
+    skips = settings.max_gap >= 0 and bool(kinds & {GAP, ANY})
+    queues = skips and not look_back and not settings.timeouts
+    chain = settings.skip == "past_last" and WAIT not in kinds and not settings.timeouts
     variable = -1
     if settings.skip_variable is not None:
         variable = automaton.variables.index(settings.skip_variable)
@@ -96,6 +98,7 @@ def make_rules(
         chain=chain,
         across=chain and settings.within < 0,
         merges=not look_back,
+        queues=queues,
         skip=_SKIPS[settings.skip],
         skip_variable=variable,
         timeouts=settings.timeouts,
@@ -108,8 +111,8 @@ def make_rules(
         fan=fan,
         # the longest way of a thread may be another one than the preferred
         tries=2 * tries if settings.timeouts else tries,
-        begin=len(lists) - len(automaton.begins),
-        end=len(lists),
+        begin=begin,
+        end=begin + len(automaton.begins),
     )
 
 
@@ -139,18 +142,17 @@ class PatternMatcher:
     def __init__(
         self,
         settings: DetectSettings,
+        rules: MatchRules,
         programs: Programs,
         conditions: Conditions,
         registers: Registers,
         stores: MatchStores,
     ) -> None:
         automaton = settings.automaton
-        self._by_pair = bool(programs.rounds)
+        self._by_pair = rules.by_pair
         self._programs = programs.tables
         self._states, self._lists = make_states(automaton)
-        self._rules = make_rules(
-            settings, self._states, self._lists, conditions.look_back, by_pair=self._by_pair
-        )
+        self._rules = rules
         self._tested = _Tested(automaton)
         self._settings = settings
         self._conditions, self._registers = conditions, registers
@@ -273,7 +275,7 @@ class PatternMatcher:
         stamp = counts[layout.STAMP]
         counts[:] = 0
         counts[layout.STAMP] = stamp
-        counts[layout.FREE] = counts[layout.CROWDED] = NONE
+        counts[layout.FREE] = counts[layout.FREE_THREAD] = counts[layout.CROWDED] = NONE
         counts[layout.NODES] = stores.nodes.height
         counts[layout.THREADS_UPTO] = stores.threads.height
         counts[layout.SLOTS_UPTO] = stores.slots.height
@@ -289,8 +291,8 @@ class PatternMatcher:
             self._work = work
         self._slots = grow_rows(self._slots, int(counts[layout.SLOT_ROOM]))
         self._left = grow_rows(self._left, int(counts[layout.LEFT_ROOM]))
-        upto = layout.NODE_ROOM, layout.THREADS_UPTO, layout.SLOTS_UPTO
-        more = 0, counts[layout.LIVE], counts[layout.HAVE]
+        upto = layout.NODE_ROOM, layout.THREAD_ROOM, layout.SLOTS_UPTO
+        more = 0, 0, counts[layout.HAVE]
         made = stores.nodes, stores.threads, stores.slots
         for store, number, count in zip(made, upto, more, strict=True):
             store.make_room(int(counts[number] + count) - store.height)

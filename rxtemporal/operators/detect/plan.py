@@ -342,13 +342,14 @@ def detect(
     the first row of the oldest match that is not decided; with ``at="last"`` at the last row of a
     match that may still grow or be beaten. Held: rows whose start the CTI has not passed, the rows
     of matches that are not decided, which may be for ever without ``within``, and the last ``n``
-    rows of each key where a match may begin with ``prev``. A row costs as many steps as the pattern
-    has states, and with ``within`` or ``skip`` as many for each start that is not decided; with
-    ``max_gap`` and ``~>`` as many for each row, not longer ago than that, from which rows are
-    skipped. Where a condition asks about the match so far, each way is followed by itself; an
-    ``ArgumentError`` names the row at which there are more than 1,000 ways from one start. Such a
-    condition is fast if it computes and compares numbers and times; of texts, for example, it is
-    tested by columns for one row of each key at a time, and ``explain()`` names its variable.
+    rows of each key where a match may begin with ``prev``. On average a row costs as many steps as
+    the pattern has states, and with ``within`` or ``skip`` as many for each start that is not
+    decided; with ``timeouts``, ``max_gap`` and ``~>`` as many for each row, not longer ago than
+    that, from which rows are skipped. Where a condition asks about the match so far, each way is
+    followed by itself; an ``ArgumentError`` names the row at which there are more than 1,000 ways
+    from one start. Such a condition is fast if it computes and compares numbers and times; of
+    texts, for example, it is tested by columns for one row of each key at a time, and ``explain()``
+    names its variable.
 
     >>> import polars as pl
     >>> import rxtemporal as rxt

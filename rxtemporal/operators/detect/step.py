@@ -25,7 +25,7 @@ from rxtemporal.operators.detect.layout import (
     ROW_VALUES,
     WAKE,
 )
-from rxtemporal.operators.detect.matcher import MatchOutcome, PatternMatcher
+from rxtemporal.operators.detect.matcher import MatchOutcome, PatternMatcher, make_rules
 from rxtemporal.operators.detect.programs import Programs
 from rxtemporal.operators.detect.registers import Registers
 from rxtemporal.operators.detect.results import Matches, Results
@@ -60,9 +60,12 @@ class DetectStep(Stateful):
         values = RowValues(self._rows, schema, settings.time)
         self._results = Results(settings, values)
         registers = Registers(settings, programs, values)
-        self._stores = MatchStores(self._rows, registers)
         conditions = Conditions(settings, programs, values)
-        self._matcher = PatternMatcher(settings, programs, conditions, registers, self._stores)
+        rules = make_rules(settings, conditions.look_back, by_pair=bool(programs.rounds))
+        self._stores = MatchStores(self._rows, registers, queues=rules.queues)
+        self._matcher = PatternMatcher(
+            settings, rules, programs, conditions, registers, self._stores
+        )
         # times at which a thread of a key ends without a row
         self._wakes = Queue()
         # room to group rows: zeros by key

@@ -15,12 +15,16 @@ from rxtemporal.engine.rows import grow
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.detect import layout
 from rxtemporal.operators.detect.layout import (
+    BRANCH_COLUMNS,
     FIRST,
     LAST_ROW,
     LONGEST,
     NODE,
+    NODE_JUMP,
     NODE_PARENT,
     NODE_ROW,
+    QUEUE_HEAD,
+    QUEUE_TAIL,
     REGISTERS,
     ROW_BEFORE,
     SLOT_COLUMNS,
@@ -51,16 +55,22 @@ class MatchStores(Stateful):
     """The records that kernels read and write, as ``layout`` describes them.
 
     ``by_key`` has a record for each key, and ``hold`` the time above which the CTI must not go
-    because of it. Threads and slots of a key are one behind the other.
+    because of it. Threads and slots of a key are one behind the other, but for the threads in
+    queues.
     """
 
-    def __init__(self, rows: RecordStore, registers: Registers) -> None:
-        self.rows, self.nodes = rows, RecordStore(REGISTERS + len(registers))
+    def __init__(self, rows: RecordStore, registers: Registers, *, queues: bool) -> None:
+        # a condition about the rows matched so far, which needs registers, keeps all ways apart
+        assert not queues or not len(registers)
+        branch = BRANCH_COLUMNS if queues else 0
+        self.rows, self.nodes = rows, RecordStore(REGISTERS + len(registers) + branch)
         self.threads, self.slots = RecordStore(THREAD_COLUMNS), RecordStore(SLOT_COLUMNS)
         self.by_key = np.zeros((0, SLOT_COUNT + 1), np.int64)
         self.hold = np.zeros(0, np.int64)
-        nodes = {NODE_ROW: "row", NODE_PARENT: "node", **registers.refs}
+        jumps = {NODE_JUMP: "node"} if queues else {}
+        nodes = {NODE_ROW: "row", NODE_PARENT: "node", **registers.refs, **jumps}
         threads = {FIRST: "row", NODE: "node", LONGEST: "node"}
+        threads |= {QUEUE_HEAD: "thread", QUEUE_TAIL: "thread"}
         slots = {SLOT_FIRST: "row", SLOT_NODE: "node"}
         self._stored = {
             "rows": StoredRows(KEY, {ROW_BEFORE: "row"}),

@@ -24,11 +24,13 @@ from rxtemporal.operators.detect.layout import (
     NODE,
     NODE_LENGTH,
     NODE_REFS,
-    NODE_ROW,
     NONE,
     OUT,
     OUT_END,
+    OUT_PLACE,
     PAIR,
+    QUEUE_HEAD,
+    QUEUE_TAIL,
     ROW_START,
     SLOT,
     SLOT_COMPLETE,
@@ -38,6 +40,15 @@ from rxtemporal.operators.detect.layout import (
     STATE,
     VARIABLE,
     MatchTables,
+)
+from rxtemporal.operators.detect.queues import (
+    cut_queues,
+    enqueue,
+    is_too_far,
+    move_queue,
+    replace_thread,
+    set_branch,
+    sort_threads,
 )
 from rxtemporal.operators.detect.ways import add_node, release_way
 
@@ -51,22 +62,29 @@ def add_thread(
     node: int,
     longest: int,
     slot: int,
+    out: int,
     landed: bool,
 ) -> None:
     """Add a thread for the next row, unless a preferred one is in its state and has its future.
 
-    That one then has the longer of both ways. With a limit for gaps, threads that have skipped a
-    row are not merged: the preferred one may end sooner, and the other one is needed then.
+    That one then has the longer of both ways. With queues, a thread that has ``landed`` on the row
+    waits behind a preferred one that has skipped it and may end before it. Where gaps are limited
+    but the longest ways are kept, threads that have skipped a row are not merged.
     """
     i = t.counts[LATER]
-    if t.rules.merges and (landed or t.rules.max_gap < 0):
+    if t.rules.merges and (landed or t.rules.max_gap < 0 or t.rules.queues):
         if t.marks[state, 0] == t.counts[STAMP]:
+            have = t.marks[state, 1]
             if t.rules.timeouts:
-                lengthen(t, side, t.marks[state, 1], longest)
+                lengthen(t, side, have, longest)
+            elif t.rules.queues and landed and t.states[state, KIND] != WAIT:
+                enqueue(t, side, have, first, node, out)
             return
         t.marks[state, 0], t.marks[state, 1] = t.counts[STAMP], i
     t.work[side, i, STATE], t.work[side, i, FIRST], t.work[side, i, NODE] = state, first, node
-    t.work[side, i, SLOT], t.work[side, i, PAIR], t.work[side, i, LONGEST] = slot, 0, longest
+    t.work[side, i, SLOT], t.work[side, i, PAIR], t.work[side, i, OUT_PLACE] = slot, 0, out
+    t.work[side, i, LONGEST] = longest if t.rules.timeouts else NONE
+    t.work[side, i, QUEUE_HEAD] = t.work[side, i, QUEUE_TAIL] = NONE
     t.counts[LATER] += 1
     t.nodes[node, NODE_REFS] += 1
     if t.rules.timeouts:
@@ -87,16 +105,23 @@ def lengthen(t: MatchTables, side: int, i: int, longest: int) -> None:
 def take_row(
     t: MatchTables,
     side: int,
-    state: int,
+    enter: int,
     row: int,
     first: int,
     parent: int,
     longest: int,
     slot: int,
+    out: int,
 ) -> bool:
-    """Let a state take a row; return True if the pattern ends there, by preference."""
+    """Let a state take a row; return True if the pattern ends there, by preference.
+
+    ``enter`` is its place in the lists of states, and ``out`` that of the thread that it follows.
+    """
+    state = t.lists[enter]
     variable = t.states[state, VARIABLE]
     node = add_node(t, row, variable, parent)
+    if t.rules.queues:
+        set_branch(t, node, out, enter)
     length = node
     if t.rules.timeouts:
         if longest != parent:
@@ -107,9 +132,11 @@ def take_row(
         target = t.lists[place]
         if target == ACCEPT:
             set_match(t, slot, first, node)
+            if t.rules.queues:
+                cut_queues(t, side, t.counts[LATER], first, node, place)
             ends = True
             break
-        add_thread(t, side, target, first, node, length, slot, True)
+        add_thread(t, side, target, first, node, length, slot, place, True)
     release_way(t, node)
     if length != node:
         release_way(t, length)
@@ -122,6 +149,7 @@ def step_thread(t: MatchTables, side: int, i: int, row: int, line: int) -> bool:
     state, pair = t.work[side, i, STATE], t.work[side, i, PAIR]
     first, slot = t.work[side, i, FIRST], t.work[side, i, SLOT]
     node, longest = t.work[side, i, NODE], t.work[side, i, LONGEST]
+    out = t.work[side, i, OUT_PLACE]
     kind, begin, end = t.states[state, KIND], t.states[state, ENTER], t.states[state, ENTER_END]
     skips = kind != ROW
     for place in range(begin, end):
@@ -130,13 +158,16 @@ def step_thread(t: MatchTables, side: int, i: int, row: int, line: int) -> bool:
         if may_take(t, variable, node, row, first, line, pair + place - begin):
             if kind == GAP:
                 skips = False
-            if take_row(t, 1 - side, target, row, first, node, longest, slot):
+            if take_row(t, 1 - side, place, row, first, node, longest, slot, out):
                 return True
     absent = t.states[state, ABSENT]
     if skips and absent >= 0:
         skips = not may_take(t, absent, node, row, first, line, pair + end - begin)
     if skips:
-        add_thread(t, 1 - side, state, first, node, longest, slot, False)
+        later = t.counts[LATER]
+        add_thread(t, 1 - side, state, first, node, longest, slot, out, False)
+        if t.rules.queues and t.counts[LATER] > later:
+            move_queue(t, side, i, 1 - side, later)
     return False
 
 
@@ -154,7 +185,7 @@ def begin_threads(t: MatchTables, side: int, row: int, line: int, pair: int) -> 
         state = t.lists[place]
         variable = t.states[state, VARIABLE]
         if may_take(t, variable, NONE, row, row, line, pair + place - t.rules.begin) and take_row(
-            t, 1 - side, state, row, row, NONE, NONE, slot
+            t, 1 - side, place, row, row, NONE, NONE, slot, NONE
         ):
             break
     if not t.rules.chain and t.counts[LATER] == before and t.slots[slot, SLOT_NODE] < 0:
@@ -185,17 +216,18 @@ def expire(t: MatchTables, side: int, live: int, time: int) -> int:
 
     Those that wait for an absence are matches then. O(threads).
     """
-    left, ended = 0, NONE
+    left, ended, replaced = 0, NONE, False
     for i in range(live):
         first, node, slot = t.work[side, i, FIRST], t.work[side, i, NODE], t.work[side, i, SLOT]
         waits = t.states[t.work[side, i, STATE], KIND] == WAIT
         over = time == MAX_TIME
         if t.rules.within >= 0:
             over = over or time - t.rows[first, ROW_START] >= t.rules.within
-        too_far = t.rules.max_gap >= 0 and not waits
-        if too_far:
-            too_far = time - t.rows[t.nodes[node, NODE_ROW], ROW_START] > t.rules.max_gap
-        if not over and not too_far:
+        stays = not over and (t.rules.max_gap < 0 or waits or not is_too_far(t, node, time))
+        if not over and not stays and t.rules.queues:
+            stays = replace_thread(t, side, i, time)
+            replaced = replaced or stays
+        if stays:
             move_thread(t, side, i, left)
             left += 1
             continue
@@ -203,6 +235,8 @@ def expire(t: MatchTables, side: int, live: int, time: int) -> int:
             set_match(t, slot, first, node)
             ended = slot
         release_thread(t, side, i)
+    if replaced:
+        sort_threads(t, side, left)
     return left
 
 
