@@ -20,11 +20,18 @@ Received = tuple[int, int, bytes]
 
 
 class MemoryStore:
-    """Storage of one bucket; ``sizes`` are the bytes written in each committed micro-batch."""
+    """Storage of one bucket; ``sizes`` are the bytes written in each committed micro-batch.
+
+    As Spark does, it has the changes of each micro-batch by itself: those of the attempt that was
+    committed, or of another one that was whole.
+    """
 
     def __init__(self) -> None:
         self._committed: dict[Any, Any] = {}
         self._current: dict[Any, Any] = {}
+        self._changes: dict[Any, Any] = {}
+        self._others: list[dict[Any, Any]] = []
+        self._attempts: list[list[dict[Any, Any]]] = []
         self._written = 0
         self.sizes: list[int] = []
         # calls until the worker is gone
@@ -35,6 +42,19 @@ class MemoryStore:
         self._committed = dict(self._current)
         self.sizes.append(self._written)
         self._written = 0
+        self._attempts.append([*self._others, self._changes])
+        self._changes, self._others = {}, []
+
+    def reload(self, random: Random) -> None:
+        """Read the changes again, those of any attempt of each micro-batch."""
+        self._committed = {}
+        for attempts in self._attempts:
+            for key, value in random.choice(attempts).items():
+                if value is None:
+                    self._committed.pop(key, None)
+                else:
+                    self._committed[key] = value
+        self.roll_back()
 
     def _count_call(self) -> None:
         if self.calls_left is not None:
@@ -42,9 +62,11 @@ class MemoryStore:
             if self.calls_left < 0:
                 raise LostWorkerError
 
-    def roll_back(self) -> None:
-        """Drop what has been written since the last commit."""
+    def roll_back(self, *, whole: bool = False) -> None:
+        """Drop what has been written since the last commit; ``whole``: by an attempt to its end."""
         self.calls_left = None
+        self._others += [self._changes] if whole else []
+        self._changes = {}
         self._current = dict(self._committed)
         self._written = 0
 
@@ -65,7 +87,7 @@ class MemoryStore:
     def write_head(self, head: StateHead) -> None:
         """Replace the head."""
         self._count_call()
-        self._current["head"] = head
+        self._set("head", head)
 
     def read(self, kind: str, number: int) -> bytes | None:
         """Return a part or an entry."""
@@ -77,12 +99,16 @@ class MemoryStore:
         """Write one of them."""
         self._count_call()
         self._written += len(data)
-        self._current[kind, number] = data
+        self._set((kind, number), data)
+
+    def _set(self, key: Any, value: Any) -> None:
+        self._current[key] = self._changes[key] = value
 
     def remove(self, kind: str, number: int) -> None:
         """Remove one of them."""
         self._count_call()
-        del self._current[kind, number]
+        self._current.pop((kind, number), None)
+        self._changes[kind, number] = None
 
 
 class LostWorkerError(Exception):
@@ -110,7 +136,8 @@ class Bucket:
 class ShakyBucket(Bucket):
     """Bucket that moves between workers with little memory, and whose attempts may fail anywhere.
 
-    A base is written after few rows, in small parts.
+    A base is written after few rows, in small parts. What is stored of a micro-batch may be that of
+    an attempt that was not committed.
     """
 
     def __init__(self, work: StatefulWork, random: Random) -> None:
@@ -135,5 +162,7 @@ class ShakyBucket(Bucket):
                 continue
             if random.random() < 0.8:
                 self.store.commit()
+                if random.random() < 0.2:
+                    self.store.reload(random)
                 return results
-            self.store.roll_back()
+            self.store.roll_back(whole=True)

@@ -5,8 +5,8 @@ To write the whole state in each micro-batch costs what the state costs, however
 1. A micro-batch appends its packed rows to the **log**, and the **head** says how far it reaches.
    Head, base and log are committed by Spark with the micro-batch, or not at all.
 2. The worker keeps the steps in memory, under the **token** of the micro-batch that they have taken
-   last. A micro-batch gets a new token each time that it is tried, so that steps which have taken
-   rows of an attempt that failed are never mistaken for those of the attempt that was committed.
+   last. A token says which rows have come so far, in whatever order. So steps which have taken
+   other rows, in an attempt that failed, are never mistaken for those that were committed.
 3. The next worker that has the bucket compares its token with that of the head. Equal: it
    continues. Behind, and its token is the one that an entry of the log follows: it takes the
    entries that it lacks, and drops their results. Otherwise it loads the base and takes the log.
@@ -15,8 +15,14 @@ To write the whole state in each micro-batch costs what the state costs, however
    while, so that steps that are behind can still catch up. Parts and entries have the token of
    their micro-batch, and a state whose parts do not belong together is refused.
 5. A state that is smaller than the rows is written whole. So is one whose query has a user's
-   functions, since these may give something else when they take rows again.
-6. Steps that do not fit into the worker's memory are loaded in each micro-batch.
+   functions, since these may give something else when they take rows again; there a token is
+   another one in each attempt.
+6. Spark stores the changes of each micro-batch in a file. A task of a query that has failed may
+   still run when the query has been started again, and replace the file of a micro-batch by that
+   of its own attempt; later files then follow another one. So what is written depends on the
+   head and on the rows, and not on the attempt: entries are in an order of their own, and a base,
+   whose bytes may differ, says itself how long it is.
+7. Steps that do not fit into the worker's memory are loaded in each micro-batch.
 """
 
 from __future__ import annotations
@@ -49,6 +55,8 @@ UNUSED_SECONDS = 600
 _IN_MEMORY, _OF_LOG = 3, 8
 _TOKEN_BYTES = 16
 _ENTRY = struct.Struct("<iqQ")
+# the number of parts of a base, and the size of the state
+_PART = struct.Struct("<iQ")
 
 
 class PackedInput(NamedTuple):
@@ -111,8 +119,9 @@ class StateHead(NamedTuple):
 
     Micro-batches are numbered: ``number`` is the last one, ``base`` the last that is in the base,
     whose token is ``base_token``, and ``earlier`` the last before the entries that let a run catch
-    up. ``first`` is the first entry that is there. ``base_bytes`` and ``log_bytes``, the log since
-    the base, are compressed; ``whole`` is the size of the state in the base.
+    up. ``first`` is the first entry that is there. ``parts`` is how many the base has, and
+    ``base_bytes`` and ``log_bytes``, the log since the base, are compressed; ``whole`` is the size
+    of the state in the base.
     """
 
     name: str
@@ -279,10 +288,7 @@ class BucketState:
 
     def _rebuild(self, head: StateHead) -> Kept:
         kept = self._make()
-        parts = [self._read("base", part) for part in range(head.parts)]
-        if any(part[:_TOKEN_BYTES] != head.base_token for part in parts):
-            raise _make_damage_error("parts of its base are from another micro-batch")
-        kept.run.load(decompress(b"".join(part[_TOKEN_BYTES:] for part in parts), head.whole))
+        kept.run.load(self._read_base(head))
         if head.number > head.base:
             entries = self._read_log(head.base, head)
             follows, first = next(entries)
@@ -290,6 +296,18 @@ class BucketState:
                 raise _make_damage_error("its log does not begin at its base")
             self._take_again(kept, chain([first], (rows for _, rows in entries)))
         return kept
+
+    def _read_base(self, head: StateHead) -> bytes:
+        """Return the saved state in the base."""
+        first = self._read("base", 0)
+        if len(first) < _TOKEN_BYTES + _PART.size or first[:_TOKEN_BYTES] != head.base_token:
+            raise _make_damage_error("parts of its base are from another micro-batch")
+        count, whole = _PART.unpack_from(first, _TOKEN_BYTES)
+        begin = first[: _TOKEN_BYTES + _PART.size]
+        parts = [first, *(self._read("base", part) for part in range(1, count))]
+        if any(not part.startswith(begin) for part in parts):
+            raise _make_damage_error("parts of its base are from another micro-batch")
+        return decompress(b"".join(part[len(begin) :] for part in parts), whole)
 
     def _read_log(self, after: int, head: StateHead) -> Iterator[tuple[bytes, list[PackedInput]]]:
         """Yield entries up to the head, each with the token of the micro-batch before it."""
@@ -317,7 +335,8 @@ class BucketState:
     def _write(self, head: StateHead | None, kept: Kept, rows: list[PackedInput]) -> StateHead:
         if head is None:
             head = StateHead(uuid.uuid4().hex)
-        new = head._replace(token=uuid.uuid4().bytes, number=head.number + 1)
+        token = _make_token(head.token, rows) if kept.repeatable else uuid.uuid4().bytes
+        new = head._replace(token=token, number=head.number + 1)
         entry = head.token + new.token + _dump_rows(rows)
         whole = not kept.repeatable or head.base_bytes <= len(entry)
         if whole and head.number - head.first < self._limits.removed:
@@ -336,8 +355,9 @@ class BucketState:
         state = kept.run.save()
         data = compress(state)
         parts = range(0, len(data), self._limits.part_bytes)
+        begin = head.token + _PART.pack(len(parts), len(state))
         for part, at in enumerate(parts):
-            self._store.write("base", part, head.token + data[at : at + self._limits.part_bytes])
+            self._store.write("base", part, begin + data[at : at + self._limits.part_bytes])
         for part in range(len(parts), head.parts):
             self._store.remove("base", part)
         return self._commit(
@@ -400,12 +420,29 @@ def _join_entries(entries: Iterable[list[PackedInput]], most: int) -> Iterator[l
         yield _join_rows(waiting)
 
 
+def _make_token(before: bytes, rows: Iterable[PackedInput]) -> bytes:
+    """Return the token of a micro-batch with these rows, in whatever order, after another one."""
+    digest = hashlib.blake2b(before, digest_size=_TOKEN_BYTES)
+    for number, cti, frame in rows:
+        digest.update(_ENTRY.pack(number, cti, frame.height))
+        if frame.width:
+            digest.update(frame.hash_rows().sort().to_numpy().tobytes())
+    return digest.digest()
+
+
 def _dump_rows(rows: Iterable[PackedInput]) -> bytes:
     parts = list[bytes]()
     for number, cti, frame in rows:
-        data = dump_frame(frame, compress=True) if frame.width else b""
+        data = dump_frame(_order(frame), compress=True) if frame.width else b""
         parts += [_ENTRY.pack(number, cti, len(data)), data]
     return b"".join(parts)
+
+
+def _order(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return rows in an order that does not depend on that of their arrival."""
+    # rows of one time side by side take fewer bytes
+    by = [*(frame[name] for name in ("_start",) if name in frame.columns), frame.hash_rows()]
+    return frame.select(pl.all().sort_by(*by))
 
 
 def _load_rows(data: bytes) -> list[PackedInput]:
