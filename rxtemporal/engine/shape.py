@@ -227,8 +227,9 @@ class PromptIntervalStep(IntervalStep):
 
     @property
     def next_due(self) -> int | None:
-        """The earliest start of a complete row: no CTI lets an open one leave."""
-        return self._complete.next_due
+        """The earliest start of a complete row; an open one leaves at the end of time alone."""
+        due = self._complete.next_due
+        return MAX_TIME if due is None and self._runs else due
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that are complete and start before the time."""

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lagged_runs import LaggedRun, check_each_device, run_lagged
 from law_streams import CASES, Expected, Sides, arranged, final_cti, plan
+from oracle import Event
 from split_runs import examples, find_names, some_split, split_compositions
 
 import rxtemporal as rxt
@@ -121,6 +122,17 @@ def test_both_edges_of_a_row_at_once_are_so_for_the_device_alone() -> None:
     items = [("start", 26, row), ("cti", 31), ("end", 26, 32, row), ("cti", rxt.MAX_TIME)]
     # the seed with which both edges come in one batch
     check_each_device(plan("previous, third, grouped"), (items,), Random(7))
+
+
+def test_a_row_without_an_end_leaves_when_no_window_is_left_for_the_device_alone() -> None:
+    """Where an operator moves the CTI to the end of time, it is not kept for another device."""
+    last = rxt.MAX_TIME - 5
+    rows = {key: {"k": key, "x": 1, "y": 1.0} for key in ("a", "b", "c", None)}
+    items: list[Event] = [("point", 0, rows[key]) for key in ("a", None, "c")]
+    items += [("cti", 1), *[("point", last, rows[None])] * 9, ("start", last, rows["b"])]
+    items += [("point", last, rows[None]), ("start", last, rows[None]), ("cti", last + 3)]
+    # the seed with which the device is in a lane with those that are behind
+    check_each_device(plan("snap_to_window_intervals, tumbling"), (items,), Random(4))
 
 
 def _find_sessions(stream: rxt.Streamable) -> rxt.Streamable:
