@@ -211,9 +211,10 @@ def make_source(
     """Return a source of such rows."""
     assert given.generation is not None
     return rxt.PushSource(
-        "rows", schema=FIELDS, start="at", end="until", delay=given.generation.delay,
-        policy=given.policy, clock="k", silent_after=silent, spread=random.choice((None, 0, 9)),
-        batch_rows=random.choice((1, 1, 5)), hand_off=random.choice(HAND_OFFS),
+        "rows", schema=FIELDS, unit="ticks", start="at", end="until",
+        delay=given.generation.delay, policy=given.policy, clock="k", silent_after=silent,
+        spread=random.choice((None, 0, 9)), batch_rows=random.choice((1, 1, 5)),
+        hand_off=random.choice(HAND_OFFS),
     )  # fmt: skip
 
 

@@ -205,8 +205,16 @@ def reading_signals(kind: Kind, others: dict[str, Any] | None = None) -> Case:
     ours = {name: pair[0] for name, pair in values.items()}
     models = {name: pair[1] for name, pair in values.items()}
     case = aggregating(kind, INSTANTS | (others or {}), by_key=True, tolerance=by_length)
+
+    def cti(t: int, events: Any) -> int:
+        # the windows are over the snapshots, which begin where a row ends, too
+        rows = oracle.snapshot_aggregate(oracle.canonical(events), models, ["k"])
+        begun = [("interval", *row) for row in rows if row.start < t]
+        return case.cti(t, begun)
+
     return dataclasses.replace(
         case,
+        cti=cti,
         query=lambda s: case.query(s.group_by("k").snapshot_window().aggregate(**ours)),
         model=lambda rows: case.model(oracle.snapshot_aggregate(rows, models, ["k"])),
     )
