@@ -89,6 +89,9 @@ def test_ticks_where_nobody_knows(schema: Any) -> None:
     said = r"reads the times as datetimes. Hint: .* unit='ticks' leaves it a number of ticks"
     with pytest.raises(rxt.EventError, match=said):
         ticks.with_columns(at=rxt.start()).to_polars()
+    other = rxt.from_events(iter(events), schema=schema)
+    with pytest.raises(rxt.EventError, match=rf"previous, composed at .* {said}"):
+        other.group_by("x").previous().to_polars()
     sure = rxt.from_events(iter(events), schema=schema, unit="ticks")
     assert sure.with_columns(at=rxt.start()).to_polars()["at"].to_list() == [5]
     windows = rxt.from_events(iter(events), schema=schema).tumbling_window(10)

@@ -58,6 +58,11 @@ class LinearSignal(Operator):
         until = "" if self.max_gap is None else ", until their gap has passed"
         return f"readings not yet committed, and the latest ones of each key{until}"
 
+    @property
+    def reads_times(self) -> bool:  # type: ignore[override]
+        """True if it has no span, which would say the form of the times."""
+        return self.max_gap is None
+
     def for_stream(self, form: TimeForm | None, schema: pl.Schema | None) -> Self:
         """Return the operator for a stream of such times."""
         known = self.time or form or "datetime"

@@ -43,6 +43,11 @@ class PreviousFields(Operator):
         rows = "row" if self.n == 1 else f"{self.n} rows"
         return f"rows not yet committed, rows that are open, and the last {rows} of each key"
 
+    @property
+    def reads_times(self) -> bool:  # type: ignore[override]
+        """True if it has no span, which would say the form of the times."""
+        return self.max_gap is None
+
     def for_stream(self, form: TimeForm | None, schema: pl.Schema | None) -> Self:
         """Return the operator for a stream of such times and fields."""
         known = self.time or form or "datetime"
