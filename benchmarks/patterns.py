@@ -5,7 +5,7 @@ it (T1), a pattern whose condition has a running mean (F2), and one whose condit
 first row of the match are compared with automata in numba, each written for its pattern alone,
 which have all rows at once. Then T1 with overlapping matches within a time, equal values that any
 way may take (O1), rows that each may begin a match of which none ends, and a million keys that fall
-silent (O2). Of both kinds of rows a row of ten times as many has to take as long.
+silent (O2). The former two are measured over ten times as many rows, too: the rate must not fall.
 """
 
 from __future__ import annotations

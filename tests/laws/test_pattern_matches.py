@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -33,10 +33,15 @@ OPEN = "before what may be empty"
 
 
 @st.composite
-def streams(draw: st.DrawFn) -> list[Event]:
+def streams(
+    draw: st.DrawFn,
+    most: int = 8,
+    values: Sequence[int | None] = (None, 0, 1, 1, 2, 3),
+    steps: Sequence[int] = (0, 1, 2),
+) -> list[Event]:
     """Draw some points of two keys with CTIs between them; each row has a number of its own."""
-    values = st.sampled_from([None, 0, 1, 1, 2, 3])
-    rows = draw(st.lists(st.tuples(st.sampled_from("aab"), values, st.integers(0, 2)), max_size=8))
+    keys, each = st.sampled_from("aab"), st.sampled_from(values)
+    rows = draw(st.lists(st.tuples(keys, each, st.sampled_from(steps)), max_size=most))
     items: list[Event] = []
     time = 0
     for number, (key, value, step) in enumerate(rows):
@@ -196,26 +201,12 @@ def test_parts_over_ways(drawn: Drawn, items: list[Event], number: int) -> None:
     check(plan, items, expect_parts(items, drawn), number, read_parts)
 
 
-@st.composite
-def long_streams(draw: st.DrawFn) -> list[Event]:
-    """Draw more points than a model can try all ways of, most of them alike."""
-    values, steps = st.sampled_from([0, 1, 1, 1, 2, 3]), st.sampled_from([0, 1, 1, 2, 5])
-    rows = draw(st.lists(st.tuples(st.sampled_from("aaab"), values, steps), max_size=40))
-    items: list[Event] = []
-    time = 0
-    for number, (key, value, step) in enumerate(rows):
-        time += step
-        items.append(("point", time, {"k": key, "x": value, "y": float(number)}))
-        if draw(st.integers(0, 3)) == 0:
-            items.append(("cti", time))
-    return [*items, ("cti", MAX_TIME)]
-
-
 @examples
 @given(
     drawn=patterns(back=False),
     gap=st.integers(0, 12),
-    items=long_streams(),
+    # more rows than a model can try all ways of, most of them alike
+    items=streams(40, (0, 1, 1, 1, 2, 3), (0, 1, 1, 2, 5)),
     number=st.integers(0, 2**20),
 )
 def test_ways_of_one_state_are_followed_together_or_each_by_itself(

@@ -32,6 +32,8 @@ class MemoryStore:
         self._changes: dict[Any, Any] = {}
         self._others: list[dict[Any, Any]] = []
         self._attempts: list[list[dict[Any, Any]]] = []
+        # True if what is stored may be of several attempts
+        self._mixed = False
         self._written = 0
         self.sizes: list[int] = []
         # calls until the worker is gone
@@ -47,7 +49,7 @@ class MemoryStore:
 
     def reload(self, random: Random) -> None:
         """Read the changes again, those of any attempt of each micro-batch."""
-        self._committed = {}
+        self._committed, self._mixed = {}, True
         for attempts in self._attempts:
             for key, value in random.choice(attempts).items():
                 if value is None:
@@ -107,7 +109,9 @@ class MemoryStore:
     def remove(self, kind: str, number: int) -> None:
         """Remove one of them."""
         self._count_call()
-        self._current.pop((kind, number), None)
+        # an attempt whose base had fewer parts has left fewer to remove
+        if not self._mixed or (kind, number) in self._current:
+            del self._current[kind, number]
         self._changes[kind, number] = None
 
 

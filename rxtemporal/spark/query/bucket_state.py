@@ -57,6 +57,8 @@ _TOKEN_BYTES = 16
 _ENTRY = struct.Struct("<iqQ")
 # the number of parts of a base, and the size of the state
 _PART = struct.Struct("<iQ")
+# no field has this name
+_HASH = "\0hash"
 
 
 class PackedInput(NamedTuple):
@@ -335,7 +337,9 @@ class BucketState:
     def _write(self, head: StateHead | None, kept: Kept, rows: list[PackedInput]) -> StateHead:
         if head is None:
             head = StateHead(uuid.uuid4().hex)
-        token = _make_token(head.token, rows) if kept.repeatable else uuid.uuid4().bytes
+        token, rows = _arrange(head.token, rows)
+        if not kept.repeatable:
+            token = uuid.uuid4().bytes
         new = head._replace(token=token, number=head.number + 1)
         entry = head.token + new.token + _dump_rows(rows)
         whole = not kept.repeatable or head.base_bytes <= len(entry)
@@ -420,29 +424,31 @@ def _join_entries(entries: Iterable[list[PackedInput]], most: int) -> Iterator[l
         yield _join_rows(waiting)
 
 
-def _make_token(before: bytes, rows: Iterable[PackedInput]) -> bytes:
-    """Return the token of a micro-batch with these rows, in whatever order, after another one."""
-    digest = hashlib.blake2b(before, digest_size=_TOKEN_BYTES)
+def _arrange(before: bytes, rows: Iterable[PackedInput]) -> tuple[bytes, list[PackedInput]]:
+    """Return the token of these rows behind another one, and the rows in an order of their own.
+
+    Neither depends on the order of arrival. Costs a hash and a sort.
+    """
+    digest, arranged = hashlib.blake2b(before, digest_size=_TOKEN_BYTES), list[PackedInput]()
     for number, cti, frame in rows:
         digest.update(_ENTRY.pack(number, cti, frame.height))
         if frame.width:
-            digest.update(frame.hash_rows().sort().to_numpy().tobytes())
-    return digest.digest()
+            # rows of one time side by side take fewer bytes
+            by = [name for name in ("_start",) if name in frame.columns]
+            hashes = frame.hash_rows().alias(_HASH)
+            ordered = frame.with_columns(hashes).sort(*by, _HASH)
+            digest.update(ordered.get_column(_HASH).to_numpy().tobytes())
+            frame = ordered.drop(_HASH)
+        arranged.append(PackedInput(number, cti, frame))
+    return digest.digest(), arranged
 
 
 def _dump_rows(rows: Iterable[PackedInput]) -> bytes:
     parts = list[bytes]()
     for number, cti, frame in rows:
-        data = dump_frame(_order(frame), compress=True) if frame.width else b""
+        data = dump_frame(frame, compress=True) if frame.width else b""
         parts += [_ENTRY.pack(number, cti, len(data)), data]
     return b"".join(parts)
-
-
-def _order(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return rows in an order that does not depend on that of their arrival."""
-    # rows of one time side by side take fewer bytes
-    by = [*(frame[name] for name in ("_start",) if name in frame.columns), frame.hash_rows()]
-    return frame.select(pl.all().sort_by(*by))
 
 
 def _load_rows(data: bytes) -> list[PackedInput]:
