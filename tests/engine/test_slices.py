@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.operators.hopping_window.slices import FEW, RegularBounds, Slicer
+from rxtemporal.operators.hopping_window.slices import RegularBounds, Slicer
 
 lifetimes = st.tuples(st.integers(-10, 10), st.integers(0, 30))
 SCHEMA = pl.Schema({"x": pl.Int64()})
@@ -70,7 +70,6 @@ def test_distant_rows_are_cut_in_their_own_order() -> None:
 def test_pieces_of_rows_that_wait_are_in_order_with_those_of_new_rows() -> None:
     """Windows would sort a batch that is out of order, which costs more than the cuts."""
     slicer = Slicer(RegularBounds(10, 10, 0), SCHEMA)
-    long = 10 * FEW + 45
 
     def cut(rows: list[tuple[int, int]], cti: int) -> list[tuple[int, int, int]]:
         start, end = (np.array([row[side] for row in rows], np.int64) for side in (0, 1))
@@ -79,11 +78,33 @@ def test_pieces_of_rows_that_wait_are_in_order_with_those_of_new_rows() -> None:
         found = pieces.start.tolist(), pieces.end.tolist(), pieces.columns["x"].tolist()
         return list(zip(*found, strict=True))
 
-    assert cut([(3, long), (8, 12)], 9) == [(8, 10, 8), (10, 12, 8)]
-    assert slicer.rows == 1
-    # the long row is cut up to the last bound that the CTI has passed
-    first, second = [(3, 10, 3), (11, 20, 11), (10, 20, 3)], [(20, 25, 11), (21, 30, 21)]
-    assert cut([(11, 25), (21, 32)], 29) == [*first, *second, (30, 32, 21)]
-    assert slicer.rows == 1
-    assert [each[:2] for each in cut([], long)][-1] == (long - 5, long)
-    assert not slicer.rows
+    # a row is cut up to the next bound, and its rest waits until the CTI is there
+    assert cut([(3, 535), (8, 12)], 9) == [(3, 10, 3), (8, 10, 8)]
+    assert (slicer.rows, slicer.next_due) == (2, 10)
+    first, second = [(10, 20, 3), (10, 12, 8), (11, 20, 11)], [(20, 30, 3), (20, 25, 11)]
+    assert cut([(11, 25), (21, 32)], 29) == [*first, *second, (21, 30, 21)]
+    assert (slicer.rows, slicer.next_due) == (2, 30)
+    # a row that begins after the next bound is cut at once, if it has few pieces
+    assert cut([(41, 52), (40, 999)], 39) == [
+        *[(30, 40, 3), (30, 32, 21)],
+        *[(41, 50, 41), (50, 52, 41)],
+    ]
+    assert (slicer.rows, slicer.next_due) == (2, 40)
+    assert [each[:2] for each in cut([], 998)][-1] == (980, 990)
+    assert (slicer.rows, slicer.next_due) == (1, 999)
+    assert cut([], 999) == [(990, 999, 40)]
+    assert (slicer.rows, slicer.next_due) == (0, None)
+
+
+def test_rests_of_single_rows_wait_in_a_few_batches() -> None:
+    """A batch for each row would cost a hundred times the memory of the row."""
+    slicer = Slicer(RegularBounds(10_000, 10_000, 0), SCHEMA)
+    for at in range(3_000):
+        row = np.array([at]), np.array([25_000]), None, pl.DataFrame({"x": [at]})
+        slicer.slice(EventBatch(*row, at))
+    assert slicer.rows == 3_000
+    assert len(slicer._rests) <= 70
+    pieces = slicer.slice(EventBatch.empty(SCHEMA, 10_000))
+    assert pieces.columns["x"].tolist() == list(range(3_000))
+    assert set(pieces.start.tolist()) == {10_000}
+    assert set(pieces.end.tolist()) == {20_000}

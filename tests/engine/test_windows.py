@@ -132,14 +132,13 @@ def test_who_asks_while_rows_are_taken_up_sees_them(last: list[int]) -> None:
     step.on_batch(make_batch([1], 10_000))
     for start in range(10_000, 10_063):
         step.on_batch(make_batch([start], start))
-    seen, find_changes, cut = list[Any](), step._bounds.find_changes, step._bounds.cut
+    seen, find_due_rows, cut = list[Any](), step._bounds.find_due_rows, step._bounds.cut
 
     def note(method: Any, *given: Any) -> Any:
-        step._bounds.find_changes = find_changes
         seen.append((step.next_due, step.rows))
         return method(*given)
 
-    step._bounds.find_changes = lambda *given: note(find_changes, *given)
+    step._bounds.find_due_rows = lambda *given: note(find_due_rows, *given)
     step._bounds.cut = lambda *given: note(cut, *given)
     step.on_batch(make_batch(last, last[-1]))
     assert seen == [(20_000, 63 + len(last))] * 2

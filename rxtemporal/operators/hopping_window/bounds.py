@@ -16,7 +16,7 @@ from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.rows import grow, grow_rows
 from rxtemporal.engine.state import Stateful
 from rxtemporal.errors import UnboundedWindowError
-from rxtemporal.operators.hopping_window.kernel import find_changes, find_windows
+from rxtemporal.operators.hopping_window.kernel import find_changes, find_windows, lie_in_units
 from rxtemporal.operators.windows.aggregates import SumInput
 from rxtemporal.operators.windows.bounds import Axis, Due, Windows
 from rxtemporal.operators.windows.kernels.changes import BITS
@@ -106,19 +106,25 @@ class HoppingBounds(Stateful):
         until[ends[1] >> BITS] = ends[0]
         return freeze(begins[0]), freeze(until)
 
-    def find_due_points(self, batch: EventBatch, limit: int) -> tuple[Int64s, Axis] | None:
-        """Return the starts of points in order, if each is a single change below the limit.
+    def find_due_rows(self, batch: EventBatch, limit: int) -> tuple[Int64s, Axis] | None:
+        """Return the starts of rows, if each is a single change below the limit, in order.
 
-        They are on an axis of times: a point enters the first window that ends after it.
+        Each lies in one unit of even windows, which may come in any order within it. They are on an
+        axis of times: a row enters the first window that ends after its start.
         """
-        if not (self._is_even and batch.are_points and batch.in_order):
+        if not self._is_even or batch.has_edges:
             return None
         rows, (duration, period, alignment) = self._fit(batch)
         # the end of the last window below the limit; a point at the end of time never ends
         end = alignment + (limit - 1) * period + duration
         if rows.highest_start >= min(end, MAX_TIME - TICK):
             return None
-        return rows.start, (alignment + duration - period, period)
+        origin = alignment + duration - period
+        if not (rows.are_points and rows.in_order):
+            until = NO_ENDS if rows.are_points else freeze(rows.end)
+            if not lie_in_units(freeze(rows.start), until, period, origin):
+                return None
+        return rows.start, (origin, period)
 
     def _fit(self, batch: EventBatch) -> tuple[EventBatch, Grid]:
         """Return rows, and regular windows that hold them as the windows hold those of a batch."""

@@ -67,6 +67,27 @@ def find_changes(
 
 
 @jit
+def lie_in_units(start: Ints, end: Ints, period: int, origin: int) -> bool:
+    """Return True if each row lies in one unit of time, and no row in an earlier one than another.
+
+    Units are ``[origin + n * period, … + period)``. ``end`` is empty where all rows are points.
+    False if a row never ends. O(n); it ends with the first row that does not fit.
+    """
+    low = high = _MIN
+    for i in range(len(start)):
+        row = np.uint64(i)
+        begin = start[row]
+        if not low <= begin < high:
+            if begin < low:
+                return False
+            low = begin - (begin - origin) % period
+            high = low + period
+        if len(end) and (end[row] > high or end[row] == _MAX):
+            return False
+    return True
+
+
+@jit
 def find_windows(
     i: int,
     r: int,

@@ -11,25 +11,26 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Column, Columns, make_nulls
-from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.codec import Captured, Saved
 from rxtemporal.engine.grids import CalendarGrid, RegularGrid
-from rxtemporal.engine.holdings import PART, Moves, Selection
+from rxtemporal.engine.holdings import BATCHES, PART, Moves, Selection
 from rxtemporal.engine.kernels.compiled import freeze
 from rxtemporal.engine.open_rows import WaitingRows
 from rxtemporal.engine.state import Stateful
 from rxtemporal.engine.step import find_earliest_due
 from rxtemporal.operators.distinct.step import DistinctStep
 from rxtemporal.operators.hopping_window.bounds import MOST_WINDOWS, make_endless_error
-from rxtemporal.operators.hopping_window.slice_kernel import cut_at_bounds
+from rxtemporal.operators.hopping_window.slice_kernel import cut_at_bounds, find_stops
 from rxtemporal.operators.windows.overlaps import AT, COVER, OVERLAP, SlicePlan, add_overlap
 from rxtemporal.operators.windows.step import WindowStep
 
-# a row of up to about so many pieces is cut when it comes, and any other one as the CTI passes
-# bounds: it costs the whole batch a copy
-FEW = 16
 _AT, _END = 0, 1
 _NO_ROWS = np.empty(0, np.int64)
+# a row of more pieces that begins after the next bound waits, since windows would hold them all
+_FEW = 16
+# rows wait in so many batches, or a few more that are longer than this
+_MOST_BATCHES, _SMALL = 64, 1024
 # row, start and end of pieces; True if the pieces are the rows
 Cuts: TypeAlias = tuple[Int64s, Int64s, Int64s, bool]
 # rows without their times, and from when on and up to when they are to be cut
@@ -38,9 +39,6 @@ Rows: TypeAlias = tuple[Columns, Int64s, Int64s]
 
 class SliceBounds(Protocol):
     """All starts and ends of windows."""
-
-    def find_width(self, time: int) -> int:
-        """Return how far apart the starts of windows are around a time."""
 
     def cut(self, begin: Int64s, end: Int64s) -> Cuts:
         """Return the pieces of lifetimes, as ``cut_at_bounds``."""
@@ -51,8 +49,8 @@ class SliceBounds(Protocol):
     def find_after(self, times: Int64s) -> Int64s:
         """Return for each time the first bound above it."""
 
-    def find_upto(self, time: int) -> int:
-        """Return the last bound that is not above a time."""
+    def find_around(self, time: int) -> tuple[int, int]:
+        """Return the last bound that is not above a time, and the first one above it."""
 
 
 class RegularBounds:
@@ -61,10 +59,6 @@ class RegularBounds:
     def __init__(self, duration: int, period: int, alignment: int) -> None:
         self._starts = RegularGrid(period, alignment)
         self._ends = RegularGrid(period, alignment + duration)
-
-    def find_width(self, time: int) -> int:
-        """Return how far apart the starts of windows are."""
-        return self._starts.period
 
     def cut(self, begin: Int64s, end: Int64s) -> Cuts:
         """Return the pieces of lifetimes."""
@@ -79,10 +73,11 @@ class RegularBounds:
         """Return for each time the first bound above it."""
         return np.minimum(self._starts.find_after(times), self._ends.find_after(times))
 
-    def find_upto(self, time: int) -> int:
-        """Return the last bound that is not above a time."""
+    def find_around(self, time: int) -> tuple[int, int]:
+        """Return the last bound that is not above a time, and the first one above it."""
         at = np.array([time])
-        return int(max(self._starts.find_upto(at)[0], self._ends.find_upto(at)[0]))
+        below = max(self._starts.find_upto(at)[0], self._ends.find_upto(at)[0])
+        return int(below), int(self.find_after(at)[0])
 
 
 def _cut(begin: Int64s, end: Int64s, period: int, starts: int, ends: int) -> Cuts:
@@ -94,11 +89,6 @@ class LocalBounds:
 
     def __init__(self, grid: CalendarGrid) -> None:
         self._grid = grid
-
-    def find_width(self, time: int) -> int:
-        """Return how far apart the bounds around a time are."""
-        number = self._grid.find_place(time) // 2
-        return self._grid.find_bound(number + 1) - self._grid.find_bound(number)
 
     def cut(self, begin: Int64s, end: Int64s) -> Cuts:
         """Return the pieces of lifetimes.
@@ -129,33 +119,43 @@ class LocalBounds:
         """Return for each time the first bound above it."""
         return self._grid.find_after(times)
 
-    def find_upto(self, time: int) -> int:
-        """Return the last bound that is not above a time."""
-        return int(self._grid.find_upto(np.array([time]))[0])
+    def find_around(self, time: int) -> tuple[int, int]:
+        """Return the last bound that is not above a time, and the first one above it."""
+        number = self._grid.find_place(time) // 2
+        return self._grid.find_bound(number), self._grid.find_bound(number + 1)
 
 
 class Slicer(Stateful):
     """Cuts rows at all starts and ends of windows, so that a window holds all of a piece or none.
 
-    A piece leaves when its end is known. Holds the rows whose end is not known, and those of many
-    pieces, each with the start of its next piece and its end.
+    A piece leaves when its end is known. Of a row that is alive at the next bound the rest waits
+    until the CTI is there, since windows would hold its pieces until then. Holds these rests, the
+    rows whose end is not known, and those of many pieces that begin later.
     """
 
-    held = MappingProxyType({"_waiting": PART})
+    held = MappingProxyType({"_rests": BATCHES, "_waiting": PART})
 
     def __init__(self, bounds: SliceBounds, schema: pl.Schema) -> None:
         self._bounds = bounds
+        # complete rows that begin at the first bound above the CTI
+        self._rests: list[EventBatch] = []
         self._waiting = WaitingRows(schema, own=2)
+        # the bounds around the CTI: the last one that is not above it, and the next one
+        self._low = self._high = MIN_TIME
 
     @property
     def rows(self) -> int:
         """The number of rows held."""
-        return len(self._waiting)
+        return len(self._waiting) + sum(map(len, self._rests))
 
     @property
     def next_due(self) -> int | None:
-        """The CTI that ends the next piece of a row that is held."""
-        return self._waiting.find_first()
+        """The CTI with which the next piece of a row that is held leaves."""
+        first, rests = self._waiting.find_first(), self._rests
+        if not rests:
+            return first
+        begin = int(rests[0].start[0])
+        return begin if first is None else min(begin, first)
 
     def slice(self, batch: EventBatch) -> EventBatch:
         """Return the pieces that are known now, as complete rows.
@@ -163,14 +163,19 @@ class Slicer(Stateful):
         All are cut together, so that they are in the order that windows need.
         """
         closes, waiting = batch.find_ends(), self._waiting
+        self._pass_cti(batch.cti)
+        parts = []
+        if self._rests and self._rests[0].start[0] <= batch.cti:
+            rests, self._rests = EventBatch.concat(self._rests), []
+            parts.append(self._take(rests, rests.start))
         begins = batch if closes is None else batch.take(~closes)
-        parts = [self._take(begins, begins.start)]
+        parts.append(self._take(begins, begins.start))
         if closes is not None:
             ended = batch.take(closes)
             numbers = waiting.close(ended.edge)
             at = waiting.get_own(_AT)[numbers]
             parts.append(self._take(ended.replace(edge=np.zeros(len(ended), np.int64)), at))
-        parts.append(self._pass_cti(batch))
+        parts.append(self._pop_due(batch))
         waiting.compact()
         rows, begin, end = _concat([each for each in parts if len(each[1])] or parts[:1])
         row, start, until, whole = self._bounds.cut(begin, end)
@@ -179,31 +184,47 @@ class Slicer(Stateful):
         pieces.clocks = batch.clocks
         return pieces
 
+    def _pass_cti(self, cti: int) -> None:
+        """Find the bounds around the CTI."""
+        if not self._low <= cti < self._high:
+            ends = cti in (MIN_TIME, MAX_TIME)
+            self._low, self._high = (cti, cti) if ends else self._bounds.find_around(cti)
+
     def _take(self, rows: EventBatch, begin: Int64s) -> Rows:
-        """Return rows that are cut from ``begin`` on; those of many pieces wait, and are empty."""
-        end = rows.end
-        if not len(end):
-            return rows.columns, begin, end
-        most = FEW * self._bounds.find_width(int(begin[0]))
-        # a row that never ends is longer, too
-        waits = end - begin > min(most, MAX_TIME - rows.highest_start - 1)
-        if waits.any():
-            held, at = rows.take(waits), begin[waits]
+        """Return rows that are cut from ``begin`` on up to where they are now; the others wait."""
+        end, few = rows.end, _FEW * (self._high - self._low)
+        stop, rest, late, longest = find_stops(freeze(begin), freeze(end), self._high, few)
+        if longest > few:
+            self._check(begin, stop)
+        if len(rest):
+            given = stop[rest], end[rest], None, rows.columns.take(rest), rows.cti, rows.keys
+            self._hold(EventBatch(*given))
+        if len(late):
+            held, at = rows.take(late), begin[late]
             due = np.minimum(self._bounds.find_after(at), held.end)
             self._waiting.add(held, due, at, held.end)
-            end = np.where(waits, begin, end)
-        return rows.columns, begin, end
+        return rows.columns, begin, stop
 
-    def _pass_cti(self, batch: EventBatch) -> Rows:
-        """Return the rows held of which pieces end by the CTI, to be cut from and up to there."""
+    def _hold(self, rest: EventBatch) -> None:
+        """Keep rests in a few batches, of which each row is moved O(log n) times."""
+        rests = self._rests
+        rests.append(rest)
+        if len(rests) > _MOST_BATCHES:
+            rows, first = 0, len(rests)
+            while first and len(rests[first - 1]) <= 2 * rows + _SMALL:
+                first -= 1
+                rows += len(rests[first])
+            rests[first:] = [EventBatch.concat(rests[first:])]
+
+    def _pop_due(self, batch: EventBatch) -> Rows:
+        """Return the rows that wait and have pieces that end by the CTI, and from when to when."""
         cti, waiting = batch.cti, self._waiting
         numbers = waiting.pop_due(cti + 1)
         if not len(numbers):
             return batch.columns, _NO_ROWS, _NO_ROWS
         at, end = waiting.get_own(_AT)[numbers], waiting.get_own(_END)[numbers]
-        stop = np.where(end <= cti, end, np.minimum(end, self._bounds.find_upto(cti)))
-        if (stop == MAX_TIME).any() or self._bounds.count(at, stop) > MOST_WINDOWS:
-            raise make_endless_error()
+        stop = np.where(end <= cti, end, np.minimum(end, self._low))
+        self._check(at, stop)
         columns = waiting.batch(numbers, batch).columns
         waiting.get_own(_AT)[numbers] = stop
         left = stop < end
@@ -211,6 +232,11 @@ class Slicer(Stateful):
         waiting.requeue(numbers[left], due)
         waiting.drop(numbers[~left])
         return columns, at, stop
+
+    def _check(self, begin: Int64s, end: Int64s) -> None:
+        """Raise if rows have more pieces than anybody wants."""
+        if (end == MAX_TIME).any() or self._bounds.count(begin, end) > MOST_WINDOWS:
+            raise make_endless_error()
 
 
 def _concat(parts: Sequence[Rows]) -> Rows:

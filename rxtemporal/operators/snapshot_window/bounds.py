@@ -51,7 +51,7 @@ class SnapshotBounds(Stateful):
         """Return the rows' starts and ends."""
         return freeze(batch.start), freeze(batch.end)
 
-    def find_due_points(self, batch: EventBatch, limit: int) -> tuple[Int64s, Axis] | None:
+    def find_due_rows(self, batch: EventBatch, limit: int) -> tuple[Int64s, Axis] | None:
         """Return nothing: each row has two changes."""
         return None
 

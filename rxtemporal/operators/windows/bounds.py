@@ -116,8 +116,8 @@ class Bounds(Protocol):
         All ends are known. Any numbers will do that are equal where the places are.
         """
 
-    def find_due_points(self, batch: EventBatch, limit: int) -> tuple[Int64s, Axis] | None:
-        """Return the places of points that are in order, if each is a single change below a limit.
+    def find_due_rows(self, batch: EventBatch, limit: int) -> tuple[Int64s, Axis] | None:
+        """Return the places of rows in order, if each is a single change below a limit.
 
         And the axis on which they are. None says nothing about the rows.
         """

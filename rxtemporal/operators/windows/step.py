@@ -50,8 +50,8 @@ from rxtemporal.operators.windows.kernels.changes import (
     BITS,
     ENDS,
     LAST,
-    list_points,
     list_rows,
+    list_single_rows,
     release_done,
 )
 from rxtemporal.operators.windows.kernels.ranks import collect_rows, drop_beaten, rank_rows
@@ -395,10 +395,10 @@ class WindowStep(Stateful):
         else:
             key = self._keys.encode_columns(each) if keys else np.zeros(n, np.int64)
         if not first and self._span:
-            due = self._bounds.find_due_points(batch, limit)
+            due = self._bounds.find_due_rows(batch, limit)
             if due is not None:
                 at, axis = due
-                return self._make_due(at, list_points(n), key, values, axis)
+                return self._make_due(at, list_single_rows(n), key, values, axis)
         if not batch.has_edges:
             batch, key, values = self._choose(batch, key, values)
             n = len(batch)

@@ -18,20 +18,26 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-def list_points(n: int) -> Ints:
-    """Return the changes of n points that are numbered from 0, if each is a single change.
+def list_single_rows(n: int) -> Ints:
+    """Return the changes of n rows that are numbered from 0, if each is a single change.
 
     Nobody may write them; they are writable since a kernel is compiled again for other arrays.
     """
-    return _POINTS[:n] if n <= len(_POINTS) else _make_points(n)
+    if n > _MOST:
+        return _make_rows(n)
+    shared = _shared[0]  # another thread may replace it
+    if n > len(shared):
+        shared = _shared[0] = _make_rows(min(2 * n, _MOST))
+    return shared[:n]
 
 
-def _make_points(n: int) -> Ints:
+def _make_rows(n: int) -> Ints:
     return np.arange(n) << BITS | ONCE | LAST
 
 
-# shared by all batches of up to so many points
-_POINTS = _make_points(65_536)
+# shared by all batches of up to so many rows
+_MOST = 1 << 18
+_shared = [_make_rows(4096)]
 
 
 @jit
