@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 
 Codes = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Integers: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.int32]
 _INT64, _INT32 = np.dtype(np.int64), np.dtype(np.int32)
 
 
@@ -53,6 +56,13 @@ class KeyColumn(Protocol):
 
     def number(self, values: Column) -> Codes:
         """Return the code of each value; null has a code of its own."""
+
+    def identify(self, values: Column) -> tuple[Integers, Bools | None]:
+        """Return integers that are equal if the values are, and only then, in all batches.
+
+        They are the codes if values are hashed. And the mask of those that are not null, under
+        which they have no meaning; None: all are.
+        """
 
 
 def make_key_column(dtype: pl.DataType) -> KeyColumn:
@@ -80,12 +90,15 @@ class _IntegerColumn:
         return self._table.next_code
 
     def number(self, values: Column) -> Codes:
+        return self._table.number(*self.identify(values))
+
+    def identify(self, values: Column) -> tuple[Integers, Bools | None]:
         if isinstance(values, SeriesColumn):
             values = make_column(values.series.cast(pl.Int64))
         if isinstance(values, np.ndarray):
-            return self._table.number(_to_integers(values))
+            return _to_integers(values), None
         assert isinstance(values, Nullable)
-        return self._table.number(_to_integers(values.values), values.valid)
+        return _to_integers(values.values), values.valid
 
 
 class _HashedColumn:
@@ -123,6 +136,9 @@ class _HashedColumn:
         self._exact = {value: code for code, value in enumerate(stored)}
         return self._look_up(values)
 
+    def identify(self, values: Column) -> tuple[Integers, Bools | None]:
+        return self.number(values), None
+
     def _match_codes(self, values: pl.Series, codes: Codes) -> bool:
         """Return True if each value is the one stored under its code."""
         return values.equals(self.values.take(codes).series, null_equal=True)
@@ -135,6 +151,10 @@ class _HashedColumn:
         if len(exact) > known:
             self.values.append(values[find_first_rows(codes, known, len(exact))])
         return codes
+
+
+def _number_from(column: KeyColumn, values: Column, begin: int) -> Codes:
+    return column.number(values[begin:])
 
 
 def find_first_rows(codes: Codes, known: int, count: int) -> Codes:
@@ -164,7 +184,7 @@ def _hash_values(values: pl.Series) -> Codes:
     return values.hash().to_numpy().view(np.int64)
 
 
-def _to_integers(values: npt.NDArray[Any]) -> Codes | npt.NDArray[np.int32]:
+def _to_integers(values: npt.NDArray[Any]) -> Integers:
     """Return integers that are equal exactly if the values are; of floats the bits."""
     if values.dtype == _INT64 or values.dtype == _INT32:
         return values
@@ -179,7 +199,8 @@ def _to_integers(values: npt.NDArray[Any]) -> Codes | npt.NDArray[np.int32]:
 FEW_ROWS = 512
 # keys are forgotten when so many more are known than so many times those that are held
 MANY_KEYS, TIMES_HELD = 1024, 2
-Bools = npt.NDArray[np.bool_]
+# and more, up to this, as long as less than so many batches fill them: a few cost as much as many
+MOST_SPARE, MANY_BATCHES = 16_384, 4
 
 
 class _Translation:
@@ -267,8 +288,8 @@ class KeyCoder:
     """
 
     __slots__ = (
-        "_columns", "_count", "_few", "_few_codes", "_keys", "_leader", "_limit", "_pairs",
-        "_shared", "_translations", "generation", "names", "schema",
+        "_batches", "_columns", "_count", "_few", "_few_codes", "_keys", "_leader", "_limit",
+        "_pairs", "_shared", "_spare", "_translations", "generation", "names", "schema",
     )  # fmt: skip
 
     _columns: list[KeyColumn]
@@ -279,7 +300,9 @@ class KeyCoder:
     def __init__(self, schema: Mapping[str, pl.DataType]) -> None:
         self.schema = pl.Schema(schema)
         self.names = tuple(self.schema)
-        self._limit = MANY_KEYS
+        self._limit, self._spare = MANY_KEYS, 0
+        # how many have been numbered since keys were forgotten
+        self._batches = 0
         # as long as it is the same, each code is that of the same key
         self.generation = 0
         self._clear()
@@ -398,7 +421,7 @@ class KeyCoder:
     @property
     def is_full(self) -> bool:
         """True if so many keys are known that its owner should see which ones it holds."""
-        return self._count > self._limit and bool(self.names)
+        return self._count > self._limit + self._spare and bool(self.names)
 
     def forget(self, held: Bools) -> KeptKeys | None:
         """Forget the keys for which nothing is held, if those are most.
@@ -407,7 +430,13 @@ class KeyCoder:
         None if all stay. Is called when the coder is full, so each key is moved O(1) times.
         """
         self._limit = MANY_KEYS + TIMES_HELD * int(np.count_nonzero(held))
-        return None if self._count <= self._limit else self.select_keys(held)
+        if not self.is_full:
+            return None
+        are_few = self._batches < MANY_BATCHES
+        self._spare = min(2 * self._spare + MANY_KEYS, MOST_SPARE) if are_few else self._spare // 2
+        kept = self.select_keys(held)
+        self._batches = 0
+        return kept
 
     def select_keys(self, mask: Bools) -> KeptKeys:
         """Keep these keys, ``bool[keys]`` by code, which are numbered anew in order."""
@@ -436,14 +465,18 @@ class KeyCoder:
     def _number(self, columns: Sequence[Column]) -> Codes:
         """Return the rows' codes; store the new keys.
 
-        Numbers the first column, then each pair of the codes so far and those of the next column;
+        Numbers the first column, then each pair of a code so far and a value of the next column;
         after the last column the codes are those of the keys.
         """
+        self._batches += 1
         last = self._columns[0]
         codes = last.number(columns[0])
         count = last.next_code
         for i, pairs in enumerate(self._pairs, 1):
-            pairs.number(codes, self._columns[i].number(columns[i]), count)
+            column, values = self._columns[i], columns[i]
+            partners, valid = column.identify(values)
+            find_codes = None if column.hashed else partial(_number_from, column, values)
+            pairs.number(codes, partners, count, valid, find_codes)
             count = pairs.next_code
         if count > self._count:
             if self._shared is None:

@@ -236,6 +236,24 @@ def test_keys_are_forgotten_when_most_are_not_held() -> None:
     assert keys.MANY_KEYS + 2 * 500 < max(sizes) <= keys.MANY_KEYS + 2 * 500 + 100
 
 
+def test_keys_of_which_a_batch_brings_many_are_forgotten_every_few_batches() -> None:
+    """To forget costs as much for a few keys as for many; few batches do not fill the spare."""
+    coder, moves, sizes = KeyCoder({"k": pl.Int64()}), [], []
+    for batch in range(60):
+        encode(coder, pl.DataFrame({"k": range(2_000 * batch, 2_000 * (batch + 1))}))
+        sizes.append(len(coder))
+        if coder.is_full and coder.forget(np.zeros(len(coder), np.bool_)) is not None:
+            moves.append(batch)
+    assert len(moves) < 20
+    assert max(sizes) <= keys.MANY_KEYS + keys.MOST_SPARE + 2_000
+    for batch in range(60, 70):  # as fast as before, but a key at a time
+        for key in range(2_000 * batch, 2_000 * (batch + 1)):
+            encode(coder, pl.DataFrame({"k": [key]}))
+            if coder.is_full:
+                coder.forget(np.zeros(len(coder), np.bool_))
+    assert len(coder) <= 2 * keys.MANY_KEYS
+
+
 def test_keys_that_stay_are_not_moved() -> None:
     """If most keys are held, all stay, and the coder is full when there are twice as many."""
     coder = KeyCoder({"k": pl.Int64()})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -104,16 +106,30 @@ def test_values_that_spread_are_moved_a_few_times(signs: list[int]) -> None:
     assert 2 < moves < 30
 
 
-@given(batches=PARTNERS)
-def test_pairs_are_by_first_appearance(batches: list[list[tuple[int, int]]]) -> None:
-    """Each distinct pair has the next number, of a code with one partner or with many."""
-    numbers, model = PairCodes(), {}
+@given(batches=PARTNERS, size=st.sampled_from([np.int64, np.int32]), nulls=st.booleans())
+def test_pairs_are_by_first_appearance(
+    batches: list[list[tuple[int, int]]], size: Any, nulls: bool
+) -> None:
+    """Each distinct pair has the next number, of a code with one partner or with many.
+
+    Partners may be integers of any size, of which codes are found only where they are needed.
+    """
+    numbers, partners_of, model, asked = PairCodes(), ValueCodes(), {}, []
     for pairs in batches:
-        expected = [model.setdefault(pair, len(model)) for pair in pairs]
-        codes = ints([first for first, _ in pairs])
-        numbers.number(codes, ints([second for _, second in pairs]), 10)
+        shown = [(first, None if nulls and second == 0 else second) for first, second in pairs]
+        expected = [model.setdefault(pair, len(model)) for pair in shown]
+        codes, partners = ints([first for first, _ in pairs]), ints([each for _, each in pairs])
+        valid = partners != 0 if nulls else None
+
+        def find(begin: int, partners: Any = partners, valid: Any = valid) -> Any:
+            asked.append(begin)
+            return partners_of.number(partners[begin:], None if valid is None else valid[begin:])
+
+        numbers.number(codes, (2_000_000_000 - partners).astype(size), 10, valid, find)
         assert codes.tolist() == expected
         assert numbers.next_code == len(model)
+    several = len(model) > len({first for first, _ in model})
+    assert bool(asked) == (several or any(second is None for _, second in model))
 
 
 def test_strided_and_read_only_arrays_are_taken() -> None:

@@ -6,6 +6,8 @@ and the code of null (-1 while there is none).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -31,7 +33,7 @@ NEXT, NULL = 1, 2
 HALF = 32
 _LOWEST = -(1 << 63)
 
-_ALL_VALID = freeze(np.empty(0, np.bool_))
+_ALL_VALID, _NO_CODES = freeze(np.empty(0, np.bool_)), freeze(np.empty(0, np.int64))
 
 
 @borrow
@@ -98,26 +100,41 @@ def number(
 
 @jit
 def number_pairs(
-    codes: Ints, second: Ints, front: Ints, slots: Ints, counts: Ints, begin: int
+    codes: Ints,
+    partners: Ints | Int32s,
+    valid: Bools,
+    second: Ints,
+    front: Ints,
+    slots: Ints,
+    counts: Ints,
+    begin: int,
 ) -> int:
-    """Replace codes by those of the pairs that they make with ``second``, both ``int64[n]``.
+    """Replace codes by those of the pairs that they make with their ``partners``, ``int64[n]``.
 
-    ``front`` ``int64[m, 2]``: the first partner of each code, or -1, and the code of that pair;
-    pairs with other partners are in ``slots``. Begins at row ``begin`` and returns the row at which
-    it stopped, as ``number`` does. O(n) expected; codes that have one partner need no hash.
+    ``partners`` may be ``int32[n]``; ``valid`` as in ``number``. ``front`` ``int64[m, 2]``: the
+    first partner of each code, and the code of that pair, or -1. Pairs with other partners, or with
+    null, are in ``slots`` by the partner's code in ``second``: that of the last rows, at least from
+    ``begin`` on. Returns the row at which it stopped: n, one whose pair is new to slots that are
+    half full, or one that needs a code that ``second`` does not have. O(n) expected; codes that
+    have one partner need no hash.
     """
+    nulls, offset = len(valid) > 0, len(codes) - len(second)
     for i in range(begin, len(codes)):
         row = np.uint64(i)
-        a, b = np.uint64(codes[row]), second[row]
-        if front[a, 0] == b:
-            codes[row] = front[a, 1]
+        a, b = np.uint64(codes[row]), np.int64(partners[row])
+        there = not nulls or valid[row]
+        code = front[a, 1]
+        if there and code >= 0 and front[a, 0] == b:
+            codes[row] = code
             continue
-        if front[a, 0] < 0:
+        if there and code < 0:
             front[a, 0], front[a, 1] = b, counts[NEXT]
             codes[row] = counts[NEXT]
             counts[NEXT] += 1
             continue
-        code = look_up((codes[row] << HALF) | b, slots, counts)
+        if i < offset:
+            return i
+        code = look_up((codes[row] << HALF) | second[np.uint64(i - offset)], slots, counts)
         if code < 0:
             return i
         codes[row] = code
@@ -239,14 +256,35 @@ class PairCodes:
         """The number of codes that have been given."""
         return int(self._counts[NEXT])
 
-    def number(self, codes: Ints, second: Ints, count: int) -> None:
-        """Replace codes by those of their pairs with ``second``; there are ``count`` in all."""
+    def number(
+        self,
+        codes: Ints,
+        partners: Ints | Int32s,
+        count: int,
+        valid: Bools | None = None,
+        find_codes: Callable[[int], Ints] | None = None,
+    ) -> None:
+        """Replace codes, of which there are ``count``, by those of their pairs with ``partners``.
+
+        Where ``valid`` is False the partner is null. ``find_codes(begin)`` returns codes of the
+        partners from row ``begin`` on, which are needed where a code has several partners; without
+        it the partners are their codes.
+        """
         have = len(self._front)
         if count > have:
             larger = np.full((max(count, 2 * have, SMALLEST), 2), FREE, np.int64)
             larger[:have] = self._front
             self._front = larger
-        done = number_pairs(codes, second, self._front, self._slots, self._counts, 0)
-        while done < len(codes):
-            self._slots = enlarge(self._slots)
-            done = number_pairs(codes, second, self._front, self._slots, self._counts, done)
+        partners, valid = freeze(partners), _ALL_VALID if valid is None else freeze(valid)
+        second, done = _NO_CODES, 0
+        while True:
+            done = number_pairs(
+                codes, partners, valid, second, self._front, self._slots, self._counts, done
+            )
+            if done == len(codes):
+                return
+            if done < len(codes) - len(second):
+                rest = partners[done:] if find_codes is None else find_codes(done)
+                second = freeze(np.asarray(rest, np.int64))
+            else:
+                self._slots = enlarge(self._slots)
