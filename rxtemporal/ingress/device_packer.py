@@ -454,9 +454,9 @@ class DevicePacker(Packer):
 
     def check_batch(self, batch: EventBatch) -> EventBatch:
         """Check a batch as ``Packer`` does, and see whether its rows are in order."""
-        checked = super().check_batch(batch)
-        checked.in_order = checked.in_order or self._is_sorted(checked.start)
-        return checked
+        # first: the lowest and the highest start of rows in order are not looked for
+        batch.in_order = batch.in_order or self._is_sorted(batch.start)
+        return super().check_batch(batch)
 
     @_in_turn
     def judge_columns(
