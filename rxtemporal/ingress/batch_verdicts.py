@@ -234,7 +234,7 @@ def judge_rows(
     """
     kind = mark_ahead(kind, len(start), ahead, drops_ahead=drops_ahead)
     if not len(kind) and (passed := pass_rows(start, rules, state)) is not None:
-        return Verdicts(start, end, passed, NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, False)
+        return Verdicts(start, end, passed[0], NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, False)
     starts, ends, reason, before, after = _load_kernels().admit(
         start, end, kind, row, moved, *rules, state
     )
@@ -254,19 +254,29 @@ def mark_ahead(kind: Bytes, count: int, ahead: Bools | None, *, drops_ahead: boo
     return np.where(ahead, kinds + mark, kinds).astype(np.int8)
 
 
-def pass_rows(start: Int64s, rules: Rules, state: State, in_order: bool = False) -> State | None:
-    """Return the state after complete rows that come in order and in time; None for others.
+def pass_rows(
+    start: Int64s, rules: Rules, state: State, in_order: bool = False
+) -> tuple[State, bool] | None:
+    """Return the state after complete rows that come in time, and True if they are in order.
 
-    ``in_order``: they are known to be in order; otherwise this takes a look at each row.
+    None if one is late. ``in_order``: they are known to be in order; otherwise this takes a look at
+    each row.
     """
+    every, span, delay, _, _ = rules
+    if not len(start) or start.item(0) < state[0]:
+        return None
+    if delay >= 0 and (in_order or _load_order().is_sorted(start)):
+        return _pass_in_order(start, rules, state), True
+    passed, after = _load_kernels().pass_in_time(start, every, span, delay, state)
+    return (after, False) if passed == len(start) else None
+
+
+def _pass_in_order(start: Int64s, rules: Rules, state: State) -> State:
+    """Return the state after complete rows in order, of which the first is in time."""
     # this runs once for each batch: no calls of max, which cost as much as the rest
     every, span, delay, _, _ = rules
     cti, own, count, last, _, high, behind = state
-    n = len(start)
-    if not n or delay < 0 or (first := start.item(0)) < cti:
-        return None
-    if not in_order and not _load_order().is_sorted(start):
-        return None
+    n, first = len(start), start.item(0)
     if high - first > behind:  # of rows in order the first one is the furthest behind
         behind = high - first
     # the row that last makes a CTI due: of rows in order its CTI is the latest

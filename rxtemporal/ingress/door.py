@@ -316,10 +316,11 @@ class Door:
         if ahead is None:
             passed = pass_rows(batch.start, self.rules, self.state, batch.in_order)
             if passed is not None:
-                self._continue(passed, len(batch.start))
+                state, in_order = passed
+                self._continue(state, len(batch.start))
                 self.enqueue(batch.cti)
                 accepted = batch.replace(cti=max(self.cti, MIN_TIME))
-                accepted.in_order = True
+                accepted.in_order = in_order
                 return accepted, None
         return self.accept_judged(batch, self.judge_columns(batch, ahead=ahead))
 

@@ -23,10 +23,12 @@ from rxtemporal.core.clocks import Clocks, RowClocks
 from rxtemporal.core.columns import Coded, Column, Columns
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.codec import Captured
+from rxtemporal.engine.door_rules import NEVER
 from rxtemporal.engine.driver import Driver, Entry, Leaf
 from rxtemporal.engine.holdings import Moves, Selection
 from rxtemporal.engine.kernels.door import (
     find_lowest_starts,
+    lower_times,
     raise_ctis,
     raise_ctis_of_lanes,
 )
@@ -57,6 +59,8 @@ _ROWS = 16_384
 _UNKNOWN = MIN_TIME - 1
 # the lane of a device that holds nothing, since none of its rows has come
 NO_LANE = -1
+# above all times
+_NO_TIME = np.iinfo(np.int64).max
 # takes a batch of results, with the devices of the lane that it comes from as its clocks
 Receive = Callable[[EventBatch], object]
 
@@ -149,19 +153,30 @@ class DeviceLane:
         self.low = self.high = self.members = None
 
     def note_advance(
-        self, source: int, count: int, lowest: int, highest: int, spread: int, devices: int
+        self,
+        source: int,
+        count: int,
+        lowest: int,
+        highest: int,
+        least: int,
+        spread: int,
+        devices: int,
     ) -> None:
         """Note that ``count`` of the ``devices`` have advanced in a source.
 
-        Before, ``lowest`` was the lowest time of one; now ``highest`` is the highest. The lowest
-        time of all is looked for again once that has moved; where there are many devices, only when
-        many have moved or the highest time has advanced by a part of the spread. Until then the old
-        one still holds.
+        Before, ``lowest`` was the lowest time of one; now ``highest`` is the highest, and ``least``
+        the lowest time of all, if that is known. Otherwise it is looked for again once it has
+        moved; where there are many devices, only when many have moved or the highest time has
+        advanced by a part of the spread. Until then the old one still holds.
         """
         if self.high is None:
             return
         high = self.high[source] = max(self.high[source], highest)
         if self.low is None:
+            return
+        if least != NEVER:
+            self.low[source], self.looked_at = least, self.high.copy()
+            self.moves, self.has_moved = 0, False
             return
         self.has_moved = self.has_moved or bool(lowest <= self.low[source])
         self.moves += count
@@ -235,12 +250,9 @@ class DeviceTimes:
         """True if all devices that are known have a lane."""
         return self.placed == len(self.coder)
 
-    def find_new(self, *codes: Int64s) -> Int64s:
+    def find_new(self, codes: Int64s) -> Int64s:
         """Return those of the devices that have no lane, each once."""
-        is_new = np.zeros(len(self.lanes), np.bool_)
-        for each in codes:
-            is_new[each[self.lanes[each] == NO_LANE]] = True
-        return np.flatnonzero(is_new)
+        return np.unique(codes[self.lanes[codes] == NO_LANE])
 
     def place(self, new: Int64s, lane: int) -> None:
         """Put devices that had no lane into one."""
@@ -560,10 +572,10 @@ class LaneRun:
         """
         if not len(moved):
             return []
-        devices, ctis = self.devices, self.devices.ctis[at]
+        devices, ctis, least = self.devices, self.devices.ctis[at], NEVER
         known = len(devices.coder)
         if len(self.lanes) == 1:
-            low, high = raise_ctis(moved, times, delay, ctis, known * in_order)
+            low, high, least = raise_ctis(moved, times, delay, ctis, known * in_order)
             found = [(len(moved), low, high)]
         else:
             numbers = np.array([*self.lanes])
@@ -572,7 +584,7 @@ class LaneRun:
         advanced = []
         for lane, (times_of_it, low, high) in zip(self.lanes.values(), found, strict=True):
             if times_of_it:
-                lane.note_advance(at, times_of_it, low, high, self._spread, known)
+                lane.note_advance(at, times_of_it, low, high, least, self._spread, known)
                 advanced.append(lane.number)
         return advanced
 
@@ -698,12 +710,13 @@ class LaneRun:
 
         A device that has sent nothing to a source may begin there at any time.
         """
-        devices, new = self.devices, self.devices.find_new(own, moved)
+        devices = self.devices
+        earliest = np.full(len(devices.lanes), _NO_TIME)
+        for each, times in ((own, start), (moved, ctis)):
+            lower_times(each, times, devices.lanes, earliest)
+        new = np.flatnonzero(earliest < _NO_TIME)
         if not len(new):
             return
-        both = np.concatenate([own, moved])
-        earliest = np.full(len(devices.lanes), np.iinfo(np.int64).max)
-        np.minimum.at(earliest, both, np.concatenate([start, ctis]))
         floors = devices.ctis[:, new].copy()
         floors[at] = np.maximum(earliest[new], floors[at])
         for lane in sorted(self.lanes.values(), key=lambda lane: lane.ctis.sum(), reverse=True):
@@ -829,7 +842,9 @@ class LaneRun:
         before = lane.ctis
         low = self._find_low(lane)
         if len(self.lanes) == 1:
-            low = np.maximum(low, before)
+            lane.awaited = None
+            self._push(lane, source, np.maximum(low, before))
+            return []
         lane.awaited = above = self._find_above(lane, low)
         if above is not None:
             self._push(lane, source, above.ctis)

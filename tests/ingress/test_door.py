@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import oracle
 import polars as pl
 import pytest
@@ -181,6 +182,16 @@ def test_an_event_in_time_goes_on_as_the_same_object() -> None:
     door = Door(settings(1_000), "s")
     for event in [PointEvent(5, [1]), IntervalEvent(5, 9, [1]), start(5, [1])]:
         assert door.accept(event)[0] is event
+
+
+def test_points_in_time_stay_points_though_they_are_out_of_order() -> None:
+    """Operators are faster over points, and nobody has to make their ends."""
+    door = Door(settings(delay=9), "s")
+    at = np.array([5, 9, 7])
+    rows = rxt.EventBatch.of_rows(at, None, pl.DataFrame({"x": at}), MIN_TIME)
+    passed, late = door.accept_batch(rows)
+    assert (passed.are_points, passed.in_order, late) == (True, False, None)
+    assert (door.cti, door.largest_lateness, door.events) == (0, 2, 3)
 
 
 def test_an_adjusted_start_keeps_its_identity() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -74,3 +76,17 @@ def test_a_row_that_ends_at_the_cti_is_released() -> None:
     alive, nowhere = np.ones(3, np.bool_), np.full(3, NOT_LISTED)
     count = release_ended(end, alive, 4, key, nowhere, nowhere, np.full(1, NOT_LISTED))
     assert (count, alive.tolist()) == (2, [False, False, True])
+
+
+@pytest.mark.parametrize("key", [[2, 1], ["b", "a"], [0.0, 2.0]], ids=["int", "text", "float"])
+def test_fields_of_both_names_that_match_have_their_own_values(key: list[Any]) -> None:
+    """They are equal, but for zeros of two signs."""
+    lefts = [rxt.IntervalEvent(0, 9, {"x": n, "mine": each}) for n, each in enumerate(key)]
+    theirs = [-each if isinstance(each, float) else each for each in key[:1]]
+    rights = [rxt.IntervalEvent(2, 5, {"id": each, "y": 7}) for each in theirs]
+    joined = rxt.from_events(lefts).join(rxt.from_events(rights), on={"mine": "id"})
+    (row,) = joined.to_events()
+    assert list(row.payload) == ["x", "mine", "id", "y"]
+    assert [repr(value) for value in row.payload.values()] == [
+        "0", repr(key[0]), repr(theirs[0]), "7",
+    ]  # fmt: skip

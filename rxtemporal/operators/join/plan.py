@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -184,8 +184,20 @@ class Join(Matcher):
         from rxtemporal.operators.join.step import JoinedPayload, JoinStep
 
         keying = KeyMatcher(keys, self.on, self.key_types(left, right, keys))
-        merged = JoinedPayload(*self.merge_fields(left, right, keys))
+        taken, schema = self.merge_fields(left, right, keys)
+        merged = JoinedPayload(taken, schema, copies=self._find_copies(taken, schema))
         return JoinStep(keying, (left, right), merged, self.where, keys)
+
+    def _find_copies(self, taken: Mapping[str, str], schema: pl.Schema) -> dict[str, str]:
+        """Return the right fields that are equal to left ones in each pair, by their new names."""
+        named = {name: new for new, name in taken.items()}
+        pairs = {named[other]: mine for mine, other in self.on if other in named}
+        # of floats, zeros of two signs are equal
+        return {
+            new: mine
+            for new, mine in pairs.items()
+            if schema[new] == schema[mine] and not schema[mine].is_float()
+        }
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""

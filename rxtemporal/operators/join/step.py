@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
@@ -44,6 +44,7 @@ from rxtemporal.operators.join.kernel import (
 PLACES = 8
 
 _NONE: Int64s = np.empty(0, np.int64)
+NO_COPIES: Mapping[str, str] = MappingProxyType({})
 
 
 class NewPairs(NamedTuple):
@@ -487,16 +488,26 @@ class JoinedPayload:
     """Payloads of pairs: the fields of one side, then the other's under their new names.
 
     ``taken`` maps the names in the result to the other side's fields that are kept; ``first`` is
-    the number of the side whose fields come first.
+    the number of the side whose fields come first. ``copies`` maps names in the result of the
+    other's fields to those of fields that have the same values in each pair.
     """
 
-    def __init__(self, taken: dict[str, str], schema: pl.Schema, first: int = 0) -> None:
+    def __init__(
+        self,
+        taken: dict[str, str],
+        schema: pl.Schema,
+        first: int = 0,
+        copies: Mapping[str, str] = NO_COPIES,
+    ) -> None:
         self._own = list(schema)[: len(schema) - len(taken)]
         self._first = first
-        names = [self._own, list(taken.values())]
+        names = [self._own, [name for new, name in taken.items() if new not in copies]]
         # the names of the fields of each side
         self._names = names[::-1] if first else names
         self.schema = schema
+        # the places of copies, and those of what they are copied from
+        places = {name: place for place, name in enumerate(schema)}
+        self._copies = sorted((places[new], places[name]) for new, name in copies.items())
 
     def store_as(self, schemas: tuple[pl.Schema, pl.Schema]) -> tuple[pl.Schema, pl.Schema]:
         """Return the types in which each side's rows are held: keys of two types as the wider."""
@@ -509,6 +520,8 @@ class JoinedPayload:
         lefts, rights = self._names
         columns, others = sides[0].fields(left, lefts), sides[1].fields(right, rights)
         made = others + columns if self._first else columns + others
+        for place, of in self._copies:
+            made.insert(place, made[of])
         return Columns(self.schema, made, len(left))
 
 
