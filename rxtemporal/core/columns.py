@@ -139,6 +139,18 @@ def make_series(name: str, column: Column, dtype: pl.DataType) -> pl.Series:
     return series.cast(dtype) if isinstance(dtype, _TIMES) else series
 
 
+def copy_values(series: pl.Series) -> pl.Series:
+    """Return values that keep no others in memory.
+
+    Rows that polars gathers from a column of strings share the bytes of the whole column.
+    """
+    if series.dtype == pl.String():
+        return series + ""  # nothing is added, but all is copied
+    if series.dtype == pl.Binary():
+        return pl.Series(series.name, series.to_list(), series.dtype)
+    return series
+
+
 def concat_columns(columns: Sequence[Column]) -> Column:
     """Return the values of one or more columns of one type, in order."""
     if len(columns) == 1:
@@ -391,6 +403,19 @@ class Columns:
         if self.coded is not None:
             made.coded = self.coded.take(numbers)
         return made
+
+    def copy_rows(self, rows: Array) -> Columns:
+        """Return the rows with these numbers, which keep no others in memory.
+
+        Their keys are not numbered.
+        """
+        columns = [
+            SeriesColumn(copy_values(column[rows].series))
+            if isinstance(column, SeriesColumn)
+            else column[rows]
+            for column in self.columns
+        ]
+        return Columns(self.schema, columns, len(rows))
 
     def slice(self, begin: int, end: int) -> Columns:
         """Return the rows from number ``begin`` up to ``end``, without copying them."""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.columns import Column, Nullable, SeriesColumn, physical_type
+from rxtemporal.core.columns import Column, Nullable, SeriesColumn, copy_values, physical_type
 
 Codes = npt.NDArray[np.int64]
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -179,15 +179,8 @@ class GrowingSeries:
         self._turn = threading.Lock()
 
     def append(self, column: SeriesColumn) -> None:
-        """Add copies of values at the end, which do not keep the others of their column in memory.
-
-        Rows that polars gathers from a column of strings share the bytes of the whole column.
-        """
-        series = column.series
-        if series.dtype == pl.String():
-            series = series + ""  # nothing is added, but all is copied
-        elif series.dtype == pl.Binary():
-            series = pl.Series(series.name, series.to_list(), series.dtype)
+        """Add copies of values at the end, which keep no others in memory."""
+        series = copy_values(column.series)
         with self._turn:
             self._add(series)
 

@@ -60,8 +60,8 @@ class KeyColumn(Protocol):
     def identify(self, values: Column) -> tuple[Integers, Bools | None]:
         """Return integers that are equal if the values are, and only then, in all batches.
 
-        They are the codes if values are hashed. And the mask of those that are not null, under
-        which they have no meaning; None: all are.
+        They are the codes if values are hashed. And the mask of those that are not null; None: all
+        are. Where it is False, the integer has no meaning.
         """
 
 
@@ -199,8 +199,9 @@ def _to_integers(values: npt.NDArray[Any]) -> Integers:
 FEW_ROWS = 512
 # keys are forgotten when so many more are known than so many times those that are held
 MANY_KEYS, TIMES_HELD = 1024, 2
-# and more, up to this, as long as less than so many batches fill them: a few cost as much as many
-MOST_SPARE, MANY_BATCHES = 16_384, 4
+# To forget costs as much for a few keys as for many. So where fewer batches than this have brought
+# as many, more may be known the next time, up to so many.
+MANY_BATCHES, MOST_SPARE = 4, 16_384
 
 
 class _Translation:
@@ -274,8 +275,8 @@ class KeyCoder:
     """Numbers the distinct keys of a stream, 0, 1, 2 … in order of first appearance.
 
     Null equals null, NaN equals NaN and -0.0 equals 0.0. Without fields all rows have one key. Each
-    row of a batch costs a look-up in a hash table for each field, however many keys there are; each
-    row of a small batch with strings a look-up in a dict of the keys of small batches.
+    row of a batch costs a look-up in a hash table for each field at most, however many keys there
+    are; each row of a small batch with strings a look-up in a dict of the keys of small batches.
 
     A coder whose first rows another one has numbered follows that one: it takes its numbers, and
     stores no keys, until it forgets some or gets rows that the other has not numbered.
@@ -424,7 +425,7 @@ class KeyCoder:
         return self._count > self._limit + self._spare and bool(self.names)
 
     def forget(self, held: Bools) -> KeptKeys | None:
-        """Forget the keys for which nothing is held, if those are most.
+        """Forget the keys for which nothing is held, if those are most and no longer spared.
 
         ``held`` ``bool[keys]``, by code. Returns the codes kept, which are numbered anew in order;
         None if all stay. Is called when the coder is full, so each key is moved O(1) times.

@@ -454,7 +454,7 @@ class DevicePacker(Packer):
 
     def check_batch(self, batch: EventBatch) -> EventBatch:
         """Check a batch as ``Packer`` does, and see whether its rows are in order."""
-        # first: the lowest and the highest start of rows in order are not looked for
+        # before the check, which of rows in order reads only the first and the last start
         batch.in_order = batch.in_order or self._is_sorted(batch.start)
         return super().check_batch(batch)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,15 +97,31 @@ def test_pieces_of_rows_that_wait_are_in_order_with_those_of_new_rows() -> None:
     assert (slicer.rows, slicer.next_due) == (0, None)
 
 
-def test_rests_of_single_rows_wait_in_a_few_batches() -> None:
+@pytest.mark.parametrize("sizes", [[1] * 3_000, [1_500] * 70, [2_000, 1, 3, 1_100] * 30])
+def test_rests_wait_in_a_few_batches(sizes: list[int]) -> None:
     """A batch for each row would cost a hundred times the memory of the row."""
-    slicer = Slicer(RegularBounds(10_000, 10_000, 0), SCHEMA)
-    for at in range(3_000):
-        row = np.array([at]), np.array([25_000]), None, pl.DataFrame({"x": [at]})
-        slicer.slice(EventBatch(*row, at))
-    assert slicer.rows == 3_000
-    assert len(slicer._rests) <= 70
-    pieces = slicer.slice(EventBatch.empty(SCHEMA, 10_000))
-    assert pieces.columns["x"].tolist() == list(range(3_000))
-    assert set(pieces.start.tolist()) == {10_000}
-    assert set(pieces.end.tolist()) == {20_000}
+    slicer, count = Slicer(RegularBounds(10**6, 10**6, 0), SCHEMA), 0
+    for size in sizes:
+        at = np.arange(count, count + size)
+        end = np.full(size, 2 * 10**6 + 1)
+        slicer.slice(EventBatch(at, end, None, pl.DataFrame({"x": at}), count))
+        count += size
+    assert slicer.rows == count
+    assert len(slicer._rests) <= 18
+    pieces = slicer.slice(EventBatch.empty(SCHEMA, 10**6))
+    assert pieces.columns["x"].tolist() == list(range(count))
+    assert set(pieces.start.tolist()) == {10**6}
+    assert set(pieces.end.tolist()) == {2 * 10**6}
+
+
+def test_a_rest_keeps_no_other_row_of_its_batch_in_memory() -> None:
+    """Rows that polars gathers from a column of strings share the bytes of all."""
+    schema = pl.Schema({"t": pl.String()})
+    slicer = Slicer(RegularBounds(10**9, 10**9, 0), schema)
+    texts = pl.DataFrame({"t": [f"{n:>90}" for n in range(5_000)]})
+    at = np.arange(5_000)
+    slicer.slice(EventBatch(at, np.where(at == 7, 10**9 + 1, at + 1), None, texts, 0))
+    (rest,) = slicer._rests
+    (text,) = rest.columns.list_series()
+    assert text.to_list() == [f"{7:>90}"]
+    assert len(text.to_arrow().buffers()[2]) < 1_000

@@ -295,3 +295,24 @@ def test_a_calendar_over_ticks_is_refused() -> None:
     source = rxt.from_events([rxt.PointEvent(5, {"x": 1})])
     with pytest.raises(rxt.ArgumentError, match="ticks"):
         source.tumbling_window("1d", time_zone="UTC").aggregate(n=agg.count()).to_polars()
+
+
+@pytest.mark.parametrize("name", ["sum", "mean"])
+def test_a_sum_that_stops_goes_on_behind_a_day_that_a_zone_leaves_out(name: str) -> None:
+    """Samoa had no 30 December 2011; the last row that goes on for days ends on the 31st."""
+    zone = ZoneInfo("Pacific/Apia")
+
+    def at(*date: int) -> datetime:
+        return datetime(*date, tzinfo=zone)  # type: ignore[arg-type]
+
+    rows = [
+        rxt.IntervalEvent(at(2011, 12, 29, 12), at(2011, 12, 31, 12), {"x": 1.0}),
+        rxt.IntervalEvent(at(2012, 1, 1, 1), at(2012, 1, 1, 2), {"x": 4.0}),
+        rxt.IntervalEvent(at(2012, 1, 2, 1), at(2012, 1, 2, 2), {"x": 6.0}),
+    ]
+    batch = rxt.from_events(rows).to_batches()
+    days = rxt.from_events(batch, schema={"x": float}).tumbling_window(
+        "1d", time_zone="Pacific/Apia"
+    )
+    found = days.aggregate(x=getattr(agg, name)("x")).to_polars()
+    assert found["x"].to_list() == [1.0, 1.0, 4.0, 6.0]

@@ -113,8 +113,8 @@ def number_pairs(
 
     ``partners`` may be ``int32[n]``; ``valid`` as in ``number``. ``front`` ``int64[m, 2]``: the
     first partner of each code, and the code of that pair, or -1. Pairs with other partners, or with
-    null, are in ``slots`` by the partner's code in ``second``: that of the last rows, at least from
-    ``begin`` on. Returns the row at which it stopped: n, one whose pair is new to slots that are
+    null, are in ``slots`` by the partner's code, which ``second`` has for the last rows, as many as
+    are in it. Returns the row at which it stopped: n, one whose pair is new to slots that are
     half full, or one that needs a code that ``second`` does not have. O(n) expected; codes that
     have one partner need no hash.
     """
@@ -238,7 +238,7 @@ class ValueCodes:
 
 
 class PairCodes:
-    """Codes of pairs of codes, 0, 1, 2 … in order of first appearance.
+    """Codes of pairs of a code and a value, 0, 1, 2 … in order of first appearance.
 
     A partner that depends on the first code, as a name on an id, costs no hash.
     """

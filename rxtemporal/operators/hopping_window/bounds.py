@@ -107,10 +107,11 @@ class HoppingBounds(Stateful):
         return freeze(begins[0]), freeze(until)
 
     def find_due_rows(self, batch: EventBatch, limit: int) -> tuple[Int64s, Axis] | None:
-        """Return the starts of rows, if each is a single change below the limit, in order.
+        """Return the starts of rows, if each is a single change below the limit.
 
-        Each lies in one unit of even windows, which may come in any order within it. They are on an
-        axis of times: a row enters the first window that ends after its start.
+        Each row then lies in one unit of even windows, and no row in an earlier unit than the one
+        before it. The starts are on an axis of times: a row enters the first window that ends after
+        its start.
         """
         if not self._is_even or batch.has_edges:
             return None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.calendars import Line
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.engine.grids import CalendarGrid
+from rxtemporal.engine.kernels.exact_sums import WRITTEN
 from rxtemporal.operators.hopping_window.bounds import Grid, HoppingBounds
 from rxtemporal.operators.windows.aggregates import SumInput
 from rxtemporal.operators.windows.bounds import Due, Windows
@@ -62,7 +65,12 @@ class CalendarBounds(HoppingBounds):
         there = windows.start < windows.end  # a zone may leave out a day
         if self._points:
             there &= windows.end < MAX_TIME
-        return windows if there.all() else windows.take(there)
+        if there.all():
+            return windows
+        if sums is not None:  # a sum that has stopped goes on behind those that are written
+            *_, progress, _ = sums
+            progress[WRITTEN] -= np.count_nonzero(~there[: progress[WRITTEN]])
+        return windows.take(there)
 
     def cti(self, cti: int) -> int:
         """Return the start of the earliest window that ends after the CTI; for points, the CTI."""

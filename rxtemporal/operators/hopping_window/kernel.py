@@ -68,7 +68,7 @@ def find_changes(
 
 @jit
 def lie_in_units(start: Ints, end: Ints, period: int, origin: int) -> bool:
-    """Return True if each row lies in one unit of time, and no row in an earlier one than another.
+    """Return True if each row lies in one unit of time, none earlier than that of the row before.
 
     Units are ``[origin + n * period, … + period)``. ``end`` is empty where all rows are points.
     False if a row never ends. O(n); it ends with the first row that does not fit.

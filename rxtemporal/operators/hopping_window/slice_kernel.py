@@ -16,13 +16,13 @@ Ints = npt.NDArray[np.int64]
 def find_stops(begin: Ints, end: Ints, high: int, most: int) -> tuple[Ints, Ints, Ints, int]:
     """Return up to when lifetimes ``[begin, end)`` are cut now, ``int64[n]``.
 
-    One that begins before ``high``, the first bound above the CTI, is cut up to there, and one that
-    begins later is cut whole; but one without end, and of the latter one longer than ``most``, is
-    not cut. Also returns the numbers of those with a rest, those of the ones that are not cut, and
-    the length of the longest one that is. O(n).
+    ``high`` is the first bound above the CTI. A lifetime that begins before it is cut up to there,
+    and one that begins later is cut whole. But one that never ends is not cut, nor one that begins
+    later and is longer than ``most``. Also returns the numbers of lifetimes with a rest, the
+    numbers of those that are not cut, and the greatest length that is cut of one. O(n).
     """
     n = len(begin)
-    stop, rest, late = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    stop, rest, waiting = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     r = w = longest = 0
     # no branches: they would be unpredictable, and a number is counted only if it is one
     for i in range(n):
@@ -31,11 +31,11 @@ def find_stops(begin: Ints, end: Ints, high: int, most: int) -> tuple[Ints, Ints
         upto = until if at >= high else min(until, high)
         waits = until == _MAX or (at >= high and until - at > most)
         upto = at if waits else upto
-        stop[row], rest[np.uint64(r)], late[np.uint64(w)] = upto, i, i
+        stop[row], rest[np.uint64(r)], waiting[np.uint64(w)] = upto, i, i
         r += int(upto < until and not waits)
         w += int(waits)
         longest = max(longest, upto - at)
-    return stop, rest[:r], late[:w], longest
+    return stop, rest[:r], waiting[:w], longest
 
 
 @jit

@@ -27,10 +27,9 @@ from rxtemporal.operators.windows.step import WindowStep
 
 _AT, _END = 0, 1
 _NO_ROWS = np.empty(0, np.int64)
-# a row of more pieces that begins after the next bound waits, since windows would hold them all
+# a row of about so many pieces or more that begins after the next bound waits: windows would hold
+# all of them
 _FEW = 16
-# rows wait in so many batches, or a few more that are longer than this
-_MOST_BATCHES, _SMALL = 64, 1024
 # row, start and end of pieces; True if the pieces are the rows
 Cuts: TypeAlias = tuple[Int64s, Int64s, Int64s, bool]
 # rows without their times, and from when on and up to when they are to be cut
@@ -130,7 +129,7 @@ class Slicer(Stateful):
 
     A piece leaves when its end is known. Of a row that is alive at the next bound the rest waits
     until the CTI is there, since windows would hold its pieces until then. Holds these rests, the
-    rows whose end is not known, and those of many pieces that begin later.
+    rows whose end is not known, and rows of many pieces that begin after the next bound.
     """
 
     held = MappingProxyType({"_rests": BATCHES, "_waiting": PART})
@@ -142,6 +141,8 @@ class Slicer(Stateful):
         self._waiting = WaitingRows(schema, own=2)
         # the bounds around the CTI: the last one that is not above it, and the next one
         self._low = self._high = MIN_TIME
+        # the length of rows of a few pieces
+        self._few = 0
 
     @property
     def rows(self) -> int:
@@ -186,35 +187,38 @@ class Slicer(Stateful):
 
     def _pass_cti(self, cti: int) -> None:
         """Find the bounds around the CTI."""
-        if not self._low <= cti < self._high:
-            ends = cti in (MIN_TIME, MAX_TIME)
-            self._low, self._high = (cti, cti) if ends else self._bounds.find_around(cti)
+        if self._low <= cti < self._high:
+            return
+        if cti in (MIN_TIME, MAX_TIME):
+            self._low, self._high, self._few = cti, cti, 0
+            return
+        self._low, self._high = self._bounds.find_around(cti)
+        # over two stretches, since every other one may be short
+        after = int(self._bounds.find_after(np.array([self._high]))[0])
+        self._few = _FEW // 2 * (after - self._low)
 
     def _take(self, rows: EventBatch, begin: Int64s) -> Rows:
         """Return rows that are cut from ``begin`` on up to where they are now; the others wait."""
-        end, few = rows.end, _FEW * (self._high - self._low)
-        stop, rest, late, longest = find_stops(freeze(begin), freeze(end), self._high, few)
-        if longest > few:
+        end = rows.end
+        stop, rest, waits, longest = find_stops(freeze(begin), freeze(end), self._high, self._few)
+        if longest > self._few:
             self._check(begin, stop)
         if len(rest):
-            given = stop[rest], end[rest], None, rows.columns.take(rest), rows.cti, rows.keys
-            self._hold(EventBatch(*given))
-        if len(late):
-            held, at = rows.take(late), begin[late]
+            columns = rows.columns.copy_rows(rest)
+            self._hold(EventBatch(stop[rest], end[rest], None, columns, rows.cti, rows.keys))
+        if len(waits):
+            held, at = rows.take(waits), begin[waits]
             due = np.minimum(self._bounds.find_after(at), held.end)
             self._waiting.add(held, due, at, held.end)
         return rows.columns, begin, stop
 
     def _hold(self, rest: EventBatch) -> None:
-        """Keep rests in a few batches, of which each row is moved O(log n) times."""
-        rests = self._rests
-        rests.append(rest)
-        if len(rests) > _MOST_BATCHES:
-            rows, first = 0, len(rests)
-            while first and len(rests[first - 1]) <= 2 * rows + _SMALL:
-                first -= 1
-                rows += len(rests[first])
-            rests[first:] = [EventBatch.concat(rests[first:])]
+        """Keep rests: each batch is at least twice as long as the next, so there are few."""
+        rests, count, first = self._rests, len(rest), len(self._rests)
+        while first and len(rests[first - 1]) < 2 * count:
+            first -= 1
+            count += len(rests[first])
+        rests[first:] = [EventBatch.concat([*rests[first:], rest])]
 
     def _pop_due(self, batch: EventBatch) -> Rows:
         """Return the rows that wait and have pieces that end by the CTI, and from when to when."""

@@ -30,7 +30,7 @@ NOTHING_DUE = -(1 << 63)
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Due:
-    """Changes that are due, in order of ``at``, and the values by row number.
+    """Changes that are due, in order of their places, and the values by row number.
 
     ``at`` ``int64[n]``: the places of the changes on the bounds' axis, as they are or on another
     ``axis``.
@@ -117,9 +117,9 @@ class Bounds(Protocol):
         """
 
     def find_due_rows(self, batch: EventBatch, limit: int) -> tuple[Int64s, Axis] | None:
-        """Return the places of rows in order, if each is a single change below a limit.
+        """Return the places of rows, if each is a single change below a limit, and their axis.
 
-        And the axis on which they are. None says nothing about the rows.
+        On the bounds' axis the places never fall. None says nothing about the rows.
         """
 
     def find_ends(self, batch: EventBatch) -> Int64s:
