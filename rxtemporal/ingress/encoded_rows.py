@@ -255,10 +255,18 @@ def explain(error: Exception) -> str:
     """Return why JSON could not be decoded."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    if isinstance(error, UnicodeDecodeError):
+    if is_of_encoding(error):
         return "it is not written in UTF-8"
     message = str(error).partition(" - at `")[0]
     return message if message.isprintable() and message else type_name(error)
+
+
+def is_of_encoding(error: Exception) -> bool:
+    """Return True if JSON could not be decoded since a text is not UTF-8.
+
+    msgspec has an error of its own for that from version 0.23 on.
+    """
+    return isinstance(error, UnicodeDecodeError) or str(error).startswith("Invalid UTF-8")
 
 
 def has_texts(schema: pl.Schema) -> bool:
