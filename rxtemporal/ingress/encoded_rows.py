@@ -255,13 +255,13 @@ def explain(error: Exception) -> str:
     """Return why JSON could not be decoded."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    if is_of_encoding(error):
+    if is_not_utf8(error):
         return "it is not written in UTF-8"
     message = str(error).partition(" - at `")[0]
     return message if message.isprintable() and message else type_name(error)
 
 
-def is_of_encoding(error: Exception) -> bool:
+def is_not_utf8(error: Exception) -> bool:
     """Return True if JSON could not be decoded since a text is not UTF-8.
 
     msgspec has an error of its own for that from version 0.23 on.

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.safe_text import json_text
-from rxtemporal.ingress.encoded_rows import decode_objects, explain, is_of_encoding
+from rxtemporal.ingress.encoded_rows import decode_objects, explain, is_not_utf8
 from rxtemporal.ingress.verdict import Rejected
 from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.settings import Limits
@@ -348,7 +348,7 @@ def _split_lines(body: bytes) -> list[bytes]:
 
 def find_place(body: bytes, error: Exception) -> dict[str, int]:
     """Return the line and the byte at which JSON could not be decoded, as far as they are known."""
-    if is_of_encoding(error):
+    if is_not_utf8(error):
         try:
             body.decode()
             byte = 0

@@ -198,7 +198,7 @@ class Slicer(Stateful):
         self._few = _FEW // 2 * (after - self._low)
 
     def _take(self, rows: EventBatch, begin: Int64s) -> Rows:
-        """Return rows that are cut from ``begin`` on up to where they are now; the others wait."""
+        """Return rows, and from when and up to when they are cut now; keep what is left of them."""
         end = rows.end
         stop, rest, waits, longest = find_stops(freeze(begin), freeze(end), self._high, self._few)
         if longest > self._few:
