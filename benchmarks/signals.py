@@ -9,8 +9,11 @@ look at the results so far of open windows.
 from __future__ import annotations
 
 import argparse
+import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import figures
@@ -26,6 +29,7 @@ SECOND, MINUTE, KEYS, BATCH = 1_000_000, 60_000_000, 10_000, 65_536
 HOP = MINUTE // 4
 MEANS, LOCAL, LOOKS = "Means by time of each minute", "Windows of local hours", "Results so far"
 FIELDS = {"key": int, "value": float}
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
 def make_readings(rows: int, keys: int = KEYS) -> pl.DataFrame:
@@ -209,15 +213,43 @@ def measure_looks(report: figures.Report, keys: int, rounds: int) -> None:
     source = rxt.PushSource("readings", schema=FIELDS, delay="1s")
     hours = source.stream.group_by("key").tumbling_window("1h")
     process = hours.aggregate(mean=agg.mean("value"), n=agg.count()).run(rxt.Collect())
-    for second in range(3):
-        at = pl.datetime_range(*2 * [pl.datetime(2026, 5, 1, 12, 0, 2 * second)], "1s", eager=True)
-        frame = pl.DataFrame({"key": range(keys), "value": 1.0})
-        time = pl.Series("time", [at[0]] * keys).dt.replace_time_zone("UTC")
-        source.push(frame.with_columns(time))
+    for second in (0, 2, 4):
+        at = NOON + timedelta(seconds=second)
+        source.push(pl.DataFrame({"key": range(keys), "value": 1.0}).with_columns(time=pl.lit(at)))
     assert len(process.peek()) == keys
     taken = [1e6 * _take(process.peek) for _ in range(rounds)]
+    begun = NOON + timedelta(seconds=5)
+    alone = measure_pushes(source, begun, lambda: None)
+    meanwhile = measure_pushes(source, begun + timedelta(minutes=1), process.peek)
     process.stop()
     report.add(figures.summarize(LOOKS, f"{keys:,} keys", taken, "µs", 50_000.0))
+    report.add(figures.summarize(LOOKS, f"longest push, {keys:,} keys", [alone], "µs"))
+    what = f"longest push meanwhile, {keys:,} keys"
+    report.add(figures.summarize(LOOKS, what, [meanwhile], "µs", 10_000.0))
+
+
+def measure_pushes(source: rxt.PushSource, begun: datetime, look: Callable[[], object]) -> float:
+    """Return the microseconds of the longest push of one thread while another one looks 50 times.
+
+    The thread pushes a row every half a millisecond, as long as the looks take, a second at least.
+    """
+    taken: list[float] = []
+    ended = threading.Event()
+
+    def push() -> None:
+        while not ended.wait(0.0005):
+            at = begun + len(taken) * timedelta(microseconds=500)
+            row = {"time": at, "key": 1, "value": 2.0}
+            taken.append(_take(partial(source.push, row)))
+
+    thread = threading.Thread(target=push)
+    thread.start()
+    for _ in range(50):
+        look()
+        time.sleep(0.02)
+    ended.set()
+    thread.join()
+    return 1e6 * max(taken)
 
 
 def _take(action: Callable[[], object]) -> float:
@@ -245,7 +277,8 @@ def main() -> None:
     rows = 100_000 if options.quick else 2_000_000
     compare_means(report, rows, options.rounds)
     compare_calendars(report, rows, options.rounds)
-    measure_looks(report, 1_000 if options.quick else 100_000, options.rounds)
+    for keys in (1_000,) if options.quick else (10_000, 100_000):
+        measure_looks(report, keys, options.rounds)
     report.save()
 
 

@@ -54,9 +54,10 @@ class Captured:
     """A value as it was when this was made, to be encoded later, by any thread.
 
     ``value`` is a tree of None, bools, numbers, strings, bytes, times, lists, tuples, dicts, sets,
-    arrays, frames, batches, key coders and captured values, which are encoded as bytes. ``default``
-    returns such a tree for any other object. What may be changed in place is copied, at the cost of
-    its memory; frames are shared. ``CheckpointError`` for an object of no such type.
+    arrays, frames, batches, key coders and captured values, which are encoded as bytes, and of
+    deferred values. ``default`` returns such a tree for any other object. What may be changed in
+    place is copied, at the cost of its memory; frames are shared. ``CheckpointError`` for an object
+    of no such type.
     """
 
     __slots__ = ("_value", "kind")
@@ -86,6 +87,19 @@ class Captured:
     def dumps(self) -> bytes:
         """Return the bytes, with kind, version and checksum."""
         return b"".join(self.list_chunks())
+
+
+class Deferred:
+    """Part of a state that nobody changes, and that becomes plain values when it is written.
+
+    To capture it costs nothing, and who reads it without its being written gets the same object.
+    """
+
+    __slots__ = ()
+
+    def make_plain(self) -> Any:
+        """Return it as a tree that can be captured, always the same."""
+        raise NotImplementedError
 
 
 Saved: TypeAlias = bytes | Captured
@@ -197,6 +211,8 @@ def _capture(value: Any, default: Default | None) -> Any:
         return copy(value, default)
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Deferred):
+        return value
     made = None if default is None else default(value)
     if made is None:
         raise CheckpointError(
@@ -282,6 +298,8 @@ class _Encoder:
             return value
         if kind is list:
             return [self.encode(each) for each in value]
+        if isinstance(value, Deferred):
+            return self.encode(_capture(value.make_plain(), None))
         form = _FORMS[kind]
         return {form.tag: form.encode(value, self)}
 

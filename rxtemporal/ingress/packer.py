@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from operator import attrgetter, itemgetter
@@ -23,6 +24,7 @@ from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.schema import refuse_lists, to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.core.time_forms import TimeForm
+from rxtemporal.engine.codec import Deferred
 from rxtemporal.errors import EventError, annotate
 from rxtemporal.ingress.batch_verdicts import (
     EventRun,
@@ -74,12 +76,29 @@ def make_batch(
     return EventBatch(start, end, edge, payload, cti)
 
 
-def save_events(events: Sequence[Pending], edges: Mapping[int, int], ctis: Ctis) -> list[list[Any]]:
-    """Return events as plain values, each with its edge id and the CTI before it."""
-    return [
-        [row.start, row.end, to_fields(row.payload), edges.get(n, 0), find_cti(ctis, n)]
-        for n, row in enumerate(events)
-    ]
+@dataclasses.dataclass(frozen=True, slots=True)
+class WaitingRows(Deferred):
+    """Rows that wait, the ids of those that are edges, and the CTIs before them."""
+
+    rows: Sequence[Pending]
+    edges: Mapping[int, int]
+    ctis: Ctis
+
+    def make_plain(self) -> list[list[Any]]:
+        """Return start, end, fields, edge id and the CTI before it of each row."""
+        edges, ctis = self.edges, self.ctis
+        return [
+            [row.start, row.end, to_fields(row.payload), edges.get(n, 0), find_cti(ctis, n)]
+            for n, row in enumerate(self.rows)
+        ]
+
+    @staticmethod
+    def restore(plain: Sequence[Sequence[Any]]) -> WaitingRows:
+        """Return the rows of which ``make_plain`` returned this."""
+        rows = [SavedRow(start, end, payload) for start, end, payload, *_ in plain]
+        edges = {number: edge for number, (*_, edge, _) in enumerate(plain) if edge}
+        ctis = [(number, before) for number, (*_, before) in enumerate(plain)]
+        return WaitingRows(rows, edges, [(0, MIN_TIME), *ctis])
 
 
 # when so many rows wait, they leave without a CTI
@@ -443,8 +462,8 @@ class Packer(Door):
 
     def save(self) -> list[Any]:
         """Return the state of the door, the known fields and the waiting rows."""
-        rows = save_events(self._waiting, self._edges, self._ctis)
-        return [super().save(), self.payloads.save(), self.sent, self.times.form, rows]
+        waiting = WaitingRows([*self._waiting], {**self._edges}, [*self._ctis])
+        return [super().save(), self.payloads.save(), self.sent, self.times.form, waiting]
 
     def load(self, state: Sequence[Any]) -> None:
         """Resume from the result of ``save`` of a packer of the same stream."""
@@ -452,9 +471,6 @@ class Packer(Door):
         self.note_time(form)
         super().load(door)
         self.payloads.load(payloads)
-        for number, (start, end, payload, edge, before) in enumerate(waiting):
-            self._waiting.append(SavedRow(start, end, payload))
-            self._ctis.append((number, before))
-            if edge:
-                self._edges[number] = edge
+        held = waiting if isinstance(waiting, WaitingRows) else WaitingRows.restore(waiting)
+        self._waiting, self._edges, self._ctis = [*held.rows], {**held.edges}, [*held.ctis]
         self._note_cti()

@@ -20,7 +20,7 @@ from child_process import environment
 from rxtemporal import CheckpointError, EventBatch
 from rxtemporal.core.columns import Coded, Columns
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.engine.codec import VERSION, Captured, dumps, loads
+from rxtemporal.engine.codec import VERSION, Captured, Deferred, dumps, loads
 from rxtemporal.engine.keys import KeyCoder
 
 
@@ -141,6 +141,27 @@ def test_what_is_captured_does_not_change() -> None:
     value["new"] = 1
     assert captured.dumps() == before
     assert b"".join(captured.list_chunks()) == before
+
+
+class Later(Deferred):
+    """A value that becomes plain when it is written."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def make_plain(self) -> Any:
+        """Return the value in a list."""
+        return [self.value]
+
+
+def test_a_deferred_value_is_plain_once_it_is_written() -> None:
+    """Until then it is the same object; what cannot be saved is refused when it is written."""
+    later = Later(datetime(2024, 5, 1, tzinfo=UTC))
+    captured = Captured("test", {"rows": later})
+    assert loads("test", captured.dumps()) == {"rows": [later.value]}
+    assert loads("test", captured)["rows"] is later
+    with pytest.raises(CheckpointError, match="cannot be saved"):
+        Captured("test", Later(object())).dumps()
 
 
 def test_a_captured_state_inside_another_is_bytes() -> None:
