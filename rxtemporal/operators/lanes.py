@@ -599,7 +599,7 @@ class LaneRun:
         if len(known) >= self._most:
             return set()
         for number in sorted(waiting & known):
-            if self._get_ctis(self.lanes[number]).size:
+            if self._has_devices(self.lanes[number]):
                 self._expel_laggards(self.lanes[number])
         new = {*self.lanes} - known
         return waiting | new if new else set()
@@ -737,6 +737,10 @@ class LaneRun:
             lane.moves, lane.has_moved = 0, False
         return lane.low
 
+    def _has_devices(self, lane: DeviceLane) -> bool:
+        """Return True if a lane has a device."""
+        return self.devices.placed > 0 if len(self.lanes) == 1 else len(self._get_members(lane)) > 0
+
     def _get_ctis(self, *lanes: DeviceLane) -> Int64s:
         """Return the CTIs of the devices of some lanes, ``int64[sources, n]``."""
         if len(self.lanes) == 1 and self.devices.are_placed:
@@ -746,23 +750,27 @@ class LaneRun:
 
     def _expel_laggards(self, lane: DeviceLane) -> None:
         """Split off the devices that are further behind the most advanced one than they may be."""
-        low = self._find_low(lane)
-        assert lane.high is not None
-        if len(self.lanes) >= self._most or not (low < lane.high - self._spread).any():
+        if len(self.lanes) >= self._most or not self._has_laggards(lane):
             return
         begun = self._clock()
         if not self._may_split(begun):
             self._postponed.add(lane.number)
             return
         lane.low = None  # it may have been looked for some time ago
-        if (self._find_low(lane) < lane.high - self._spread).any() and self._holds_back(
-            lane, self._spread
-        ):
+        if self._has_laggards(lane) and self._holds_back(lane, self._spread):
             other = self._split(lane)
             self._last_split = self._clock()
             if other is not None:
                 self._expel_laggards(other)
         self._spent += self._clock() - begun
+
+    def _has_laggards(self, lane: DeviceLane) -> bool:
+        """Return True if a device is further behind the most advanced one than it may be."""
+        low, high = self._find_low(lane), lane.high
+        assert high is not None
+        # there are few sources, and numpy takes longer for a few numbers
+        pairs = zip(low.tolist(), high.tolist(), strict=True)
+        return any(lowest < highest - self._spread for lowest, highest in pairs)
 
     def _may_split(self, now: float) -> bool:
         """Return True if lanes have not been split too often: it costs their whole state."""
@@ -829,7 +837,7 @@ class LaneRun:
         queue = deque(numbers)
         while queue:
             lane = self.lanes.get(queue.popleft())
-            if lane is not None and self._get_ctis(lane).size:
+            if lane is not None and self._has_devices(lane):
                 queue.extend(self._advance(lane, source))
 
     def _advance(self, lane: DeviceLane, source: Node) -> list[int]:
