@@ -3,7 +3,8 @@
 Each of 10,000 devices sends once a second of its time, in an order of their own; a second is
 allowed for disorder. ``abreast``: all send at the time. ``behind``: one device in a hundred is
 behind by up to six hours, and sends as often; one time then needs a delay of six hours to lose
-nothing, and is measured with a second. Then the bytes for each of 100,000 devices that have sent
+nothing, and is measured with a second. ``at random``: all send at the time, at random times, once a
+second in the mean; and with a ``spread`` of 15 seconds, within which nearly all are. Then the bytes for each of 100,000 devices that have sent
 one row whose window is final; and how long results wait, over the lag of one device in ten.
 """
 
@@ -29,15 +30,20 @@ DEVICES, SECOND, MOST_BEHIND = 10_000, 1_000_000, 6 * 3_600
 SIZES = {64: 400_000, 1_024: 1_000_000, 65_536: 8_000_000}
 FIELDS = {"device": str, "x": int}
 GOALS = {"abreast": 0.9, "behind": 0.25}
-RATES, DELAYS = "Clocks of devices", "Seconds until final, over the lag of one device in seconds"
+RATES, RATIOS = "Clocks of devices", "Ratios of clocks"
+DELAYS = "Seconds until final, over the lag of one device in seconds"
 LAGS = [1, 10, 60, 600, 3_600, 21_600]
 
 
-def make_batches(rows: int, size: int, share: float) -> list[rxt.EventBatch]:
+def make_batches(
+    rows: int, size: int, share: float, *, at_random: bool = False
+) -> list[rxt.EventBatch]:
     """Return rows in order of arrival, in batches; a share of the devices is behind."""
     random = np.random.default_rng(1)
     names = pl.Series([f"d{number:05}" for number in range(DEVICES)])
     device = np.tile(random.permutation(DEVICES), rows // DEVICES + 1)[:rows]
+    if at_random:
+        device = random.integers(0, DEVICES, rows)
     late = random.random(DEVICES) < share
     lag = np.where(late, random.integers(0, MOST_BEHIND, DEVICES), 0) * SECOND
     start = np.arange(rows) * SECOND // DEVICES - lag[device]
@@ -130,17 +136,27 @@ def compare_rates(report: figures.Report, sizes: Sequence[int], rounds: int) -> 
         for name, share in (("abreast", 0.0), ("behind", 0.01)):
             rows = SIZES[size]
             batches = make_batches(rows, size, share)
-            run(batches[:20]), run(batches[:20], clock="device")
-            pairs = [(run(batches), run(batches, clock="device")) for _ in range(rounds)]
+            pairs = time_pairs(batches, rounds)
             plain, clocks = zip(*pairs, strict=True)
             of = f"{size:,} rows a batch, {name}"
             for who, seconds in (("one time", plain), ("clocks", clocks)):
                 rates = [rows / each / 1e6 for each in seconds]
                 report.add(figures.summarize(RATES, f"{of}: {who}", rates, "M/s"))
             ratios = [one / other for one, other in pairs]
-            report.add(
-                figures.summarize("Ratios of clocks", f"{of}: ratio", ratios, "×", GOALS[name])
-            )
+            report.add(figures.summarize(RATIOS, f"{of}: ratio", ratios, "×", GOALS[name]))
+        batches = make_batches(SIZES[size] // 2, size, 0.0, at_random=True)
+        for name, options in (("", {}), (", spread of 15 s", {"spread": 15 * SECOND})):
+            ratios = [one / other for one, other in time_pairs(batches, rounds, **options)]
+            what = f"{size:,} rows a batch, at random{name}: ratio"
+            report.add(figures.summarize(RATIOS, what, ratios, "×"))
+
+
+def time_pairs(
+    batches: list[rxt.EventBatch], rounds: int, **options: Any
+) -> list[tuple[float, float]]:
+    """Return the seconds with one time and with clocks, in turns."""
+    run(batches[:20]), run(batches[:20], clock="device", **options)
+    return [(run(batches), run(batches, clock="device", **options)) for _ in range(rounds)]
 
 
 def main() -> None:

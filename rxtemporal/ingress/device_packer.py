@@ -573,7 +573,7 @@ class DevicePacker(Packer):
         devices = self._coder.translate(*(each.coded for each in passed))
         self._grow()
         start = RowClocks.concat_starts(passed)
-        self._kernel.raise_ctis(devices, start, self.rules.delay, self._told, 0)
+        self._kernel.raise_ctis(devices, start, self.rules.delay, self._told)
         judged = self._judge_items(
             devices, start, start, NO_KINDS, NO_ROWS, NO_ROWS, self._passed_at
         )

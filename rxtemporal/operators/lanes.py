@@ -28,8 +28,10 @@ from rxtemporal.engine.driver import Driver, Entry, Leaf
 from rxtemporal.engine.holdings import Moves, Selection
 from rxtemporal.engine.kernels.door import (
     find_lowest_starts,
+    group_by_lane,
     lower_times,
     raise_ctis,
+    raise_ctis_in_order,
     raise_ctis_of_lanes,
 )
 from rxtemporal.engine.keys import KeyCoder
@@ -171,7 +173,7 @@ class DeviceLane:
         """
         if self.high is None:
             return
-        high = self.high[source] = max(self.high[source], highest)
+        high = self.high[source] = max(int(self.high[source]), highest)
         if self.low is None:
             return
         if least != NEVER:
@@ -386,7 +388,13 @@ class LaneRun:
         if len(self.lanes) == 1:
             return dict.fromkeys(self.lanes, batch)
         lanes = self.devices.lanes[self._encode_rows(source, batch)]
-        return {number: batch.take(lanes == number) for number in np.unique(lanes).tolist()}
+        rows, begins = group_by_lane(lanes, np.array([*self.lanes]))
+        parts = {}
+        for number, part in zip(self.lanes, np.split(rows, begins[1:-1]), strict=True):
+            if len(part):
+                parts[number] = batch.take(part)
+                parts[number].in_order = batch.in_order
+        return parts
 
     def _bring_up(self) -> None:
         """Take the rows that have been kept, and advance their devices."""
@@ -575,7 +583,10 @@ class LaneRun:
         devices, ctis, least = self.devices, self.devices.ctis[at], NEVER
         known = len(devices.coder)
         if len(self.lanes) == 1:
-            low, high, least = raise_ctis(moved, times, delay, ctis, known * in_order)
+            if in_order:
+                low, high, least = raise_ctis_in_order(moved, times, delay, ctis[:known])
+            else:
+                low, high = raise_ctis(moved, times, delay, ctis)
             found = [(len(moved), low, high)]
         else:
             numbers = np.array([*self.lanes])
@@ -594,13 +605,15 @@ class LaneRun:
         Returns the lanes that can go on now, none if none was split: of two that were one, each may
         go on to the time of its own last device.
         """
+        lane = self._only
+        if lane is not None and not self._postponed and not self._has_laggards(lane):
+            return set()  # nearly always
         known, waiting = {*self.lanes}, numbers | self._postponed
         self._postponed = set()
         if len(known) >= self._most:
             return set()
         for number in sorted(waiting & known):
-            if self._has_devices(self.lanes[number]):
-                self._expel_laggards(self.lanes[number])
+            self._expel_laggards(self.lanes[number])
         new = {*self.lanes} - known
         return waiting | new if new else set()
 
@@ -766,6 +779,8 @@ class LaneRun:
 
     def _has_laggards(self, lane: DeviceLane) -> bool:
         """Return True if a device is further behind the most advanced one than it may be."""
+        if not self._has_devices(lane):
+            return False
         low, high = self._find_low(lane), lane.high
         assert high is not None
         # there are few sources, and numpy takes longer for a few numbers

@@ -39,6 +39,9 @@ from rxtemporal.engine.door_rules import (
 )
 from rxtemporal.engine.kernels.compiled import jit
 
+# so many rows are looked at between two tests, which cost more than some rows too many
+_AT_ONCE = 512
+
 # the same rules as for events, compiled
 _admit_start, _admit_end = jit(admit_start), jit(admit_end)
 _is_due, _make_cti, _make_sent_cti = jit(is_due), jit(make_cti), jit(make_sent_cti)
@@ -378,29 +381,42 @@ def find_highest(device: Ints, states: Ints) -> int:
 
 
 @jit
-def raise_ctis(
-    device: Ints, time: Ints, delay: int, ctis: Ints, known: int
-) -> tuple[int, int, int]:
+def raise_ctis(device: Ints, time: Ints, delay: int, ctis: Ints) -> tuple[int, int]:
     """Raise the CTIs of devices to these times less a delay, in ``ctis`` ``int64[devices]``.
 
-    Returns the lowest CTI of one of them before, the highest that one has now, and the lowest that
-    any device has now, NEVER if that is not known. A device may be there several times. If
-    ``known`` is not 0, it is the number of all devices, and ``time`` ``int64[n]`` never falls; then
-    this looks from the end on, until all have been raised. O(n).
+    Returns the lowest CTI of one of them before, and the highest that one has now. A device may be
+    there several times. O(n).
     """
-    lowest, highest, least = MAX_TIME, NEVER, NEVER
-    left = known
-    for i in range(len(device) - 1, -1, -1):
-        before, cti = ctis[device[i]], _make_cti(time[i], delay)
-        lowest, highest = min(lowest, before), max(highest, before, cti)
-        if cti <= before:
-            continue
-        ctis[device[i]] = cti
-        left -= 1
-        if not left:
-            least = cti
-            break
-    return lowest, highest, least
+    lowest, highest = MAX_TIME, NEVER
+    for i in range(len(device)):
+        d = np.uint64(device[i])  # unsigned: a signed index is tested each time
+        before = ctis[d]
+        cti = max(before, _make_cti(time[i], delay))
+        ctis[d] = cti
+        lowest, highest = min(lowest, before), max(highest, cti)
+    return lowest, highest
+
+
+@jit
+def raise_ctis_in_order(device: Ints, time: Ints, delay: int, ctis: Ints) -> tuple[int, int, int]:
+    """Do what ``raise_ctis`` does, for times that never fall: from the last one on.
+
+    ``ctis`` are those of all devices. Once all have been raised, this stops; then it also returns
+    the lowest CTI of a device now, else NEVER. O(n).
+    """
+    lowest, left, end = MAX_TIME, len(ctis), len(device)
+    while end > 0 and left > 0:
+        begin = max(0, end - _AT_ONCE)
+        for i in range(end - begin):
+            row = np.uint64(end - 1 - i)
+            d = np.uint64(device[row])
+            before, cti = ctis[d], _make_cti(time[row], delay)
+            left -= cti > before
+            ctis[d] = max(before, cti)
+            lowest = min(lowest, before)
+        end = begin
+    highest = _make_cti(time[-1], delay) if len(time) else NEVER
+    return lowest, highest, NEVER if left else ctis.min()
 
 
 @jit
@@ -418,10 +434,13 @@ def lower_times(device: Ints, time: Ints, lanes: Ints, earliest: Ints) -> None:
 @jit
 def _find_slot(lane: int, numbers: Ints) -> int:
     """Return the place of a lane in the numbers of all, which are few."""
-    for slot in range(len(numbers)):
-        if numbers[slot] == lane:
-            return slot
-    raise IndexError("a device has no lane")
+    # all are compared: which one it is cannot be foretold, and a wrong guess costs more
+    slot = 0
+    for each in range(len(numbers)):
+        slot += each * (numbers[each] == lane)
+    if numbers[slot] != lane:
+        raise IndexError("a device has no lane")
+    return slot
 
 
 @jit
@@ -445,6 +464,27 @@ def raise_ctis_of_lanes(
         lowest[slot] = min(lowest[slot], before)
         highest[slot] = max(highest[slot], ctis[d])
     return counts, lowest, highest
+
+
+@jit
+def group_by_lane(lane: Ints, numbers: Ints) -> tuple[Ints, Ints]:
+    """Return the rows of the first lane, in order, then those of the next one, and so on.
+
+    ``lane`` ``int64[n]``: that of each row, one of the ``numbers``, ``int64[lanes]``. Then where the
+    rows of each lane begin, ``int64[lanes + 1]``. O(n * lanes).
+    """
+    slots = np.empty(len(lane), np.int64)
+    begins = np.zeros(len(numbers) + 1, np.int64)
+    for i in range(len(lane)):
+        slots[i] = _find_slot(lane[i], numbers)
+        begins[slots[i] + 1] += 1
+    for slot in range(len(numbers)):
+        begins[slot + 1] += begins[slot]
+    rows, at = np.empty(len(lane), np.int64), begins.copy()
+    for i in range(len(lane)):
+        rows[at[slots[i]]] = i
+        at[slots[i]] += 1
+    return rows, begins
 
 
 @jit
