@@ -28,6 +28,8 @@ from rxtemporal import agg
 
 DEVICES, SECOND, MOST_BEHIND = 10_000, 1_000_000, 6 * 3_600
 SIZES = {64: 400_000, 1_024: 1_000_000, 65_536: 8_000_000}
+# four windows of a minute
+RANDOM_ROWS = 240 * DEVICES
 FIELDS = {"device": str, "x": int}
 GOALS = {"abreast": 0.9, "behind": 0.25}
 RATES, RATIOS = "Clocks of devices", "Ratios of clocks"
@@ -144,7 +146,7 @@ def compare_rates(report: figures.Report, sizes: Sequence[int], rounds: int) -> 
                 report.add(figures.summarize(RATES, f"{of}: {who}", rates, "M/s"))
             ratios = [one / other for one, other in pairs]
             report.add(figures.summarize(RATIOS, f"{of}: ratio", ratios, "×", GOALS[name]))
-        batches = make_batches(SIZES[size] // 2, size, 0.0, at_random=True)
+        batches = make_batches(RANDOM_ROWS, size, 0.0, at_random=True)
         for name, options in (("", {}), (", spread of 15 s", {"spread": 15 * SECOND})):
             ratios = [one / other for one, other in time_pairs(batches, rounds, **options)]
             what = f"{size:,} rows a batch, at random{name}: ratio"

@@ -101,6 +101,8 @@ class DeviceLane:
         self.members: Int64s | None = None
         # the lane that it waits for, to be merged with it
         self.awaited: DeviceLane | None = None
+        # the lane whose CTIs limit those of its stages
+        self._limiting: DeviceLane | None = None
         # True if devices have left it: results may leave that their rows have held back
         self.has_lost = False
         # nothing leaves it with a CTI below this time
@@ -108,7 +110,7 @@ class DeviceLane:
         # the lowest start of its rows that are kept
         self.kept = MAX_TIME
 
-    @property
+    @cached_property
     def leaf(self) -> Leaf:
         """The stage that gives results their shape."""
         return self.wiring.leaves[0][1]
@@ -191,6 +193,9 @@ class DeviceLane:
 
     def limit_stages(self) -> None:
         """Let no stage give out a higher CTI than that of the lane that is awaited."""
+        if self._limiting is self.awaited:
+            return
+        self._limiting = self.awaited
         limits = [None] * len(self.paced) if self.awaited is None else self.awaited.paced
         for stage, limit in zip(self.paced, limits, strict=True):
             stage.limit = limit
@@ -934,9 +939,10 @@ class LaneRun:
                 given = given.replace(cti=int(ctis[at]))
                 given.clocks = None  # of a lane they say nothing
                 entry.on_next(given)
+        has_lost, leaf = lane.has_lost, lane.leaf
         for stage in lane.stages:
-            anyway = lane.has_lost or (stage is lane.leaf and lane.is_leaf_due)
-            if stage.is_limited or stage.pending or anyway:
+            anyway = has_lost or (stage is leaf and lane.is_leaf_due)
+            if anyway or stage.is_limited or stage.pending:
                 stage.retry_time(lane.wiring.driver, anyway=anyway)
         lane.ctis, lane.has_lost = ctis.copy(), False
 
