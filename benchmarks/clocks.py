@@ -4,8 +4,9 @@ Each of 10,000 devices sends once a second of its time, in an order of their own
 allowed for disorder. ``abreast``: all send at the time. ``behind``: one device in a hundred is
 behind by up to six hours, and sends as often; one time then needs a delay of six hours to lose
 nothing, and is measured with a second. ``at random``: all send at the time, at random times, once a
-second in the mean; and with a ``spread`` of 15 seconds, within which nearly all are. Then the bytes for each of 100,000 devices that have sent
-one row whose window is final; and how long results wait, over the lag of one device in ten.
+second in the mean; and with a ``spread`` of 15 seconds, within which nearly all are. Then the bytes
+for each of 100,000 devices that have sent one row whose window is final; and how long results wait,
+over the lag of one device in ten.
 """
 
 from __future__ import annotations

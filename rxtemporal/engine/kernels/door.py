@@ -470,8 +470,8 @@ def raise_ctis_of_lanes(
 def group_by_lane(lane: Ints, numbers: Ints) -> tuple[Ints, Ints]:
     """Return the rows of the first lane, in order, then those of the next one, and so on.
 
-    ``lane`` ``int64[n]``: that of each row, one of the ``numbers``, ``int64[lanes]``. Then where the
-    rows of each lane begin, ``int64[lanes + 1]``. O(n * lanes).
+    ``lane`` ``int64[n]``: that of each row, one of the ``numbers``, ``int64[lanes]``. Then where
+    the rows of each lane begin, ``int64[lanes + 1]``. O(n * lanes).
     """
     slots = np.empty(len(lane), np.int64)
     begins = np.zeros(len(numbers) + 1, np.int64)
