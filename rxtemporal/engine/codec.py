@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from types import NoneType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -100,6 +100,16 @@ class Deferred:
     def make_plain(self) -> Any:
         """Return it as a tree that can be captured, always the same."""
         raise NotImplementedError
+
+    @classmethod
+    def restore(cls, plain: Any) -> Self:
+        """Return an object of which ``make_plain`` returns this."""
+        raise NotImplementedError
+
+    @classmethod
+    def read(cls, saved: Any) -> Self:
+        """Return the object that was saved, whether it was written or not."""
+        return saved if isinstance(saved, cls) else cls.restore(saved)
 
 
 Saved: TypeAlias = bytes | Captured
@@ -267,9 +277,10 @@ def _release(value: Any) -> Any:
     """Return a captured value as decoding its bytes would, with the same arrays and frames."""
     kind = type(value)
     if kind in (list, tuple, set, frozenset):
-        return kind(map(_release, value))
+        # many numbers are there already
+        return value if _NATIVE.issuperset(map(type, value)) else kind(map(_release, value))
     if kind is dict:
-        return {_release(key): _release(each) for key, each in value.items()}
+        return dict(zip(_release([*value]), _release([*value.values()]), strict=True))
     if kind is _Keys:
         return KeyCoder.restore(value.state)
     if kind is np.ndarray and value.dtype == object:

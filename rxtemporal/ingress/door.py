@@ -8,9 +8,10 @@ Source: *Advancing Application Time*.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.events import (
@@ -23,6 +24,7 @@ from rxtemporal.core.events import (
     ends_row,
 )
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.codec import Deferred
 from rxtemporal.engine.door_rules import (
     NEVER,
     is_due,
@@ -65,6 +67,30 @@ from rxtemporal.ingress.settings import (
 if TYPE_CHECKING:
     from rxtemporal.engine.kernels.hash_table import IntTable
     from rxtemporal.ingress.clock_stats import ClockStats
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SavedOpenRows(Deferred):
+    """Open rows as they are saved; ``fields`` returns the part of a payload that is written."""
+
+    rows: Sequence[Opened]
+    fields: Callable[[Any], Any]
+
+    def make_plain(self) -> list[list[Any]]:
+        """Return start, payload, accepted start, id and input of each row."""
+        return [
+            [row.edge.start_time, self.fields(row.edge.payload), row.start, row.id, row.owner]
+            for row in self.rows
+        ]
+
+    @classmethod
+    def restore(cls, plain: Sequence[Sequence[Any]]) -> Self:
+        """Return the rows of which ``make_plain`` returned this."""
+        rows = [
+            Opened(EdgeEvent.create_start(time, payload), start, number, owner)
+            for time, payload, start, number, owner in plain
+        ]
+        return cls(rows, lambda payload: payload)
 
 
 # the accepted event or None, the id of its row if it is an edge, and its lateness if it is late
@@ -386,15 +412,11 @@ class Door:
     # State ----------------------------------------------------------------------------------------
 
     def save(self) -> list[Any]:
-        """Return the CTI, the counters and the open rows as plain values.
+        """Return the CTI, the counters and the open rows.
 
-        Of an open row's payload, the part that ``rows`` saves is returned, usually all of it.
+        Of an open row's payload, the part that ``open_rows`` saves is written, usually all of it.
         """
-        fields = self.open_rows.saved_payload
-        rows = [
-            [each.edge.start_time, fields(each.edge.payload), each.start, each.id, each.owner]
-            for each in self.open_rows
-        ]
+        rows = SavedOpenRows(self.open_rows.list_rows(), self.open_rows.saved_payload)
         late = {reason.value: count for reason, count in self.late.items()}
         counts = [self.events, self.late_by_import, late, self.largest_lateness]
         reached = [self.cti, self._before_end, self.own, self.high, self._count, self._last]
@@ -407,11 +429,9 @@ class Door:
         self.cti, self._before_end, self.own, self.high, self._count, self._last = reached
         self.events, self.late_by_import, late, self.largest_lateness = counts
         self.late = Counter({LateReason(value): count for value, count in late.items()})
-        for start_time, payload, start, number, self.open_rows.owner in rows:
-            edge = EdgeEvent.create_start(start_time, payload)
-            self.open_rows.open(
-                edge.start, payload, Opened(edge, start, number, self.open_rows.owner)
-            )
+        for each in SavedOpenRows.read(rows).rows:
+            self.open_rows.owner = each.owner
+            self.open_rows.open(each.edge.start, each.edge.payload, each)
         self.open_rows.opened, self.open_rows.owner = opened, ""
         if table is not None:
             from rxtemporal.engine.kernels.hash_table import IntTable

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 Row = TypeVar("Row")
@@ -68,6 +69,10 @@ class OpenRows(Generic[Row]):
         # copies: another thread may open rows while this one iterates to close a source's rows
         for rows in list(self._rows.values()):
             yield from list(rows)
+
+    def list_rows(self) -> list[Row]:
+        """Return all rows; the caller sees to it that no other thread opens or closes one."""
+        return [*chain.from_iterable(self._rows.values())]
 
     def open(self, start: int, payload: Any, row: Row) -> None:
         """Remember ``row`` under the start and payload that its end edge will name."""

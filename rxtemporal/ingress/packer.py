@@ -6,7 +6,7 @@ import dataclasses
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -92,13 +92,13 @@ class WaitingRows(Deferred):
             for n, row in enumerate(self.rows)
         ]
 
-    @staticmethod
-    def restore(plain: Sequence[Sequence[Any]]) -> WaitingRows:
+    @classmethod
+    def restore(cls, plain: Sequence[Sequence[Any]]) -> Self:
         """Return the rows of which ``make_plain`` returned this."""
         rows = [SavedRow(start, end, payload) for start, end, payload, *_ in plain]
         edges = {number: edge for number, (*_, edge, _) in enumerate(plain) if edge}
         ctis = [(number, before) for number, (*_, before) in enumerate(plain)]
-        return WaitingRows(rows, edges, [(0, MIN_TIME), *ctis])
+        return cls(rows, edges, [(0, MIN_TIME), *ctis])
 
 
 # when so many rows wait, they leave without a CTI
@@ -471,6 +471,6 @@ class Packer(Door):
         self.note_time(form)
         super().load(door)
         self.payloads.load(payloads)
-        held = waiting if isinstance(waiting, WaitingRows) else WaitingRows.restore(waiting)
+        held = WaitingRows.read(waiting)
         self._waiting, self._edges, self._ctis = [*held.rows], {**held.edges}, [*held.ctis]
         self._note_cti()
