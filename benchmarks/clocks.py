@@ -133,7 +133,9 @@ def compare_delays(report: figures.Report, lags: Sequence[int]) -> None:
             report.add(figures.Figure(DELAYS, what, value, "s", curve=curve, size=lag))
 
 
-def compare_rates(report: figures.Report, sizes: Sequence[int], rounds: int) -> None:
+def compare_rates(
+    report: figures.Report, sizes: Sequence[int], rounds: int, random_rows: int = RANDOM_ROWS
+) -> None:
     """Measure the rows a second with clocks, beside one time."""
     for size in sizes:
         for name, share in (("abreast", 0.0), ("behind", 0.01)):
@@ -147,7 +149,7 @@ def compare_rates(report: figures.Report, sizes: Sequence[int], rounds: int) -> 
                 report.add(figures.summarize(RATES, f"{of}: {who}", rates, "M/s"))
             ratios = [one / other for one, other in pairs]
             report.add(figures.summarize(RATIOS, f"{of}: ratio", ratios, "×", GOALS[name]))
-        batches = make_batches(RANDOM_ROWS, size, 0.0, at_random=True)
+        batches = make_batches(random_rows, size, 0.0, at_random=True)
         for name, options in (("", {}), (", spread of 15 s", {"spread": 15 * SECOND})):
             ratios = [one / other for one, other in time_pairs(batches, rounds, **options)]
             what = f"{size:,} rows a batch, at random{name}: ratio"
@@ -170,7 +172,10 @@ def main() -> None:
     measure.keep_memory()
     report = figures.Report("clocks", options)
     compare_delays(report, LAGS[:3] if options.quick else LAGS)
-    compare_rates(report, options.sizes[:1] if options.quick else options.sizes, options.rounds)
+    sizes, random_rows = options.sizes, RANDOM_ROWS
+    if options.quick:
+        sizes, random_rows = sizes[:1], RANDOM_ROWS // 10
+    compare_rates(report, sizes, options.rounds, random_rows)
     report.add(figures.Figure("Memory of clocks", "a sleeping device", measure_memory(), "bytes"))
     report.save()
 

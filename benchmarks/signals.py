@@ -244,11 +244,13 @@ def measure_pushes(source: rxt.PushSource, begun: datetime, look: Callable[[], o
 
     thread = threading.Thread(target=push)
     thread.start()
-    for _ in range(50):
-        look()
-        time.sleep(0.02)
-    ended.set()
-    thread.join()
+    try:
+        for _ in range(50):
+            look()
+            time.sleep(0.02)
+    finally:
+        ended.set()
+        thread.join()
     return 1e6 * max(taken)
 
 

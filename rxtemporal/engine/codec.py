@@ -73,7 +73,10 @@ class Captured:
         return _release(self._value)
 
     def list_chunks(self) -> list[Chunk]:
-        """Return the bytes, with kind, version and checksum, in chunks that are not joined."""
+        """Return the bytes, with kind, version and checksum, in chunks that are not joined.
+
+        ``CheckpointError`` if a deferred value holds an object that cannot be saved.
+        """
         encoder = _Encoder()
         tree = json.dumps([self.kind, encoder.encode(self._value)], separators=(",", ":"))
         chunks: list[Chunk] = []
@@ -92,7 +95,7 @@ class Captured:
 class Deferred:
     """Part of a state that nobody changes, and that becomes plain values when it is written.
 
-    To capture it costs nothing, and who reads it without its being written gets the same object.
+    To capture it costs nothing. If it is loaded without being written, the same object is returned.
     """
 
     __slots__ = ()
@@ -116,7 +119,7 @@ Saved: TypeAlias = bytes | Captured
 
 
 def dumps(kind: str, value: Any, default: Default | None = None) -> bytes:
-    """Return a value as bytes; see ``Captured``."""
+    """Return a value as bytes; see ``Captured``, errors included."""
     return Captured(kind, value, default).dumps()
 
 
@@ -126,7 +129,8 @@ def loads(
     """Return the value that ``dumps`` was given, or that was captured.
 
     A captured value is read without becoming bytes, and cannot be read again; of a value in it that
-    was captured by itself this returns the ``Captured``, not its bytes.
+    was captured by itself this returns the ``Captured``, not its bytes, and of a deferred one the
+    ``Deferred``, not its plain value.
 
     ``CheckpointError`` if the bytes are damaged, of another version or of another kind. ``what``
     names them in its message; ``otherwise`` ends its hint with an alternative: "or begin with …".
@@ -211,7 +215,10 @@ class _Keys(NamedTuple):
 
 
 def _capture(value: Any, default: Default | None) -> Any:
-    """Return a value of the types of ``_FORMS`` that no change of the given one changes."""
+    """Return a value that no change of the given one changes.
+
+    It is of the types of ``_FORMS`` and deferred values.
+    """
     kind = type(value)
     if kind in _UNCHANGING:
         return value
@@ -269,15 +276,19 @@ def _copy_items(items: Any, default: Default | None) -> Any:
 
 
 def _copy_dict(items: dict[Any, Any], default: Default | None) -> dict[Any, Any]:
+    items = items.copy()  # a user may change the payload of a row while it is written
     keys = _copy_items([*items], default)
     return dict(zip(keys, _copy_items([*items.values()], default), strict=True))
 
 
 def _release(value: Any) -> Any:
-    """Return a captured value as decoding its bytes would, with the same arrays and frames."""
+    """Return a captured value as decoding its bytes would, with the same arrays and frames.
+
+    Deferred values are the same, too.
+    """
     kind = type(value)
     if kind in (list, tuple, set, frozenset):
-        # many numbers are there already
+        # a list of plain values need not be copied
         return value if _NATIVE.issuperset(map(type, value)) else kind(map(_release, value))
     if kind is dict:
         return dict(zip(_release([*value]), _release([*value.values()]), strict=True))

@@ -61,7 +61,7 @@ from rxtemporal.ingress.packer import Packer
 _PARTS = 16
 # so many batches may wait until their rows advance their devices, and so many until the devices
 # are numbered; and so many rows
-_BATCHES, _MOST_BATCHES, _ROWS = 256, 512, 524_288
+_BATCHES, _MOST_BATCHES, _ROWS = 256, 512, 262_144
 # the rows of a batch that gains nothing from being joined with others
 _LARGE = 4_096
 # where nobody asks for the moves of clocks

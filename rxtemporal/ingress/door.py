@@ -71,16 +71,16 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class SavedOpenRows(Deferred):
-    """Open rows as they are saved; ``fields`` returns the part of a payload that is written."""
+    """Open rows as they are saved, with the part of each payload that is written."""
 
     rows: Sequence[Opened]
-    fields: Callable[[Any], Any]
+    payloads: Sequence[Any]
 
     def make_plain(self) -> list[list[Any]]:
         """Return start, payload, accepted start, id and input of each row."""
         return [
-            [row.edge.start_time, self.fields(row.edge.payload), row.start, row.id, row.owner]
-            for row in self.rows
+            [row.edge.start_time, payload, row.start, row.id, row.owner]
+            for row, payload in zip(self.rows, self.payloads, strict=True)
         ]
 
     @classmethod
@@ -90,7 +90,7 @@ class SavedOpenRows(Deferred):
             Opened(EdgeEvent.create_start(time, payload), start, number, owner)
             for time, payload, start, number, owner in plain
         ]
-        return cls(rows, lambda payload: payload)
+        return cls(rows, [payload for _, payload, *_ in plain])
 
 
 # the accepted event or None, the id of its row if it is an edge, and its lateness if it is late
@@ -416,12 +416,13 @@ class Door:
 
         Of an open row's payload, the part that ``open_rows`` saves is written, usually all of it.
         """
-        rows = SavedOpenRows(self.open_rows.list_rows(), self.open_rows.saved_payload)
+        rows, fields = self.open_rows.list_rows(), self.open_rows.saved_payload
+        opened = SavedOpenRows(rows, [fields(each.edge.payload) for each in rows])
         late = {reason.value: count for reason, count in self.late.items()}
         counts = [self.events, self.late_by_import, late, self.largest_lateness]
         reached = [self.cti, self._before_end, self.own, self.high, self._count, self._last]
         table = None if self._batch_rows is None else [*self._batch_rows.state()]
-        return [reached, counts, self.open_rows.opened, rows, table]
+        return [reached, counts, self.open_rows.opened, opened, table]
 
     def load(self, state: Sequence[Any]) -> None:
         """Resume from the result of ``save`` of a door with the same settings, before any event."""

@@ -76,9 +76,9 @@ def make_batch(
     return EventBatch(start, end, edge, payload, cti)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class WaitingRows(Deferred):
-    """Rows that wait, the ids of those that are edges, and the CTIs before them."""
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SavedWaitingRows(Deferred):
+    """Rows that wait as they are saved, the ids of those that are edges, and the CTIs before."""
 
     rows: Sequence[Pending]
     edges: Mapping[int, int]
@@ -462,7 +462,7 @@ class Packer(Door):
 
     def save(self) -> list[Any]:
         """Return the state of the door, the known fields and the waiting rows."""
-        waiting = WaitingRows([*self._waiting], {**self._edges}, [*self._ctis])
+        waiting = SavedWaitingRows([*self._waiting], {**self._edges}, [*self._ctis])
         return [super().save(), self.payloads.save(), self.sent, self.times.form, waiting]
 
     def load(self, state: Sequence[Any]) -> None:
@@ -471,6 +471,6 @@ class Packer(Door):
         self.note_time(form)
         super().load(door)
         self.payloads.load(payloads)
-        held = WaitingRows.read(waiting)
+        held = SavedWaitingRows.read(waiting)
         self._waiting, self._edges, self._ctis = [*held.rows], {**held.edges}, [*held.ctis]
         self._note_cti()

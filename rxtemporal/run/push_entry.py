@@ -612,7 +612,7 @@ class PushEntry(Reader):
                 tape.facts.note_time(form)
 
     def save(self) -> dict[str, Any]:
-        """Return the state as plain values, that of the inputs included."""
+        """Return the state, to be captured, that of the inputs included."""
         return super().save() | {"inputs": self.inputs.save()}
 
     def load(self, state: Mapping[str, Any]) -> None:

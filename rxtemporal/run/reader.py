@@ -255,7 +255,7 @@ class Reader(InputStream):
     # State ----------------------------------------------------------------------------------------
 
     def save(self) -> dict[str, Any]:
-        """Return position, state of the door and waiting rows as plain values."""
+        """Return position, state of the door and waiting rows, to be captured."""
         goes_on = self.ended and self.source.goes_on
         brought = 0 if self._log is None else self._log.brought
         return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +19,14 @@ from rxtemporal.engine.door_rules import (
     ROW,
     admit_start,
 )
-from rxtemporal.engine.kernels.door import admit, measure_rows
+from rxtemporal.engine.kernels.door import (
+    admit,
+    group_by_lane,
+    measure_rows,
+    raise_ctis,
+    raise_ctis_in_order,
+    raise_ctis_of_lanes,
+)
 from rxtemporal.ingress.batch_verdicts import EventRun, Rules
 from rxtemporal.reactive.subjects.batches import judge_run
 
@@ -116,3 +124,74 @@ def test_a_run_with_an_end_of_time_or_an_adjusted_start_is_taken_one_by_one() ->
         assert judge_run(make_run([(time, True)]), rules, state) is None
     assert judge_run(make_run([(4, False)], length=3), rules, state) is None
     assert judge_run(make_run([(4, False)], length=1), rules, state) is not None
+
+
+DEVICES = 5
+MOVES = st.lists(st.tuples(st.integers(0, DEVICES - 1), TIMES), min_size=1, max_size=12)
+CTIS = st.lists(TIMES, min_size=DEVICES, max_size=DEVICES)
+
+
+def raise_one_by_one(
+    moves: list[tuple[int, int]], delay: int, before: list[int]
+) -> tuple[list[int], list[int], list[int]]:
+    """Return the CTIs after the moves, and for each move that of its device before and after."""
+    ctis, was, now = [*before], list[int](), list[int]()
+    for device, time in moves:
+        was.append(ctis[device])
+        ctis[device] = max(ctis[device], time - delay)
+        now.append(ctis[device])
+    return ctis, was, now
+
+
+@given(MOVES, st.integers(0, 3), CTIS, st.sampled_from([1, 100]))
+def test_ctis_of_devices_are_raised(
+    moves: list[tuple[int, int]], delay: int, before: list[int], times: int
+) -> None:
+    """In any order, in order, and for devices of several lanes."""
+    moves = moves * times
+    device, time = (np.array(each, np.int64) for each in zip(*moves, strict=True))
+    wanted, was, now = raise_one_by_one(moves, delay, before)
+    ctis = np.array(before)
+    assert raise_ctis(device, time, delay, ctis) == (min(was), max(now))
+    assert ctis.tolist() == wanted
+    lanes, ctis = np.array([7, 3, 7, 3, 7]), np.array(before)
+    counts, lowest, highest = raise_ctis_of_lanes(
+        device, time, delay, ctis, lanes, np.array([3, 7, 9])
+    )
+    assert ctis.tolist() == wanted
+    assert counts.tolist() == [sum(lanes[device] == lane) for lane in (3, 7, 9)]
+    for place, lane in enumerate((3, 7)):
+        here = [number for number, each in enumerate(device) if lanes[each] == lane]
+        assert lowest[place] == min((was[each] for each in here), default=MAX_TIME)
+        assert highest[place] == max((now[each] for each in here), default=NEVER)
+
+
+@given(MOVES, st.integers(0, 3), CTIS, st.sampled_from([1, 100]))
+def test_ctis_of_devices_are_raised_from_the_end(
+    moves: list[tuple[int, int]], delay: int, before: list[int], times: int
+) -> None:
+    """The lowest CTI is known if each device has been raised."""
+    moves = sorted(moves * times, key=lambda move: move[1])
+    device, time = (np.array(each, np.int64) for each in zip(*moves, strict=True))
+    wanted, was, _ = raise_one_by_one(moves, delay, before)
+    ctis = np.array(before)
+    lowest, last, least = raise_ctis_in_order(device, time, delay, ctis)
+    assert ctis.tolist() == wanted
+    assert (lowest, last) == (min(was), time[-1] - delay)
+    are_all_raised = all(now > then for now, then in zip(wanted, before, strict=True))
+    assert least == (min(wanted) if are_all_raised else NEVER)
+
+
+@given(st.lists(st.sampled_from([4, 2, 8]), max_size=12))
+def test_rows_are_grouped_by_lane(lane: list[int]) -> None:
+    """The rows of each lane are in order."""
+    rows, begins = group_by_lane(np.array(lane, np.int64), np.array([2, 8, 4]))
+    groups = [each.tolist() for each in np.split(rows, begins[1:-1])]
+    wanted = [[row for row, each in enumerate(lane) if each == number] for number in (2, 8, 4)]
+    assert groups == wanted
+
+
+def test_a_row_without_a_lane_is_an_error() -> None:
+    """It would be lost."""
+    with pytest.raises(IndexError, match="no lane"):
+        group_by_lane(np.array([2, 5]), np.array([2, 8]))

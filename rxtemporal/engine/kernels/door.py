@@ -39,8 +39,8 @@ from rxtemporal.engine.door_rules import (
 )
 from rxtemporal.engine.kernels.compiled import jit
 
-# so many rows are looked at between two tests, which cost more than some rows too many
-_AT_ONCE = 512
+# rows between two tests of whether all devices have been raised: a test costs more than a few rows
+_STRIDE = 512
 
 # the same rules as for events, compiled
 _admit_start, _admit_end = jit(admit_start), jit(admit_end)
@@ -385,7 +385,7 @@ def raise_ctis(device: Ints, time: Ints, delay: int, ctis: Ints) -> tuple[int, i
     """Raise the CTIs of devices to these times less a delay, in ``ctis`` ``int64[devices]``.
 
     Returns the lowest CTI of one of them before, and the highest that one has now. A device may be
-    there several times. O(n).
+    there several times; no number is negative. O(n).
     """
     lowest, highest = MAX_TIME, NEVER
     for i in range(len(device)):
@@ -399,14 +399,16 @@ def raise_ctis(device: Ints, time: Ints, delay: int, ctis: Ints) -> tuple[int, i
 
 @jit
 def raise_ctis_in_order(device: Ints, time: Ints, delay: int, ctis: Ints) -> tuple[int, int, int]:
-    """Do what ``raise_ctis`` does, for times that never fall: from the last one on.
+    """Raise the CTIs of devices as ``raise_ctis`` does, for times that never fall.
 
-    ``ctis`` are those of all devices. Once all have been raised, this stops; then it also returns
-    the lowest CTI of a device now, else NEVER. O(n).
+    ``ctis`` are those of all devices, of which there is one at least. This goes backwards from the
+    last time, and stops once all have been raised. Returns the lowest CTI of one of them before,
+    the CTI that the last time makes, NEVER if there is none, and the lowest CTI of all devices now,
+    NEVER unless all have been raised. O(n).
     """
     lowest, left, end = MAX_TIME, len(ctis), len(device)
     while end > 0 and left > 0:
-        begin = max(0, end - _AT_ONCE)
+        begin = max(0, end - _STRIDE)
         for i in range(end - begin):
             row = np.uint64(end - 1 - i)
             d = np.uint64(device[row])
