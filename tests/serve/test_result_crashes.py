@@ -88,7 +88,10 @@ def send(url: str, waiting: list[list[dict[str, Any]]], until: float) -> None:
     """Send batches, each again until it has a receipt, and drop those that have one."""
     while waiting and time.monotonic() < until:
         try:
-            answer = httpx.post(f"{url}/streams/readings", content=json.dumps(waiting[0]))
+            # the first one may have to wait until kernels are compiled
+            answer = httpx.post(
+                f"{url}/streams/readings", content=json.dumps(waiting[0]), timeout=60
+            )
         except httpx.TransportError:
             return
         if answer.status_code == 200:
