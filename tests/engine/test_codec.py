@@ -143,6 +143,19 @@ def test_what_is_captured_does_not_change() -> None:
     assert b"".join(captured.list_chunks()) == before
 
 
+def test_a_dict_may_get_a_key_while_it_is_captured() -> None:
+    """As a payload does whose user goes on; the state has what was there when it began."""
+    odd = object()
+    payload: dict[Any, Any] = {odd: 1}
+
+    def add_a_key(value: Any) -> Any:
+        payload["more"] = 2
+        return "odd" if value is odd else None
+
+    assert loads("test", dumps("test", [payload], add_a_key)) == [{"odd": 1}]
+    assert payload == {odd: 1, "more": 2}
+
+
 class Later(Deferred):
     """A value that becomes plain when it is written."""
 
