@@ -198,7 +198,7 @@ class FeedingLanes(LaneRun):
 
     def _holds_back(self, lane: DeviceLane, spread: int) -> bool:
         assert lane.high is not None
-        time = MAX_TIME if self._moves_time else int((lane.high - spread).max())
+        time = MAX_TIME if self._moves_time else max(lane.high) - spread
         return super()._holds_back(lane, spread) or self._has_due_later(time)
 
     def _give(self, lane: DeviceLane, batch: EventBatch) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import count
+from itertools import count, pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,6 +63,8 @@ _UNKNOWN = MIN_TIME - 1
 NO_LANE = -1
 # above all times
 _NO_TIME = np.iinfo(np.int64).max
+# one for each source: numpy takes longer for so few
+Times = list[int]
 # takes a batch of results, with the devices of the lane that it comes from as its clocks
 Receive = Callable[[EventBatch], object]
 
@@ -79,23 +81,23 @@ class PlanCopy(Protocol):
 class DeviceLane:
     """A copy of the stages of a plan; ``ctis`` has the CTI of each source in it.
 
-    ``low`` and ``high`` ``int64[sources]``: the lowest and the highest CTI of its devices; None if
+    ``low`` and ``high``: for each source the lowest and the highest CTI of its devices; None if
     they are to be looked for.
     """
 
     def __init__(
-        self, number: int, wiring: PlanCopy, ctis: Int64s, output: Node | None = None
+        self, number: int, wiring: PlanCopy, ctis: Times, output: Node | None = None
     ) -> None:
         self.number = number
         # the stream of its results, if each device has an output CTI of its own there
         self._output = output
         self.wiring = wiring
         self.ctis = ctis
-        self.low: Int64s | None = None
-        self.high: Int64s | None = None
+        self.low: Times | None = None
+        self.high: Times | None = None
         # the highest CTI when the lowest one was last looked for; how often a device has advanced
         # since then, and True if the lowest one has
-        self.looked_at = ctis.copy()
+        self.looked_at = ctis
         self.moves, self.has_moved = 0, False
         # its devices; None if they are to be looked for
         self.members: Int64s | None = None
@@ -175,14 +177,14 @@ class DeviceLane:
         """
         if self.high is None:
             return
-        high = self.high[source] = max(int(self.high[source]), highest)
+        high = self.high[source] = max(self.high[source], highest)
         if self.low is None:
             return
         if least != NEVER:
             self.low[source], self.looked_at = least, self.high.copy()
             self.moves, self.has_moved = 0, False
             return
-        self.has_moved = self.has_moved or bool(lowest <= self.low[source])
+        self.has_moved = self.has_moved or lowest <= self.low[source]
         self.moves += count
         if self.has_moved and (
             devices <= _FEW_DEVICES
@@ -202,9 +204,8 @@ class DeviceLane:
 
     def is_abreast(self, other: DeviceLane) -> bool:
         """Return True if all stages have the same CTI as those of another lane."""
-        same = (self.ctis == other.ctis).all()
         each = zip(self.paced, other.paced, strict=True)
-        return bool(same) and all(mine.cti == its.cti for mine, its in each)
+        return self.ctis == other.ctis and all(mine.cti == its.cti for mine, its in each)
 
 
 class DeviceTimes:
@@ -337,7 +338,7 @@ class LaneRun:
         self._floor = MIN_TIME
         # the lanes that have laggards and could not be split yet
         self._postponed: set[int] = set()
-        self._add_lane(np.full(len(fields), MIN_TIME))
+        self._add_lane([MIN_TIME] * len(fields))
         # the lane that has given out the last edge ids
         self._last = self.lanes[0]
         # True if no result leaves before a CTI has passed its start; then rows may be kept
@@ -387,8 +388,8 @@ class LaneRun:
         self._kept, self.rows_kept = [], 0
         for lane in self.lanes.values():
             lane.kept = MAX_TIME
-        batch = EventBatch.concat_rows(kept, MIN_TIME)
-        if not len(batch):
+        batch = kept[0] if len(kept) == 1 else EventBatch.concat_rows(kept, MIN_TIME)
+        if not len(batch.start):
             return {}
         if len(self.lanes) == 1:
             return dict.fromkeys(self.lanes, batch)
@@ -565,10 +566,10 @@ class LaneRun:
         """
         if lane.has_lost or lane.awaited is not None or not len(self._get_members(lane)):
             return True
-        if self._may_leave(lane, int(self._find_low(lane)[0]), lowest):
+        if self._may_leave(lane, self._find_low(lane)[0], lowest):
             return True
         assert lane.high is not None
-        time = int(lane.high[0]) - self._spread
+        time = lane.high[0] - self._spread
         if time < lane.due or len(self.lanes) >= self._most:
             return False
         if self._may_split(self._clock()):
@@ -680,23 +681,23 @@ class LaneRun:
             lane.low, lane.awaited, lane.due = None, None, _UNKNOWN
             low = self._find_low(lane)
             assert lane.high is not None
-            if (low < lane.high).any() and self._holds_back(lane, 0):
+            if low != lane.high and self._holds_back(lane, 0):
                 ctis = self.devices.ctis[:, self._get_members(lane)]
                 most = ctis[:, ctis.sum(axis=0).argmax()]
                 queue += [lane, self._split_off(lane, (ctis != most[:, np.newaxis]).any(axis=0))]
                 continue
-            self._push(lane, self.sources[0], np.maximum(low, lane.ctis))
+            self._push(lane, self.sources[0], [*map(max, low, lane.ctis)])
 
     def _advance_empty(self, source: Node) -> None:
         """Advance the only lane if there is no device yet: somebody may wait for the time."""
         if not self.devices.placed:
             (lane,) = self.lanes.values()
-            self._push(lane, source, self.devices.floors)
+            self._push(lane, source, self.devices.floors.tolist())
 
-    def _add_lane(self, ctis: Int64s) -> DeviceLane:
+    def _add_lane(self, ctis: Times) -> DeviceLane:
         number = next(self._numbers)
         wiring = self._make()
-        lane = self.lanes[number] = DeviceLane(number, wiring, ctis.copy(), self.output)
+        lane = self.lanes[number] = DeviceLane(number, wiring, ctis, self.output)
         ((_, leaf),) = wiring.leaves
         leaf.receive = partial(self._give, lane)
         wiring.driver.on_error = _fail
@@ -737,20 +738,20 @@ class LaneRun:
             return
         floors = devices.ctis[:, new].copy()
         floors[at] = np.maximum(earliest[new], floors[at])
-        for lane in sorted(self.lanes.values(), key=lambda lane: lane.ctis.sum(), reverse=True):
-            fits = (lane.ctis[:, np.newaxis] <= floors).all(axis=0)
+        for lane in sorted(self.lanes.values(), key=lambda lane: sum(lane.ctis), reverse=True):
+            fits = (np.array(lane.ctis)[:, np.newaxis] <= floors).all(axis=0)
             devices.place(new[fits], lane.number)
             lane.forget_devices()
             new, floors = new[~fits], floors[:, ~fits]
         if len(new):
-            lane = self._add_lane(np.full(len(devices.ctis), MIN_TIME))
+            lane = self._add_lane([MIN_TIME] * len(devices.ctis))
             devices.place(new, lane.number)
 
-    def _find_low(self, lane: DeviceLane) -> Int64s:
+    def _find_low(self, lane: DeviceLane) -> Times:
         """Return for each source the lowest CTI of a lane's devices."""
         if lane.low is None or lane.high is None:
             ctis = self._get_ctis(lane)
-            lane.low, lane.high = ctis.min(axis=1), ctis.max(axis=1)
+            lane.low, lane.high = ctis.min(axis=1).tolist(), ctis.max(axis=1).tolist()
             lane.looked_at = lane.high.copy()
             lane.moves, lane.has_moved = 0, False
         return lane.low
@@ -788,9 +789,7 @@ class LaneRun:
             return False
         low, high = self._find_low(lane), lane.high
         assert high is not None
-        # there are few sources, and numpy takes longer for a few numbers
-        pairs = zip(low.tolist(), high.tolist(), strict=True)
-        return any(lowest < highest - self._spread for lowest, highest in pairs)
+        return self._is_apart(low, high)
 
     def _may_split(self, now: float) -> bool:
         """Return True if lanes have not been split too often: it costs their whole state."""
@@ -805,7 +804,7 @@ class LaneRun:
         """Return True if something could leave a lane if it were not for those behind."""
         assert lane.high is not None
         due = find_earliest_due(lane.stages)
-        return due is not None and (self._moves_time or due <= (lane.high - spread).max())
+        return due is not None and (self._moves_time or due <= max(lane.high) - spread)
 
     def _split(self, lane: DeviceLane) -> DeviceLane | None:
         """Split off the devices that are too far behind the most advanced one, if any are."""
@@ -871,18 +870,18 @@ class LaneRun:
         low = self._find_low(lane)
         if len(self.lanes) == 1:
             lane.awaited = None
-            self._push(lane, source, np.maximum(low, before))
+            self._push(lane, source, [*map(max, low, before)])
             return []
         lane.awaited = above = self._find_above(lane, low)
         if above is not None:
             self._push(lane, source, above.ctis)
             if lane.is_abreast(above):
                 return [*self._merge(lane, above), above.number]
-            if self._is_larger(lane, above) or (low - self._spread > above.ctis).any():
+            if self._is_larger(lane, above) or self._is_apart(above.ctis, low):
                 lane.awaited = above = None
         if above is None:
             self._push(lane, source, low)
-        return [] if (lane.ctis == before).all() else self._list_waiting(lane)
+        return [] if lane.ctis == before else self._list_waiting(lane)
 
     def _is_larger(self, lane: DeviceLane, other: DeviceLane) -> bool:
         """Return True if a lane has more devices than another one, or as many and is older."""
@@ -893,7 +892,7 @@ class LaneRun:
         """Return the numbers of the lanes that wait for another one."""
         return [each.number for each in self.lanes.values() if each.awaited is lane]
 
-    def _find_above(self, lane: DeviceLane, low: Int64s) -> DeviceLane | None:
+    def _find_above(self, lane: DeviceLane, low: Times) -> DeviceLane | None:
         """Return the lowest lane above this one, but not above its devices.
 
         Lanes that would be split again, or have no devices, are passed.
@@ -901,19 +900,24 @@ class LaneRun:
         found = [
             each
             for each in self.lanes.values()
-            if each is not lane and (each.ctis >= lane.ctis).all() and (each.ctis <= low).all()
+            if each is not lane and _are_in_order(lane.ctis, each.ctis, low)
             if len(self._get_members(each)) and not self._are_apart(lane, each)
         ]
-        return min(found, key=lambda each: each.ctis.sum(), default=None)
+        return min(found, key=lambda each: sum(each.ctis), default=None)
 
     def _are_apart(self, *lanes: DeviceLane) -> bool:
         """Return True if the devices of lanes are further from each other than the spread."""
-        low = np.min([self._find_low(lane) for lane in lanes], axis=0)
-        high = np.max([lane.high for lane in lanes if lane.high is not None], axis=0)
-        return bool((low < high - self._spread).any())
+        lows = [self._find_low(lane) for lane in lanes]
+        highs = [lane.high for lane in lanes if lane.high is not None]
+        return self._is_apart(map(min, zip(*lows, strict=True)), map(max, zip(*highs, strict=True)))
+
+    def _is_apart(self, low: Iterable[int], high: Iterable[int]) -> bool:
+        """Return True if a time is further behind another one of its source than the spread."""
+        pairs = zip(low, high, strict=True)
+        return any(lowest < highest - self._spread for lowest, highest in pairs)
 
     def _push(
-        self, lane: DeviceLane, source: Node, ctis: Int64s, batch: EventBatch | None = None
+        self, lane: DeviceLane, source: Node, ctis: Times, batch: EventBatch | None = None
     ) -> None:
         """Take rows of a source through the stages of a lane, and advance it to these CTIs.
 
@@ -924,7 +928,7 @@ class LaneRun:
         batch = self._coming.pop(lane.number, batch)
         lane.limit_stages()
         if not self._moves_time:
-            lane.set_time(int(ctis.min()))
+            lane.set_time(min(ctis))
         if self._last is not lane:
             for mine, its in zip(lane.counters, self._last.counters, strict=True):
                 mine.go_on(its)
@@ -936,7 +940,7 @@ class LaneRun:
             given = batch if with_rows else EventBatch.empty(node.schema, MIN_TIME, node.keys)
             if with_rows or ctis[at] > lane.ctis[at]:
                 assert given is not None
-                given = given.replace(cti=int(ctis[at]))
+                given = given.replace(cti=ctis[at])
                 given.clocks = None  # of a lane they say nothing
                 entry.on_next(given)
         has_lost, leaf = lane.has_lost, lane.leaf
@@ -944,7 +948,7 @@ class LaneRun:
             anyway = has_lost or (stage is leaf and lane.is_leaf_due)
             if anyway or stage.is_limited or stage.pending:
                 stage.retry_time(lane.wiring.driver, anyway=anyway)
-        lane.ctis, lane.has_lost = ctis.copy(), False
+        lane.ctis, lane.has_lost = [*ctis], False
 
     def _merge(self, lane: DeviceLane, into: DeviceLane) -> list[int]:
         """Merge a lane into another one; return the lanes that have waited for it."""
@@ -986,7 +990,8 @@ class LaneRun:
         devices, known = self.devices, len(self.devices.coder)
         lanes = [
             [
-                lane.number, lane.ctis.copy(), [each.cti for each in lane.wiring.sources.values()],
+                lane.number, np.array(lane.ctis),
+                [each.cti for each in lane.wiring.sources.values()],
                 [[each.cti, each.rows_out, each.is_limited] for each in lane.stages],
                 [each.capture() for each in lane.stages],
             ]
@@ -1008,7 +1013,7 @@ class LaneRun:
         self.lanes.clear()
         for number, reached, entries, meters, held in saved:
             self._numbers = count(number)
-            lane = self._add_lane(reached)
+            lane = self._add_lane(reached.tolist())
             for entry, cti in zip(lane.wiring.sources.values(), entries, strict=True):
                 entry.cti = cti
             for stage, (cti, rows, limited), each in zip(lane.stages, meters, held, strict=True):
@@ -1019,6 +1024,11 @@ class LaneRun:
         self._floor = int(floors[0])
         # they may have waited for their times, to be split, or for each other
         self._stale, self._postponed = {*self.lanes}, {*self.lanes}
+
+
+def _are_in_order(*times: Times) -> bool:
+    """Return True if no time is above that of the same source in the list behind it."""
+    return all(mine <= its for pair in pairwise(times) for mine, its in zip(*pair, strict=True))
 
 
 def _fail(error: Exception) -> None:

@@ -79,7 +79,7 @@ def test_devices_that_are_ahead_in_different_sources_are_parted() -> None:
         batch.clocks = Clocks(devices, np.array(ctis))
         run.run.push(run.run.sources[source], batch)
     found = [
-        (run.run.devices.list_members(number).tolist(), lane.ctis.tolist())
+        (run.run.devices.list_members(number).tolist(), lane.ctis)
         for number, lane in run.run.lanes.items()
     ]
     assert found == [([0], [9, 1]), ([1], [1, 9])]

@@ -112,7 +112,7 @@ class LaggedRun:
     def describe(self) -> list[Any]:
         """Return the lanes, each with its devices, the CTIs of its sources and of its stages."""
         return [
-            (each.number, run.devices.list_members(each.number).tolist(), each.ctis.tolist(),
+            (each.number, run.devices.list_members(each.number).tolist(), each.ctis,
              [stage.cti for stage in each.stages])
             for run in self.runs
             for each in run.lanes.values()
@@ -135,7 +135,7 @@ class LaggedRun:
                 assert (lane.ctis <= low).all(), (lane.number, members, low, lane.low)
                 # with a larger spread the lowest one is looked for now and then
                 if self.spread < 8 and (len(low) > 1 or lane.find_due() <= low):
-                    assert lane.ctis.tolist() == low.tolist(), (lane.number, members, low)
+                    assert lane.ctis == low.tolist(), (lane.number, members, low)
 
 
 def list_arrivals(sides: Sides, by: dict[str, str], random: Random) -> list[Arrival]:
