@@ -34,6 +34,11 @@ _FOREIGN = ('"FfiPlugin"', '"Random"')
 
 Tree = Any
 
+# Types of results that have been inferred, by the fields and the trees of the expressions: a query
+# is checked when it is composed, and again when it runs. So many at most, of trees so long at most.
+_INFERRED: dict[tuple[object, ...], pl.Schema] = {}
+_MOST_INFERRED, _SHORT = 1_024, 10_000
+
 
 def describe(expression: pl.Expr) -> str:
     """Return a text that identifies an expression and is the same in every process.
@@ -159,6 +164,10 @@ def infer_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: st
     fields = [each.meta.output_name() for each in expressions if each.meta.is_column()]
     if len({*fields} & {*schema}) == len(expressions):  # polars takes fifty times as long
         return pl.Schema({name: payload_type(name, schema[name], lists=True) for name in fields})
+    trees = [_serialize(each) for each in expressions]
+    known = (*schema.items(), *trees)
+    if known in _INFERRED:
+        return _INFERRED[known]
     try:
         frame = make_query(schema).select(expressions)
         result = frame.collect_schema()
@@ -173,9 +182,14 @@ def infer_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: st
         ) from error
     except pl.exceptions.PolarsError as error:
         raise _make_polars_error(operator, error, schema) from error
-    return pl.Schema(
+    inferred = pl.Schema(
         {name: payload_type(name, dtype, lists=True) for name, dtype in result.items()}
     )
+    if None not in trees and sum(map(len, filter(None, trees))) <= _SHORT:
+        if len(_INFERRED) >= _MOST_INFERRED:
+            _INFERRED.clear()
+        _INFERRED[known] = inferred
+    return inferred
 
 
 def infer_field_type(

@@ -13,6 +13,7 @@ import pytest
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.operators import expressions
 from rxtemporal.operators.expressions import check_row_by_row, infer_field_type, infer_schema
 
 x, y, s, d = pl.col("x"), pl.col("y"), pl.col("s"), pl.col("d")
@@ -273,3 +274,32 @@ def test_a_predicate_has_one_result(predicate: pl.Expr) -> None:
     """A predicate over several fields is refused when composed, with a hint."""
     with pytest.raises(SchemaError, match=r"predicates of one result.*all_horizontal.*composed at"):
         rxt.from_polars(FRAME, start="Sort").where(predicate)
+
+
+def test_types_are_inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the same expression over the same fields; of others, and of user code, each time."""
+    monkeypatch.setattr(expressions, "_INFERRED", {})
+    ints, floats = pl.Schema({"x": pl.Int64()}), pl.Schema({"x": pl.Float64()})
+    twice, user = x * 2, x.map_elements(abs, return_dtype=pl.Int64)
+    for schema, given, known in (
+        (ints, [twice], 1), (ints, [twice], 1), (floats, [twice], 2), (ints, [-twice], 3),
+        (ints, [twice, -twice], 4), (ints, [twice, -twice], 4), (ints, [user], 4),
+    ):  # fmt: skip
+        named = [each.alias(f"n{n}") for n, each in enumerate(given)]
+        found = infer_schema(schema, named, "where")
+        assert found == {f"n{n}": schema["x"] for n in range(len(given))}
+        assert len(expressions._INFERRED) == known
+
+
+def test_few_types_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are those of expressions that are long themselves."""
+    monkeypatch.setattr(expressions, "_INFERRED", {})
+    monkeypatch.setattr(expressions, "_MOST_INFERRED", 3)
+    fields = pl.Schema({"x": pl.Int64()})
+    sizes = []
+    for number in range(5):
+        infer_schema(fields, [(x + number).alias("y")], "where")
+        sizes.append(len(expressions._INFERRED))
+    assert sizes == [1, 2, 3, 1, 2]
+    infer_schema(fields, [x.is_in(list(range(9_999))).alias("y")], "where")
+    assert len(expressions._INFERRED) == 2
