@@ -207,9 +207,9 @@ class EventBatch:
         """Return the rows with these numbers (or where this mask is True), and the same CTI."""
         in_order = False
         if rows.dtype == BOOL:
-            mask, rows = rows, rows.nonzero()[0]
-            if len(rows) == len(mask):
+            if rows.all():
                 return self
+            rows = rows.nonzero()[0]
             if not len(rows):
                 return self.none(self.cti)
             in_order = self.in_order

@@ -1,4 +1,4 @@
-"""Shifting and cutting of lifetimes, a few lines of numpy each."""
+"""Shifting and cutting of lifetimes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.kernels.compiled import freeze, jit
 from rxtemporal.engine.kernels.snap import saturate
 
 Ints = npt.NDArray[np.int64]
@@ -25,7 +26,17 @@ def add_length(times: Ints, length: Ints | int) -> Ints:
     ``int64[n]``, at most the end of time. O(n). Unlike ``shift`` this moves the beginning of time
     too, since a lifetime that begins there may be short.
     """
-    return np.minimum(times + np.minimum(length, LONGEST), MAX_TIME)
+    if isinstance(length, int):
+        return np.minimum(times + min(length, LONGEST), MAX_TIME)
+    return _add_lengths(freeze(times), freeze(length))
+
+
+@jit
+def _add_lengths(times: Ints, length: Ints) -> Ints:
+    ends = np.empty(len(times), np.int64)
+    for i in range(len(times)):
+        ends[i] = min(times[i] + min(length[i], LONGEST), MAX_TIME)
+    return ends
 
 
 def reduce_grid(period: int, offset: int) -> tuple[int, int]:

@@ -109,11 +109,12 @@ class ExpressionLength:
     """A polars expression over the payload, and ``start`` and ``end`` of type ``time``."""
 
     def __init__(self, expression: pl.Expr, time: pl.DataType, payload: pl.Schema) -> None:
+        read = expression.meta.root_names()
         # in expressions these are the row's, also if the payload has such fields
-        self._names = [name for name in payload if name not in (START, END)]
+        self._names = [name for name in payload if name in read and name not in (START, END)]
         fields = {name: payload[name] for name in self._names}
         self._schema = pl.Schema({**fields, START: time, END: time})
-        self.reads_end = END in expression.meta.root_names()
+        self.reads_end = END in read
         dtype = infer_field_type(expression, self._schema)
         self._compute = Evaluator(_count_ticks(expression, dtype), self._schema)
 

@@ -10,9 +10,9 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.lines import list_linear, name_bounds
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, add, describe
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, describe
 from rxtemporal.engine.holdings import BATCHES, LATEST, PART, Hold
-from rxtemporal.engine.kernels.lifetimes import add_length, shift
+from rxtemporal.engine.kernels.lifetimes import shift
 from rxtemporal.engine.open_rows import WaitingRows
 from rxtemporal.engine.state import Stateful
 from rxtemporal.engine.step import Stateless, find_earliest_due
@@ -110,9 +110,7 @@ class ToPointsStep(Stateless):
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return a point for each row that begins, and the CTI."""
         begins = batch.take_begins()
-        return EventBatch.of_rows(
-            begins.start, add_length(begins.start, TICK), begins.columns, batch.cti, batch.keys
-        )
+        return EventBatch.of_rows(begins.start, None, begins.columns, batch.cti, batch.keys)
 
 
 class PointAtEndStep(Stateless):
@@ -121,9 +119,7 @@ class PointAtEndStep(Stateless):
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return a point for each row whose end has become known, and the CTI."""
         ends = batch.take(batch.end != MAX_TIME)
-        return EventBatch.of_rows(
-            ends.end, add_length(ends.end, TICK), ends.columns, batch.cti, batch.keys
-        )
+        return EventBatch.of_rows(ends.end, None, ends.columns, batch.cti, batch.keys)
 
 
 class ShortenStep(Stateful):
