@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.engine.kernels.compiled import jit
+from rxtemporal.engine.kernels.compiled import borrow, jit
 
 NOT_LISTED = -2
 
@@ -106,6 +106,57 @@ def _count_before(time: Ints, begin: int, end: int, limit: int) -> int:
     return begin
 
 
+@borrow
+def _meet(
+    row: Number,
+    t: int,
+    e: int,
+    met: int,
+    k: Number,
+    end: Ints,
+    after: Ints,
+    before: Ints,
+    head: Ints,
+    mine: Ints,
+    others: Ints,
+    start: Ints,
+    until: Ints,
+    p: int,
+) -> tuple[int, int]:
+    """Write the pairs of a row ``[t, e)`` with key ``k`` from pair ``p`` on; return the new ``p``.
+
+    ``end, after, before, head`` are of the other side, of which there is room for one row at least;
+    ``mine, others, start, until`` are the pairs. ``met`` is the row to go on with, -1 to begin; the
+    new one is returned, too: -1 unless there is no room.
+    """
+    room = len(start)
+    if met < 0:
+        met = head[k]
+        first = np.uint64(max(met, 0))
+        # Most often one row is alive, or none. Which of the two cannot be foretold, and a wrong
+        # guess costs more than to write a pair that does not count.
+        is_simple = (met < 0) | ((after[first] < 0) & (end[first] > t))
+        if is_simple and p < room:
+            place = np.uint64(p)
+            mine[place], others[place], start[place] = row, met, t
+            until[place] = min(e, end[first])
+            return p + int(met >= 0), -1
+    while met >= 0:
+        other = np.uint64(met)
+        later, o = after[other], end[other]
+        if o > t:
+            if p == room:
+                return p, met
+            place = np.uint64(p)
+            mine[place], others[place], start[place] = row, met, t
+            until[place] = min(e, o)
+            p += 1
+        else:
+            take_off(other, k, after, before, head)
+        met = later
+    return p, -1
+
+
 @jit
 def find_pairs(
     left_time: Ints,
@@ -151,12 +202,10 @@ def find_pairs(
     row that ends before the next row of the other side begins is never listed. Rows of later calls
     begin at ``cti`` or after it. A pair's end is the earlier of its rows' ends. O(n + p).
     """
-    # The loop is written out for each side: choosing arrays by side would count their references,
-    # and a call for each row would pass all of them. Numbers are unsigned: a signed index is tested
-    # for being negative each time.
+    # Each side has its own loop: choosing arrays by side would count their references. Numbers are
+    # unsigned: a signed index is tested for being negative each time.
     time, rows, other_time, other_rows = left_time, left, right_time, right
     mine, others, start, until = pairs[0], pairs[1], times[0], times[1]
-    room = len(start)
     n, m = _count_before(time, i, n, cti), _count_before(other_time, j, m, cti)
     is_listed, is_other_listed = len(rows) > 0, len(other_rows) > 0
     while i < n or j < m:
@@ -165,25 +214,13 @@ def find_pairs(
         while i < n and time[np.uint64(i)] <= limit:
             at = np.uint64(i)
             row = np.uint64(rows[at]) if is_listed else at
-            t = time[at]
-            k = np.uint64(key[row])
-            e = end[row]
-            if met < 0:
-                met = other_head[k]
-            while met >= 0:
-                other = np.uint64(met)
-                later = other_after[other]
-                o = other_end[other]
-                if o > t:
-                    if p == room:
-                        return i, j, p, met
-                    place = np.uint64(p)
-                    mine[place], others[place], start[place] = row, met, t
-                    until[place] = min(e, o)
-                    p += 1
-                else:
-                    take_off(other, k, other_after, other_before, other_head)
-                met = later
+            t, k, e = time[at], np.uint64(key[row]), end[row]
+            p, met = _meet(
+                row, t, e, met, k, other_end, other_after, other_before, other_head,
+                mine, others, start, until, p,
+            )  # fmt: skip
+            if met >= 0:
+                return i, j, p, met
             if e > limit:
                 link(row, k, after, before, head)
             i += 1
@@ -191,25 +228,12 @@ def find_pairs(
         while j < m and other_time[np.uint64(j)] < limit:
             at = np.uint64(j)
             row = np.uint64(other_rows[at]) if is_other_listed else at
-            t = other_time[at]
-            k = np.uint64(other_key[row])
-            e = other_end[row]
-            if met < 0:
-                met = head[k]
-            while met >= 0:
-                other = np.uint64(met)
-                later = after[other]
-                o = end[other]
-                if o > t:
-                    if p == room:
-                        return i, j, p, met
-                    place = np.uint64(p)
-                    mine[place], others[place], start[place] = met, row, t
-                    until[place] = min(o, e)
-                    p += 1
-                else:
-                    take_off(other, k, after, before, head)
-                met = later
+            t, k, e = other_time[at], np.uint64(other_key[row]), other_end[row]
+            p, met = _meet(
+                row, t, e, met, k, end, after, before, head, others, mine, start, until, p
+            )
+            if met >= 0:
+                return i, j, p, met
             if e > limit:
                 link(row, k, other_after, other_before, other_head)
             j += 1

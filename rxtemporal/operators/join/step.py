@@ -314,6 +314,8 @@ def _join(first: Int64s, second: Int64s) -> Int64s:
 
 KEY, START, END, AFTER, BEFORE, FIRST, OPENED, TAG = range(8)
 
+# key, end and links of a row that is in no list: kernels look at one even if there is none
+_NO_LIST = np.zeros(1, np.int64)
 # values of the columns from AFTER on in rows that have not begun
 _NEW = -1, NOT_LISTED, -1, False, 0
 # rows that have ended are not looked for among fewer rows
@@ -433,10 +435,15 @@ class Side(Stateful):
             self._waiting = place
 
     def get_lists(self, keys: int) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
-        """Return key, end and links by row number, and the head of the list of each key."""
+        """Return key, end and links by row number, and the head of the list of each key.
+
+        There is one row at least, which need not be one of the side's.
+        """
         if keys > len(self.head):
             self.head = grow(self.head, keys, -1)
         columns = self.rows.arrays
+        if not len(columns[KEY]):  # no row has come
+            return _NO_LIST, _NO_LIST, _NO_LIST, _NO_LIST, self.head
         return columns[KEY], columns[END], columns[AFTER], columns[BEFORE], self.head
 
     def queue_ends(self, rows: Int64s) -> None:
