@@ -429,7 +429,12 @@ class KeyRecords:
             return records
         larger = np.empty((max(keys, 2 * have, 64), len(self.fills)), np.int64)
         larger[:have] = records
-        larger[have:] = self.fills
+        # numpy repeats one record several times as slowly as it copies many
+        new, done = larger[have:], 64
+        new[:done] = self.fills
+        while done < len(new):
+            new[done : 2 * done] = new[: len(new) - done][:done]
+            done *= 2
         return larger
 
     def keep(self, value: Int64s, selection: Selection) -> Int64s:

@@ -15,7 +15,7 @@ from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.engine.holdings import OWNED
-from rxtemporal.engine.kernels.rows import find_numbers
+from rxtemporal.engine.kernels.rows import find_numbers, gather, move_rows
 from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.state import Stateful, make_version_error
 
@@ -105,16 +105,20 @@ class _Values:
 
     def take(self, numbers: Int64s) -> core.Column:
         """Return the values of these rows."""
-        values = self._values.take(numbers)
-        return values if self._valid is None else core.Nullable(values, self._valid.take(numbers))
+        values = gather(self._values, numbers)
+        if self._valid is None:
+            return values
+        return core.Nullable(values, gather(self._valid, numbers))
 
     def keep(self, numbers: Int64s, room: int) -> None:
         """Drop the values of all other rows; keep room for this many."""
-        count = len(numbers)
-        kept, valid = self._values.take(numbers), self._valid
+        count, valid = len(numbers), self._valid
         if len(self._values) > room:
+            kept = self._values.take(numbers)
             self._values = np.empty(room, kept.dtype)
-        self._values[:count] = kept
+            self._values[:count] = kept
+        else:
+            move_rows(self._values, numbers)
         if valid is not None:
             flags = valid.take(numbers)
             self._valid = None if flags.all() else np.ones(len(self._values), np.bool_)
@@ -423,7 +427,7 @@ class RowStore(NumberedStore):
             self._new = np.empty(0, np.int64)
         else:
             for column in self._columns:
-                column[: len(numbers)] = column.take(numbers)
+                move_rows(column, numbers)
             self._alive[: len(numbers)] = True
             self._prepare(len(numbers), height)
         self._payloads.keep(numbers, room)

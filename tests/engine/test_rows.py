@@ -16,6 +16,7 @@ from rxtemporal.core.columns import Columns
 from rxtemporal.engine import rows as rows_module
 from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.engine.due_queue import Queue
+from rxtemporal.engine.kernels import rows as kernels
 from rxtemporal.engine.rows import RowStore
 
 SCHEMA = pl.Schema(
@@ -42,6 +43,7 @@ def test_a_store_returns_what_it_was_given(data: st.DataObject) -> None:
     """Through releases, renumbering and a restart each row keeps its number, payload and types."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows_module, "MANY", 4)
+        patch.setattr(kernels, "FEW", data.draw(st.sampled_from([1, 1_000])))
         store, model = RowStore([np.int64], SCHEMA), dict[int, Any]()
         for number in range(data.draw(st.integers(1, 6))):
             added = data.draw(st.lists(PAYLOADS, max_size=5))

@@ -2,13 +2,50 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from rxtemporal.engine.kernels.compiled import jit
+from rxtemporal.engine.kernels.compiled import freeze, jit
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+
+# of fewer rows numpy takes the values as fast
+FEW = 512
+# values are moved as unsigned ints of their size, so that a kernel is compiled once for each size
+_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def gather(values: npt.NDArray[Any], numbers: Ints) -> npt.NDArray[Any]:
+    """Return the values ``[m]`` of the rows with these numbers, ``int64[n]``, from 0 to m - 1.
+
+    O(n). Takes two thirds of the time of ``values.take``, since no number is tested.
+    """
+    if len(numbers) < FEW:
+        return values.take(numbers)
+    out = np.empty(len(numbers), values.dtype)
+    word = _WORDS[values.itemsize]
+    _gather(values.view(word), freeze(numbers), out.view(word))
+    return out
+
+
+def move_rows(values: npt.NDArray[Any], numbers: Ints) -> None:
+    """Move the values of the rows with these numbers, which rise, to the front. O(n)."""
+    if len(numbers) < FEW:
+        values[: len(numbers)] = values.take(numbers)
+        return
+    words = values.view(_WORDS[values.itemsize])
+    _gather(words, freeze(numbers), words)
+
+
+@jit
+def _gather(values: npt.NDArray[Any], numbers: Ints, out: npt.NDArray[Any]) -> None:
+    for i in range(len(numbers)):
+        place = np.uint64(i)
+        out[place] = values[np.uint64(numbers[place])]
 
 
 @jit
@@ -26,6 +63,31 @@ def find_numbers(alive: Bools, new: Ints) -> Ints:
         new[row] = count if alive[row] else -1
         count += int(alive[row])
     return numbers[:count]
+
+
+@jit
+def number_repeated(rows: Ints, seen: Ints, numbers: Ints, few: Ints) -> int:
+    """Number the distinct rows among ``rows`` ``int64[n]``, in order of first appearance.
+
+    Writes each one's number into ``numbers`` ``int64[n]``, and the distinct rows into ``few``
+    ``int64[m]``; returns how many these are, or -1 once there are more than m. ``seen``
+    ``int64[rows of the store]`` is -1 before and after. O(n).
+    """
+    count, room = 0, len(few)
+    for i in range(len(rows)):
+        row = np.uint64(rows[np.uint64(i)])
+        number = seen[row]
+        if number < 0:
+            if count == room:
+                count = -1
+                break
+            number = seen[row] = count
+            few[np.uint64(count)] = rows[np.uint64(i)]
+            count += 1
+        numbers[np.uint64(i)] = number
+    for i in range(room if count < 0 else count):
+        seen[np.uint64(few[np.uint64(i)])] = -1
+    return count
 
 
 @jit

@@ -223,9 +223,8 @@ class ValueCodes:
         lower, higher = min(low, int(coming.min())), max(high, int(coming.max()))
         if higher - lower < most:
             low, high = lower, higher
-        size = max(SMALLEST, 1 << (high - low).bit_length())
+        size = max(SMALLEST, 1 << (high - low).bit_length()) * (1 + self._rises)
         if self._falls:  # more of them may come, and others above
-            size *= 1 + self._rises
             low -= (size - (high - low + 1)) // (1 + self._rises)
             low = max(low, _LOWEST)
         codes = np.full(size, FREE, np.int64)
