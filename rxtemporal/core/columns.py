@@ -6,7 +6,7 @@ a query a payload is a set of columns, and a frame is made where one is asked fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -218,6 +218,90 @@ def _series(column: Column) -> pl.Series:
     return column.series
 
 
+def take_rows(column: Column, rows: Array) -> Column:
+    """Return the values of the rows with these numbers."""
+    return column.take(rows) if type(column) is np.ndarray else column[rows]
+
+
+class Repeated:
+    """Column of rows each of which repeats one of a few: the values of those, and which it is."""
+
+    __slots__ = ("few", "numbers")
+
+    def __init__(self, few: Column, numbers: Int64s) -> None:
+        self.few, self.numbers = few, numbers
+
+    def spread(self) -> Column:
+        """Return the value of each row."""
+        return take_rows(self.few, self.numbers)
+
+
+class Demand:
+    """Note of the readers of columns: ``few`` is True once one has read a few rows for all."""
+
+    __slots__ = ("few",)
+
+    def __init__(self) -> None:
+        self.few = False
+
+
+class RepeatingColumns(Sequence[Any]):
+    """Columns of which some repeat the values of a few rows; each of these is made when read.
+
+    ``few`` has the values of the few rows, by the places of the columns, which are None in
+    ``columns``. ``numbers`` ``int64[height]`` says which of them each row repeats. ``demand`` is
+    told if somebody reads the few rows alone.
+    """
+
+    __slots__ = ("_columns", "_demand", "_few", "_numbers")
+
+    def __init__(
+        self,
+        columns: Sequence[Column | None],
+        few: Mapping[int, Column],
+        numbers: Int64s,
+        demand: Demand,
+    ) -> None:
+        self._columns = [*columns]
+        self._few, self._numbers, self._demand = few, numbers, demand
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __getitem__(self, place: Any) -> Any:
+        """Return the column at a place."""
+        column = self._columns[place]
+        if column is None:
+            column = self._columns[place] = take_rows(self._few[place], self._numbers)
+        return column
+
+    def find(self, places: Sequence[int]) -> list[Repeated] | None:
+        """Return the columns at these places; None unless all of them repeat the few rows."""
+        few = [self._few.get(place) for place in places]
+        if any(column is None or len(column) > len(self._numbers) for column in few):
+            return None
+        self._demand.few = True
+        return [Repeated(self._few[place], self._numbers) for place in places]
+
+    def project(self, sources: Sequence[int | Column]) -> RepeatingColumns:
+        """Return some columns: the number of a place is the column there, another is itself."""
+        columns = [self._columns[each] if isinstance(each, int) else each for each in sources]
+        few = {
+            new: self._few[each]
+            for new, each in enumerate(sources)
+            if isinstance(each, int) and each in self._few
+        }
+        return RepeatingColumns(columns, few, self._numbers, self._demand)
+
+    def pick(self, rows: Any) -> RepeatingColumns:
+        """Return the columns of these rows: numbers or a slice."""
+        columns = [
+            None if place in self._few or column is None else column[rows]
+            for place, column in enumerate(self._columns)
+        ]
+        return RepeatingColumns(columns, self._few, self._numbers[rows], self._demand)
+
+
 NO_FIELDS = pl.Schema()
 
 
@@ -390,15 +474,28 @@ class Columns:
         if tuple(self.schema) == tuple(schema):
             return self
         at = {name: place for place, name in enumerate(self.schema)}
-        return Columns(schema, [self.columns[at[name]] for name in schema], self.height)
+        columns, places = self.columns, [at[name] for name in schema]
+        if type(columns) is RepeatingColumns:
+            return Columns(schema, columns.project(places), self.height)
+        return Columns(schema, [columns[place] for place in places], self.height)
+
+    def find_repeated(self, names: Sequence[str]) -> list[Repeated] | None:
+        """Return the columns of these names if their rows repeat fewer others, else None."""
+        columns = self._columns
+        if type(columns) is not RepeatingColumns or any(name not in self.schema for name in names):
+            return None
+        at = {name: place for place, name in enumerate(self.schema)}
+        return columns.find([at[name] for name in names])
 
     def take(self, rows: Array) -> Columns:
         """Return the rows with these numbers, or for which this mask is True."""
         numbers = rows.nonzero()[0] if rows.dtype == BOOL else rows
-        taken = [
-            column.take(numbers) if type(column) is np.ndarray else column[numbers]
-            for column in self._columns or self.columns
-        ]
+        columns = self._columns or self.columns
+        taken: Sequence[Column]
+        if type(columns) is RepeatingColumns:
+            taken = columns.pick(numbers)
+        else:
+            taken = [take_rows(column, numbers) for column in columns]
         made = Columns(self._schema or self.schema, taken, len(numbers))
         if self.coded is not None:
             made.coded = self.coded.take(numbers)
@@ -423,7 +520,12 @@ class Columns:
         inside = 0 <= begin <= end <= self.height
         height = end - begin if inside else len(range(self.height)[rows])
         columns = self._columns or self.columns
-        return Columns(self._schema or self.schema, [column[rows] for column in columns], height)
+        taken: Sequence[Column]
+        if type(columns) is RepeatingColumns:
+            taken = columns.pick(rows)
+        else:
+            taken = [column[rows] for column in columns]
+        return Columns(self._schema or self.schema, taken, height)
 
     @staticmethod
     def concat(parts: Sequence[Columns]) -> Columns:

@@ -16,6 +16,7 @@ from rxtemporal.core.columns import (
     Column,
     Columns,
     Nullable,
+    Repeated,
     SeriesColumn,
     concat_columns,
     make_column,
@@ -366,9 +367,9 @@ class KeyCoder:
             assert codes is not None
         return codes
 
-    def select(self, rows: Columns) -> list[Column]:
+    def select(self, rows: Columns) -> Sequence[Column | Repeated]:
         """Return the key's columns, in their order."""
-        return [rows[name] for name in self.names]
+        return rows.find_repeated(self.names) or [rows[name] for name in self.names]
 
     def _stop_following(self) -> None:
         """Store the keys that another coder has numbered so far, with the same numbers."""
@@ -384,12 +385,20 @@ class KeyCoder:
         known.find(old)
         known.note(old, old)
 
-    def encode_columns(self, columns: Sequence[Column]) -> Codes:
-        """Return the code of each row's key, given the key's columns in their order."""
+    def encode_columns(self, columns: Sequence[Column | Repeated]) -> Codes:
+        """Return the code of each row's key, given the key's columns in their order.
+
+        If rows repeat a few others, only these are looked up.
+        """
+        given = [column for column in columns if not isinstance(column, Repeated)]
+        if len(given) < len(columns):
+            repeated = [column for column in columns if isinstance(column, Repeated)]
+            codes = self.encode_columns([column.few for column in repeated])
+            return codes.take(repeated[0].numbers)
         self._stop_following()
-        if self._few and len(columns[0]) <= self._few:
-            return self._encode_few(columns)
-        return self._number(columns)
+        if self._few and len(given[0]) <= self._few:
+            return self._encode_few(given)
+        return self._number(given)
 
     def decode(self, codes: Codes) -> Columns:
         """Return the keys with these codes."""

@@ -11,7 +11,14 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from rxtemporal.core.columns import Columns, Nullable, SeriesColumn
+from rxtemporal.core.columns import (
+    Columns,
+    Demand,
+    Nullable,
+    RepeatingColumns,
+    SeriesColumn,
+    make_series,
+)
 from rxtemporal.errors import SchemaError
 
 TYPES: dict[str, Any] = {
@@ -48,9 +55,20 @@ def _frame(request: pytest.FixtureRequest) -> pl.DataFrame:
 
 
 def each_way(frame: pl.DataFrame) -> list[Columns]:
-    """Return the columns of a frame, and the same without the frame."""
+    """Return the columns of a frame, the same without the frame, and as repeated rows."""
     first = Columns.from_frame(frame)
-    return [first, Columns(first.schema, first.columns, first.height)]
+    plain = Columns(first.schema, first.columns, first.height)
+    return [first, plain, repeat(frame, 1), repeat(frame, 2)]
+
+
+def repeat(frame: pl.DataFrame, every: int) -> Columns:
+    """Return a frame of which every so many columns repeat those of as many rows."""
+    plain = Columns.from_frame(frame)
+    numbers = np.arange(frame.height)[::-1].copy()
+    few = {n: each[numbers] for n, each in enumerate(plain.columns) if n % every == 0}
+    columns = [None if n in few else each for n, each in enumerate(plain.columns)]
+    repeating = RepeatingColumns(columns, few, numbers, Demand())
+    return Columns(plain.schema, repeating, plain.height)
 
 
 def test_a_frame_comes_back_as_it_was(frame: pl.DataFrame) -> None:
@@ -104,6 +122,41 @@ def test_numbers_without_nulls_are_not_copied() -> None:
     columns = Columns.from_frame(pl.DataFrame([series]))
     assert np.shares_memory(columns["x"], series.to_numpy())  # type: ignore[arg-type]
     assert np.shares_memory(columns.slice(1, 3)["x"], series.to_numpy())  # type: ignore[arg-type]
+
+
+def test_rows_that_are_taken_from_repeated_ones_repeat_them() -> None:
+    """Selected, cut or taken by number, they need not be spread to be looked up."""
+    columns = repeat(FRAME, 2)
+    first, second, third = FRAME.columns[:3]
+    numbers = np.array([2, 0, 2])
+    for made in (columns, columns.share(), columns.slice(0, 3), columns.take(numbers)):
+        kept = made.select(pl.Schema({third: pl.Int8(), second: pl.Int64(), first: pl.Boolean()}))
+        for each in (made, kept):
+            found = each.find_repeated([first, third])
+            assert found is not None
+            spread = [make_series("", column.spread(), each.schema[name])
+                      for name, column in zip([first, third], found, strict=True)]  # fmt: skip
+            assert spread[0].equals(each.series(first))
+            assert spread[1].equals(each.series(third))
+            assert each.find_repeated([first, second]) is None
+            assert each.find_repeated(["other"]) is None
+    # more rows than are taken are not few
+    assert columns.take(numbers[:2]).find_repeated([first]) is None
+    assert Columns.from_frame(FRAME).find_repeated([first]) is None
+
+
+def test_those_who_make_repeated_rows_learn_if_they_are_read_as_such() -> None:
+    """To read all values, or fields of which some are not repeated, is no such demand."""
+    demand = Demand()
+    few, numbers = {0: np.array([5])}, np.zeros(3, np.int64)
+    repeating = RepeatingColumns([None, np.arange(3)], few, numbers, demand)
+    columns = Columns(pl.Schema({"a": pl.Int64(), "b": pl.Int64()}), repeating, 3)
+    taken = columns.take(np.array([1, 2]))
+    assert taken.frame.to_dict(as_series=False) == {"a": [5, 5], "b": [1, 2]}
+    assert columns.find_repeated(["a", "b"]) is None
+    assert not demand.few
+    assert taken.find_repeated(["a"]) is not None
+    assert demand.few
 
 
 def test_a_field_that_is_not_there_is_named() -> None:

@@ -63,13 +63,19 @@ def match(left: list[Row], right: list[Row]) -> list[tuple[int, ...]]:
     )
 
 
-@given(BATCHES)
+@given(BATCHES, st.sampled_from([1, 99]))
 def test_pairs_do_not_depend_on_when_rows_begin_are_removed_or_saved(
-    batches: list[tuple[int, list[tuple[int, int, int]], int, bool]],
+    batches: list[tuple[int, list[tuple[int, int, int]], int, bool]], many_pairs: int
 ) -> None:
-    """Rows wait in order or in any order, few are enough to be removed, and states are loaded."""
+    """Rows wait in order or in any order, few are enough to be removed, and states are loaded.
+
+    Few pairs are enough to look for the rows that they share, or none are.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(join_side, "MANY_KEPT", 4)
+        patch.setattr(join_side, "MANY_PAIRS", many_pairs)
+        patch.setattr(join_side, "SHARED", 1)
+        patch.setattr(join_side, "MOST_UNUSED", 10**9)
         patch.setattr(rows_module, "MANY", 4)
         step, made = make_step(), []
         given: tuple[list[Row], list[Row]] = [], []

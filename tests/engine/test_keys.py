@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rxtemporal import CheckpointError
-from rxtemporal.core.columns import Columns
+from rxtemporal.core.columns import Columns, Demand, RepeatingColumns
 from rxtemporal.engine import keys
 from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.engine.keys import KeyCoder
@@ -110,6 +110,30 @@ def test_codes_are_by_first_appearance(
     with pytest.MonkeyPatch.context() as patch:
         limited(patch, few)
         agrees(names, data.draw(st.lists(rows_of(names), max_size=5)))
+
+
+@FEW
+@pytest.mark.parametrize("names", [("k",), ("y",), ("k", "x", "y")], ids="+".join)
+@settings(max_examples=max(5, settings().max_examples // 5))
+@given(data=st.data())
+def test_rows_that_repeat_others_have_the_codes_of_these(
+    few: int, names: tuple[str, ...], data: st.DataObject
+) -> None:
+    """Only the few are looked up, and numbered as all rows would be."""
+    with pytest.MonkeyPatch.context() as patch:
+        limited(patch, few)
+        schema = pl.Schema(schema_of(names))
+        spread, repeated = KeyCoder(schema), KeyCoder(schema)
+        for _ in range(data.draw(st.integers(1, 3))):
+            rows = data.draw(rows_of(names, 4))
+            numbers = data.draw(st.lists(st.sampled_from(range(len(rows))))) if rows else []
+            # in order of first appearance, each at least once
+            which = np.array([*range(len(rows)), *numbers], np.int64)
+            columns = dict(enumerate(Columns.from_frame(pl.DataFrame(rows, schema)).columns))
+            repeating = RepeatingColumns([None] * len(names), columns, which, Demand())
+            all_rows = pl.DataFrame([rows[row] for row in which], schema)
+            codes = repeated.encode(Columns(schema, repeating, len(which)))
+            assert codes.tolist() == encode(spread, all_rows).tolist()
 
 
 @pytest.mark.parametrize("names", [("k",), ("bytes",), ("money",), ("k", "x"), ("x", "k", "y")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.engine.key_matcher import KeyMatcher
 from rxtemporal.engine.step import find_earliest_due
+from rxtemporal.operators.join import step as join_step
 from rxtemporal.operators.join.kernel import NOT_LISTED, release_ended
 from rxtemporal.operators.join.step import JoinedPayload, JoinStep
 
@@ -90,3 +92,79 @@ def test_fields_of_both_names_that_match_have_their_own_values(key: list[Any]) -
     assert [repr(value) for value in row.payload.values()] == [
         "0", repr(key[0]), repr(theirs[0]), "7",
     ]  # fmt: skip
+
+
+DEVICES = pl.DataFrame(
+    {"start": 0, "end": 99, "k": [1, 2, 3], "site": ["a", None, "a"], "zone": [1, 2, None]}
+)
+READINGS = pl.DataFrame(
+    {"start": [*range(60)], "k": [n * n % 4 for n in range(60)], "x": [*range(60)]}
+)
+SHARED: dict[str, Callable[[rxt.Streamable], rxt.Streamable]] = {
+    "as it is": lambda joined: joined,
+    "by fields of the few": lambda joined: count_by(joined, "site", "zone"),
+    "by the key": lambda joined: count_by(joined, "k"),
+    "by fields of both": lambda joined: count_by(joined, "site", "x"),
+    "some rows": lambda joined: count_by(joined.where(pl.col("zone") == 1), "site"),
+    "some fields": lambda joined: count_by(joined.select("zone", "x", "site"), "site"),
+    "one more field": lambda joined: count_by(
+        joined.with_columns(more=pl.col("zone") + pl.col("x")), "zone", "site"
+    ),
+    "points": lambda joined: count_by(joined.alter_event_duration(pl.col("x") + 1), "site"),
+}
+
+
+def count_by(stream: rxt.Streamable, *keys: str) -> rxt.Streamable:
+    """Count rows in windows of ten ticks."""
+    return stream.group_by(*keys).tumbling_window(10).aggregate(n=agg.count())
+
+
+@pytest.mark.parametrize("then", SHARED)
+@pytest.mark.parametrize("devices_first", [False, True])
+@pytest.mark.parametrize("key", [pl.Int64(), pl.Int32(), pl.String(), pl.Float64()], ids=str)
+def test_pairs_that_share_rows_are_those_of_the_definition(
+    then: str, devices_first: bool, key: pl.DataType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results and their order are the same if rows that many pairs share are searched for."""
+    devices = rxt.from_polars(DEVICES, start="start", end="end", unit=None)
+    typed = READINGS.with_columns(pl.col("k").cast(key))
+    if not key.is_integer():
+        devices = devices.with_columns(k=pl.col("k").cast(key))
+    readings = rxt.from_polars(typed, start="start", advance_time=3, batch_rows=20, unit=None)
+    two = (devices, readings) if devices_first else (readings, devices)
+    query = SHARED[then](two[0].join(two[1], on="k"))
+    expected = [batch.to_dicts() for batch in query.to_batches()]
+    monkeypatch.setattr(join_step, "MANY_PAIRS", 1)
+    assert [batch.to_dicts() for batch in query.to_batches()] == expected
+    assert any(expected)
+
+
+def test_fields_are_chosen_and_computed_without_spreading_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows that pairs share are still so behind operators that pass fields on."""
+    monkeypatch.setattr(join_step, "MANY_PAIRS", 1)
+    devices = rxt.from_polars(DEVICES, start="start", end="end", unit=None)
+    readings = rxt.from_polars(READINGS, start="start", advance_time=0, batch_rows=60, unit=None)
+    joined = readings.join(devices, on="k").select("x", "site", device="k", next=pl.col("x") + 1)
+    most = max(joined.alter_event_duration(5).point_at_end().to_batches(), key=len)
+    assert most.columns.find_repeated(["device", "site"]) is not None
+    assert most.columns.find_repeated(["next"]) is None
+    assert most.payload["next"].to_list() == [x + 1 for x in most.payload["x"]]
+
+
+@pytest.mark.parametrize(("asks", "few"), [(False, 4), (True, 20)])
+def test_rows_that_nobody_reads_as_few_are_seldom_searched_for(
+    asks: bool, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After four results in vain it is done for one in so many."""
+    monkeypatch.setattr(join_step, "MANY_PAIRS", 20)
+    many = pl.DataFrame({"start": [*range(800)], "k": [1, 2, 3, 2] * 200, "x": [*range(800)]})
+    devices = rxt.from_polars(DEVICES.with_columns(end=999), start="start", end="end", unit=None)
+    readings = rxt.from_polars(many, start="start", advance_time=0, batch_rows=40, unit=None)
+    results = []
+    for batch in readings.join(devices, on="k").to_batches():
+        results.append(batch.columns)
+        if asks:
+            batch.columns.find_repeated(["site"])
+    assert sum(columns.find_repeated(["site"]) is not None for columns in results) == few

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.columns import Bools, Column, Columns, make_column, make_series
+from rxtemporal.core.columns import (
+    Bools,
+    Column,
+    Columns,
+    RepeatingColumns,
+    make_column,
+    make_series,
+)
 from rxtemporal.engine.expressions.logic import drop_nulls
 from rxtemporal.engine.expressions.program import (
     FrameQuery,
@@ -117,6 +124,12 @@ class Projection:
         if columns.schema is not self._schema:
             columns = self._arrange(columns)
         have = columns.columns
+        if type(have) is RepeatingColumns and self._query is None:
+            sources = [
+                source(columns) if isinstance(source, Program) else source or 0
+                for source in self._sources
+            ]
+            return Columns(self._fields, have.project(sources), columns.height)
         made = [
             source(columns) if isinstance(source, Program) else have[source or 0]
             for source in self._sources

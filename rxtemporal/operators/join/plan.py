@@ -185,7 +185,8 @@ class Join(Matcher):
 
         keying = KeyMatcher(keys, self.on, self.key_types(left, right, keys))
         taken, schema = self.merge_fields(left, right, keys)
-        merged = JoinedPayload(taken, schema, copies=self._find_copies(taken, schema))
+        copies, equal = self._find_copies(taken, schema), self._find_equal(schema, right, keys)
+        merged = JoinedPayload(taken, schema, copies=copies, equal=equal)
         return JoinStep(keying, (left, right), merged, self.where, keys)
 
     def _find_copies(self, taken: Mapping[str, str], schema: pl.Schema) -> dict[str, str]:
@@ -197,6 +198,15 @@ class Join(Matcher):
             new: mine
             for new, mine in pairs.items()
             if schema[new] == schema[mine] and not schema[mine].is_float()
+        }
+
+    def _find_equal(self, schema: pl.Schema, right: pl.Schema, keys: Keys) -> dict[str, str]:
+        """Return the right fields to which left ones are equal in each pair, by these."""
+        pairs = {**{key: key for key in keys}, **dict(self.on)}
+        return {
+            mine: other
+            for mine, other in pairs.items()
+            if schema[mine] == right[other] and not schema[mine].is_float()
         }
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
-from rxtemporal.core.columns import Columns
+from rxtemporal.core.columns import Column, Columns, Demand, RepeatingColumns
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.expressions.evaluator import Predicate
@@ -28,6 +28,7 @@ from rxtemporal.engine.holdings import (
     StoredRows,
 )
 from rxtemporal.engine.kernels.order import is_sorted, merge
+from rxtemporal.engine.kernels.rows import number_repeated
 from rxtemporal.engine.key_matcher import KeyMatcher
 from rxtemporal.engine.open_rows import OpenEdges
 from rxtemporal.engine.rows import LARGE, RowStore, grow
@@ -42,6 +43,10 @@ from rxtemporal.operators.join.kernel import (
 )
 
 PLACES = 8
+# fewer pairs are not searched for rows that they share, each of which so many have in the mean
+MANY_PAIRS, SHARED = 4096, 4
+# after so many results in which nobody has used such rows, one in so many is searched for them
+MOST_UNUSED, SELDOM = 4, 64
 
 _NONE: Int64s = np.empty(0, np.int64)
 NO_COPIES: Mapping[str, str] = MappingProxyType({})
@@ -496,7 +501,12 @@ class JoinedPayload:
 
     ``taken`` maps the names in the result to the other side's fields that are kept; ``first`` is
     the number of the side whose fields come first. ``copies`` maps names in the result of the
-    other's fields to those of fields that have the same values in each pair.
+    other's fields to those of fields that have the same values in each pair, and ``equal`` names
+    of fields of the first side to the other's fields of which that is so.
+
+    Where many pairs share few rows of a side, as readings that are joined with devices, its fields
+    are made when they are read, and keys among them are looked up once for each of its rows. If
+    nobody reads keys so, such rows are seldom searched for.
     """
 
     def __init__(
@@ -505,16 +515,30 @@ class JoinedPayload:
         schema: pl.Schema,
         first: int = 0,
         copies: Mapping[str, str] = NO_COPIES,
+        equal: Mapping[str, str] = NO_COPIES,
     ) -> None:
         self._own = list(schema)[: len(schema) - len(taken)]
         self._first = first
-        names = [self._own, [name for new, name in taken.items() if new not in copies]]
-        # the names of the fields of each side
-        self._names = names[::-1] if first else names
         self.schema = schema
-        # the places of copies, and those of what they are copied from
         places = {name: place for place, name in enumerate(schema)}
-        self._copies = sorted((places[new], places[name]) for new, name in copies.items())
+        own = {places[name]: name for name in self._own}
+        others = {places[new]: name for new, name in taken.items()}
+        # the places of copies, and those of what they are copied from
+        self._copies = [(places[new], places[name]) for new, name in copies.items()]
+        # for each side the fields that it gives, by place, and all that it might give
+        copied = dict(self._copies)
+        given = [own, {place: name for place, name in others.items() if place not in copied}]
+        might = [
+            own | {places[new]: name for new, name in copies.items()},
+            others | {places[mine]: name for mine, name in equal.items()},
+        ]
+        self._given, self._might = (each[::-1] if first else each for each in (given, might))
+        # for each side room to number its rows
+        self._seen = [_NONE, _NONE]
+        # the side of which pairs have shared few rows
+        self._side = 1
+        # tells if somebody reads these alone, and for how many large results nobody has
+        self._demand, self._unused = Demand(), 0
 
     def store_as(self, schemas: tuple[pl.Schema, pl.Schema]) -> tuple[pl.Schema, pl.Schema]:
         """Return the types in which each side's rows are held: keys of two types as the wider."""
@@ -524,12 +548,67 @@ class JoinedPayload:
 
     def __call__(self, sides: tuple[RowStore, RowStore], left: Int64s, right: Int64s) -> Columns:
         """Return the joined payload of pairs of rows of both sides, by their numbers."""
-        lefts, rights = self._names
-        columns, others = sides[0].fields(left, lefts), sides[1].fields(right, rights)
-        made = others + columns if self._first else columns + others
+        columns: list[Any] = [None] * len(self.schema)
+        shared = self._find_shared(sides, (left, right))
+        if shared is not None:
+            side, few, which = shared
+            others = 1 - side, (left, right)[1 - side]
+            self._fill(columns, sides, *others, skipped=few)
+            repeating = RepeatingColumns(columns, few, which, self._demand)
+            return Columns(self.schema, repeating, len(left))
+        self._fill(columns, sides, 0, left)
+        self._fill(columns, sides, 1, right)
         for place, of in self._copies:
-            made.insert(place, made[of])
-        return Columns(self.schema, made, len(left))
+            columns[place] = columns[of]
+        return Columns(self.schema, columns, len(left))
+
+    def _fill(
+        self,
+        columns: list[Any],
+        sides: tuple[RowStore, RowStore],
+        side: int,
+        numbers: Int64s,
+        skipped: Container[int] = (),
+    ) -> None:
+        """Fill in the fields of one side, except at the places that are skipped."""
+        given = self._given[side]
+        if skipped:
+            given = {place: name for place, name in given.items() if place not in skipped}
+        taken = sides[side].fields(numbers, [*given.values()])
+        for place, column in zip(given, taken, strict=True):
+            columns[place] = column
+
+    def _find_shared(
+        self, sides: tuple[RowStore, RowStore], pairs: tuple[Int64s, Int64s]
+    ) -> tuple[int, dict[int, Column], Int64s] | None:
+        """Return the side of which the pairs share few rows, their fields, and each pair's row.
+
+        The fields are by place. None if neither side has few rows, or nobody would use them.
+        """
+        if len(pairs[0]) < MANY_PAIRS:
+            return None
+        self._unused = 0 if self._demand.few else self._unused + 1
+        self._demand.few = False
+        if self._unused > MOST_UNUSED and self._unused % SELDOM:
+            return None
+        for side in (self._side, 1 - self._side):
+            few, which = self._find_few(sides[side], side, pairs[side])
+            if len(few):
+                self._side = side
+                might = self._might[side]
+                fields = sides[side].fields(few, [*might.values()])
+                return side, dict(zip(might, fields, strict=True)), which
+        return None
+
+    def _find_few(self, store: RowStore, side: int, rows: Int64s) -> tuple[Int64s, Int64s]:
+        """Return the distinct ones of these rows, and the place of each among them.
+
+        If they are not few, return none.
+        """
+        seen = self._seen[side] = grow(self._seen[side], store.height, -1)
+        few, which = np.empty(len(rows) // SHARED, np.int64), np.empty(len(rows), np.int64)
+        count = number_repeated(rows, seen, which, few)
+        return few[: max(count, 0)], which
 
 
 class JoinStep(Stateful):

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.columns import NO_FIELDS, Coded, Column, Columns, concat_columns
+from rxtemporal.core.columns import NO_FIELDS, Coded, Column, Columns, Repeated, concat_columns
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.codec import Captured, Saved
 from rxtemporal.engine.due_queue import Queue
@@ -65,7 +65,7 @@ MOST_PAIRS = 1 << 20
 # the values that are read of each row; True stands for an array filled with it
 Values: TypeAlias = Sequence[Any]
 # the columns of the keys, or one column of their numbers
-Keys: TypeAlias = Sequence[Column] | Sequence[Coded]
+Keys: TypeAlias = Sequence[Column | Repeated] | Sequence[Coded]
 # the starts of a batch, its ends (None: all rows are points), and True if it is in order
 Times: TypeAlias = tuple[Int64s, Int64s | None, bool]
 
@@ -79,7 +79,7 @@ class SmallBatches:
     __slots__ = ("_lowest", "_parts", "count")
 
     def __init__(self) -> None:
-        self._parts: list[tuple[Times, Keys, Values]] = []
+        self._parts: list[tuple[Times, Sequence[Column | Coded], Values]] = []
         # the lowest start of so many of these parts
         self._lowest: tuple[list[Any], int, int] = self._parts, 0, MAX_TIME
         # the number of rows
@@ -104,7 +104,8 @@ class SmallBatches:
     def add(self, batch: EventBatch, keys: Keys, values: Values) -> None:
         """Add the rows of a batch, of which there is one at least."""
         end = None if batch.are_points else batch.end
-        self._parts.append(((batch.start, end, batch.in_order), keys, values))
+        spread = [key.spread() if isinstance(key, Repeated) else key for key in keys]
+        self._parts.append(((batch.start, end, batch.in_order), spread, values))
         self.count += len(batch.start)
 
     def concat(self, *, coded: bool) -> tuple[EventBatch, list[Any], list[Any]]:
