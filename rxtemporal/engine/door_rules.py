@@ -60,7 +60,7 @@ def is_due(start: int, count: int, every: int, span: int, last: int) -> bool:
     (True, True, False)
     """
     if every > 0:
-        return count % every == 0
+        return every == 1 or count % every == 0  # most often it is: a division costs more
     # nothing can be added to the beginning of time
     return span > 0 and (last <= MIN_TIME or start >= last + span)
 
@@ -71,9 +71,9 @@ def make_cti(start: int, delay: int) -> int:
     >>> make_cti(7, 2), make_cti(7, -1), make_cti(MIN_TIME, 2) == MIN_TIME
     (5, 8, True)
     """
-    if start == MIN_TIME or delay == 0:
+    if start == MIN_TIME:  # nothing is added to the beginning of time, either
         return start
-    return min(max(start - delay, MIN_TIME), MAX_TIME)
+    return min(max(start, MIN_TIME + delay) - delay, MAX_TIME)
 
 
 def make_sent_cti(time: int, delay: int) -> int:

@@ -18,7 +18,10 @@ from rxtemporal.engine.door_rules import (
     NOWHERE,
     ROW,
     admit_start,
+    is_due,
+    make_cti,
 )
+from rxtemporal.engine.kernels import door
 from rxtemporal.engine.kernels.door import (
     admit,
     group_by_lane,
@@ -195,3 +198,21 @@ def test_a_row_without_a_lane_is_an_error() -> None:
     """It would be lost."""
     with pytest.raises(IndexError, match="no lane"):
         group_by_lane(np.array([2, 5]), np.array([2, 8]))
+
+
+@given(
+    st.sampled_from([MIN_TIME, MIN_TIME + 3, 0, MAX_TIME - 3, MAX_TIME]) | st.integers(-99, 99),
+    st.sampled_from([0, -1, 1, 5, MAX_TIME - MIN_TIME]),
+)
+def test_a_cti_is_the_start_less_the_delay(start: int, delay: int) -> None:
+    """Within time; the beginning of time stays."""
+    made = start if start == MIN_TIME else min(max(start - delay, MIN_TIME), MAX_TIME)
+    assert make_cti(start, delay) == door._make_cti(start, delay) == made
+
+
+@given(st.integers(1, 4), st.integers(1, 50))
+def test_a_cti_is_due_with_every_nth_event(every: int, count: int) -> None:
+    """Whatever its start, and the one before."""
+    expected = count in range(every, 51, every)
+    assert is_due(7, count, every, 0, 3) is expected
+    assert door._is_due(7, count, every, 0, 3) is expected
