@@ -37,6 +37,18 @@ def test_values_are_taken_and_moved_as_numpy_does(
         assert moved[len(rising) :].tolist() == values[len(rising) :].tolist()
 
 
+@pytest.mark.parametrize("number", [3, -1, 2**40])
+@pytest.mark.parametrize("height", [0, 3])
+def test_a_number_of_no_row_is_refused(
+    number: int, height: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is read that is not there."""
+    monkeypatch.setattr(kernels, "FEW", 0)
+    for find in (kernels.gather, kernels.move_rows):
+        with pytest.raises(IndexError, match=f"among {height}"):
+            find(np.arange(height), np.array([number]))
+
+
 @given(st.lists(st.integers(0, 9), max_size=30), st.integers(0, 10))
 def test_rows_that_repeat_are_numbered_by_first_appearance(rows: list[int], room: int) -> None:
     """If there is room for the distinct ones; the array of those seen is as before in any case."""

@@ -22,13 +22,12 @@ _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 def gather(values: npt.NDArray[Any], numbers: Ints) -> npt.NDArray[Any]:
     """Return the values ``[m]`` of the rows with these numbers, ``int64[n]``, from 0 to m - 1.
 
-    O(n). Takes two thirds of the time of ``values.take``, since no number is tested.
+    O(n), and faster than ``values.take``. ``IndexError``: there is no such row.
     """
     if len(numbers) < FEW:
         return values.take(numbers)
     out = np.empty(len(numbers), values.dtype)
-    word = _WORDS[values.itemsize]
-    _gather(values.view(word), freeze(numbers), out.view(word))
+    _copy(values, numbers, out)
     return out
 
 
@@ -37,15 +36,27 @@ def move_rows(values: npt.NDArray[Any], numbers: Ints) -> None:
     if len(numbers) < FEW:
         values[: len(numbers)] = values.take(numbers)
         return
-    words = values.view(_WORDS[values.itemsize])
-    _gather(words, freeze(numbers), words)
+    _copy(values, numbers, values)
+
+
+def _copy(values: npt.NDArray[Any], numbers: Ints, out: npt.NDArray[Any]) -> None:
+    """Copy the values of the rows with these numbers to the front of ``out``."""
+    word, size = _WORDS[values.itemsize], len(values)
+    highest = _gather(values.view(word), freeze(numbers), out.view(word)) if size else size
+    if highest >= size:
+        raise IndexError(f"there is no row {highest} among {size}")
 
 
 @jit
-def _gather(values: npt.NDArray[Any], numbers: Ints, out: npt.NDArray[Any]) -> None:
+def _gather(values: npt.NDArray[Any], numbers: Ints, out: npt.NDArray[Any]) -> int:
+    """Return the highest number, by which the caller learns if one is not that of a row."""
+    last, highest = np.uint64(len(values) - 1), np.uint64(0)
     for i in range(len(numbers)):
         place = np.uint64(i)
-        out[place] = values[np.uint64(numbers[place])]
+        number = np.uint64(numbers[place])
+        highest = max(highest, number)
+        out[place] = values[min(number, last)]
+    return highest  # type: ignore[return-value] # as an int it would be negative
 
 
 @jit
