@@ -79,7 +79,7 @@ class RecordStore(NumberedStore):
         for place, column in enumerate(columns):
             self._records[first : self._height, place] = column
         if payload is not None and payload.height:
-            self._payloads.append(payload)
+            self._add_payloads(payload)
         return np.arange(first, self._height)
 
     def count(self, height: int, released: int) -> None:
@@ -106,7 +106,7 @@ class RecordStore(NumberedStore):
             self._records = kept
         else:
             self._records[: len(numbers)] = kept
-        self._payloads.keep(numbers, room)
+        self._keep_payloads(numbers, room)
         self._height, self._released = len(numbers), 0
 
     def select_rows(self, mask: Bools) -> KeptKeys:
@@ -124,7 +124,7 @@ class RecordStore(NumberedStore):
         """
         numbers = np.flatnonzero(other.alive)
         moved = np.full(other._height, -1)
-        has_payload = len(other._payloads.by_name) > 0
+        has_payload = len(other._fields) > 0
         payload = other.payload(numbers) if has_payload else None
         moved[numbers] = self.append([*other.records[numbers].T], payload)
         return moved, self._height

@@ -198,57 +198,6 @@ class _Texts:
         self._parts, self._begins = [], []
 
 
-class PayloadStore:
-    """Payloads of rows 0, 1, 2 …, added at the end and found by number."""
-
-    __slots__ = ("_height", "_schema", "by_name")
-
-    def __init__(self, schema: pl.Schema) -> None:
-        self._schema = schema
-        self._make_fields()
-
-    def _make_fields(self) -> None:
-        self._height = 0
-        # the fields, which a join reads without a call for each batch
-        self.by_name: dict[str, _Values | _Texts] = {}
-        for name, dtype in self._schema.items():
-            physical = core.physical_type(dtype)
-            self.by_name[name] = _Texts(dtype) if physical is None else _Values(dtype)
-
-    def append(self, payload: Columns) -> None:
-        """Add rows of these fields, whose types may be others that are cast to those held."""
-        self._height += payload.height
-        for field, column in zip(self.by_name.values(), payload.columns, strict=True):
-            field.append(column, self._height)
-
-    def take(self, numbers: Int64s) -> core.Columns:
-        """Return these rows, which may repeat and be in any order."""
-        taken = [field.take(numbers) for field in self.by_name.values()]
-        return Columns(self._schema, taken, len(numbers))
-
-    def keep(self, numbers: Int64s, room: int) -> None:
-        """Keep only these rows, which get the numbers 0, 1, 2 …, and room for so many."""
-        self._height = len(numbers)
-        for field in self.by_name.values():
-            field.keep(numbers, room)
-
-    def clear(self) -> None:
-        """Drop all rows; keep room for a few."""
-        self._height = 0
-        for field in self.by_name.values():
-            field.clear()
-
-    def collect(self) -> pl.DataFrame:
-        """Return all rows as a frame."""
-        return self.take(np.arange(self._height)).frame
-
-    def restore(self, frame: pl.DataFrame) -> None:
-        """Hold these rows in place of any others."""
-        self._make_fields()
-        if frame.height:
-            self.append(Columns.from_frame(frame))
-
-
 class NumberedStore(Stateful):
     """Things with rising numbers, and the payload of each if a step needs it again.
 
@@ -259,8 +208,18 @@ class NumberedStore(Stateful):
     next_due = None
 
     def __init__(self, payload: pl.Schema | None) -> None:
-        self._payloads = PayloadStore(pl.Schema() if payload is None else payload)
+        self._schema = pl.Schema() if payload is None else payload
+        self._fields = self._make_fields()
+        # the number of payloads: that of the numbers, except while a state is loaded
+        self._payloads = 0
         self._height = self._released = 0
+
+    def _make_fields(self) -> dict[str, _Values | _Texts]:
+        """Return the fields of the payload, without rows."""
+        return {
+            name: _Texts(dtype) if core.physical_type(dtype) is None else _Values(dtype)
+            for name, dtype in self._schema.items()
+        }
 
     def __len__(self) -> int:
         """Return the number of those that are not released."""
@@ -274,20 +233,34 @@ class NumberedStore(Stateful):
     @property
     def payloads(self) -> pl.DataFrame:
         """The payloads of all numbers, to be saved."""
-        return self._payloads.collect()
+        return self.payload(np.arange(self._payloads)).frame
 
     @payloads.setter
     def payloads(self, saved: pl.DataFrame) -> None:
-        self._payloads.restore(saved)
+        self._fields, self._payloads = self._make_fields(), 0
+        if saved.height:
+            self._add_payloads(Columns.from_frame(saved))
+
+    def _add_payloads(self, payload: Columns) -> None:
+        """Add the payloads of the last numbers; their types may be others that are cast."""
+        self._payloads += payload.height
+        for field, column in zip(self._fields.values(), payload.columns, strict=True):
+            field.append(column, self._payloads)
+
+    def _keep_payloads(self, numbers: Int64s, room: int) -> None:
+        """Keep only the payloads of these, which get the numbers 0, 1, 2 …, and so much room."""
+        self._payloads = len(numbers)
+        for field in self._fields.values():
+            field.keep(numbers, room)
 
     def payload(self, numbers: Int64s) -> Columns:
         """Return the payload of these numbers, which may repeat and be in any order."""
-        return self._payloads.take(numbers)
+        taken = [field.take(numbers) for field in self._fields.values()]
+        return Columns(self._schema, taken, len(numbers))
 
     def fields(self, numbers: Int64s, names: Sequence[str]) -> list[core.Column]:
         """Return these fields of the payload of these numbers."""
-        fields = self._payloads.by_name
-        return [fields[name].take(numbers) for name in names]
+        return [self._fields[name].take(numbers) for name in names]
 
 
 class RowStore(NumberedStore):
@@ -371,7 +344,7 @@ class RowStore(NumberedStore):
         if payload is not None and n:
             if isinstance(payload, pl.DataFrame):
                 payload = Columns.from_frame(payload)
-            self._payloads.append(payload)
+            self._add_payloads(payload)
         return first
 
     def _make_room(self) -> None:
@@ -430,7 +403,7 @@ class RowStore(NumberedStore):
                 move_rows(column, numbers)
             self._alive[: len(numbers)] = True
             self._prepare(len(numbers), height)
-        self._payloads.keep(numbers, room)
+        self._keep_payloads(numbers, room)
         return new
 
     def select_rows(self, mask: npt.NDArray[np.bool_]) -> KeptKeys:
@@ -440,7 +413,7 @@ class RowStore(NumberedStore):
         self._columns = [column[numbers] for column in self.columns]
         self._alive = np.ones(len(numbers), np.bool_)
         self._ready = len(numbers)
-        self._payloads.keep(numbers, len(numbers))
+        self._keep_payloads(numbers, len(numbers))
         self._height, self._released, self._views = len(numbers), 0, None
         return KeptKeys(numbers, height)
 
@@ -452,7 +425,7 @@ class RowStore(NumberedStore):
         """
         numbers = np.flatnonzero(other._alive[: other._height])
         columns = [column[numbers] for column in other.columns]
-        has_payload = len(other._payloads.by_name) > 0
+        has_payload = len(other._fields) > 0
         first = self.extend(columns, other.payload(numbers) if has_payload else None)
         for column, new in zip(self._columns, columns, strict=True):
             column[first : self._height] = new
@@ -475,7 +448,9 @@ class RowStore(NumberedStore):
         room = len(self._alive)
         if not self._height and room <= LARGE:
             return
-        self._payloads.clear()
+        self._payloads = 0
+        for field in self._fields.values():
+            field.clear()
         if room > LARGE and 8 * self._height < room:  # a burst is over
             self._columns = [np.empty(0, column.dtype) for column in self._columns]
             self._alive = np.empty(0, np.bool_)
