@@ -605,7 +605,10 @@ class JoinedPayload:
 
         If they are not few, return none.
         """
-        seen = self._seen[side] = grow(self._seen[side], store.height, -1)
+        seen, height = self._seen[side], store.height
+        if len(seen) > LARGE and 8 * height < len(seen):  # a burst is over
+            seen = _NONE
+        self._seen[side] = seen = grow(seen, height, -1)
         few, which = np.empty(len(rows) // SHARED, np.int64), np.empty(len(rows), np.int64)
         count = number_repeated(rows, seen, which, few)
         return few[: max(count, 0)], which
