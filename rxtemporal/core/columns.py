@@ -224,12 +224,15 @@ def take_rows(column: Column, rows: Array) -> Column:
 
 
 class Repeated:
-    """Column of rows each of which repeats one of a few: the values of those, and which it is."""
+    """Column of rows each of which repeats one of a few: their values, and each row's number.
 
-    __slots__ = ("few", "numbers")
+    ``in_order``: the few are in order of first appearance, and there is none that does not appear.
+    """
 
-    def __init__(self, few: Column, numbers: Int64s) -> None:
-        self.few, self.numbers = few, numbers
+    __slots__ = ("few", "in_order", "numbers")
+
+    def __init__(self, few: Column, numbers: Int64s, *, in_order: bool) -> None:
+        self.few, self.numbers, self.in_order = few, numbers, in_order
 
     def spread(self) -> Column:
         """Return the value of each row."""
@@ -237,7 +240,7 @@ class Repeated:
 
 
 class Demand:
-    """Note of the readers of columns: ``few`` is True once one has read a few rows for all."""
+    """Record of a demand: ``few`` is True once a reader has used the few rows in place of all."""
 
     __slots__ = ("few",)
 
@@ -249,11 +252,11 @@ class RepeatingColumns(Sequence[Any]):
     """Columns of which some repeat the values of a few rows; each of these is made when read.
 
     ``few`` has the values of the few rows, by the places of the columns, which are None in
-    ``columns``. ``numbers`` ``int64[height]`` says which of them each row repeats. ``demand`` is
-    told if somebody reads the few rows alone.
+    ``columns``. ``numbers`` ``int64[height]`` says which of them each row repeats; ``in_order`` is
+    that of ``Repeated``. ``demand`` is told if somebody reads the few rows alone.
     """
 
-    __slots__ = ("_columns", "_demand", "_few", "_numbers")
+    __slots__ = ("_columns", "_demand", "_few", "_in_order", "_numbers")
 
     def __init__(
         self,
@@ -261,9 +264,12 @@ class RepeatingColumns(Sequence[Any]):
         few: Mapping[int, Column],
         numbers: Int64s,
         demand: Demand,
+        *,
+        in_order: bool = True,
     ) -> None:
         self._columns = [*columns]
         self._few, self._numbers, self._demand = few, numbers, demand
+        self._in_order = in_order
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -277,11 +283,25 @@ class RepeatingColumns(Sequence[Any]):
 
     def find(self, places: Sequence[int]) -> list[Repeated] | None:
         """Return the columns at these places; None unless all of them repeat the few rows."""
-        few = [self._few.get(place) for place in places]
-        if any(column is None or len(column) > len(self._numbers) for column in few):
+        found = [
+            Repeated(self._few[place], self._numbers, in_order=self._in_order)
+            for place in places
+            if place in self._few
+        ]
+        if len(found) < len(places):
             return None
         self._demand.few = True
-        return [Repeated(self._few[place], self._numbers) for place in places]
+        return found
+
+    def estimate_bytes(self) -> int:
+        """Return about how many bytes of memory the values take, once all have been read."""
+        height = len(self._numbers)
+        return sum(
+            height * _estimate_bytes(self._few[place]) // max(len(self._few[place]), 1)
+            if column is None
+            else _estimate_bytes(column)
+            for place, column in enumerate(self._columns)
+        )
 
     def project(self, sources: Sequence[int | Column]) -> RepeatingColumns:
         """Return some columns: the number of a place is the column there, another is itself."""
@@ -291,15 +311,21 @@ class RepeatingColumns(Sequence[Any]):
             for new, each in enumerate(sources)
             if isinstance(each, int) and each in self._few
         }
-        return RepeatingColumns(columns, few, self._numbers, self._demand)
+        return RepeatingColumns(columns, few, self._numbers, self._demand, in_order=self._in_order)
 
-    def pick(self, rows: Any) -> RepeatingColumns:
-        """Return the columns of these rows: numbers or a slice."""
+    def pick(self, rows: Any) -> Sequence[Column]:
+        """Return the columns of these rows: numbers or a slice.
+
+        If these are fewer than the few rows, they are no longer kept.
+        """
+        numbers = self._numbers[rows]
         columns = [
             None if place in self._few or column is None else column[rows]
             for place, column in enumerate(self._columns)
         ]
-        return RepeatingColumns(columns, self._few, self._numbers[rows], self._demand)
+        picked = RepeatingColumns(columns, self._few, numbers, self._demand, in_order=False)
+        are_few = all(len(column) <= len(numbers) for column in self._few.values())
+        return picked if are_few else [*picked]
 
 
 NO_FIELDS = pl.Schema()
@@ -450,6 +476,8 @@ class Columns:
         """Return about how many bytes of memory the values take."""
         if self._columns is None:
             return int(self.frame.estimated_size())
+        if type(self._columns) is RepeatingColumns:
+            return self._columns.estimate_bytes()
         return sum(map(_estimate_bytes, self._columns))
 
     def __len__(self) -> int:
@@ -480,9 +508,11 @@ class Columns:
         return Columns(schema, [columns[place] for place in places], self.height)
 
     def find_repeated(self, names: Sequence[str]) -> list[Repeated] | None:
-        """Return the columns of these names if their rows repeat fewer others, else None."""
+        """Return the columns of these names if their rows repeat a few others, else None."""
         columns = self._columns
-        if type(columns) is not RepeatingColumns or any(name not in self.schema for name in names):
+        if type(columns) is not RepeatingColumns or not names:
+            return None
+        if any(name not in self.schema for name in names):
             return None
         at = {name: place for place, name in enumerate(self.schema)}
         return columns.find([at[name] for name in names])

@@ -20,6 +20,7 @@ from rxtemporal.core.columns import (
     SeriesColumn,
     concat_columns,
     make_column,
+    take_rows,
 )
 from rxtemporal.engine.key_store import (
     GrowingColumn,
@@ -369,7 +370,8 @@ class KeyCoder:
 
     def select(self, rows: Columns) -> Sequence[Column | Repeated]:
         """Return the key's columns, in their order."""
-        return rows.find_repeated(self.names) or [rows[name] for name in self.names]
+        repeated = rows.find_repeated(self.names)
+        return [rows[name] for name in self.names] if repeated is None else repeated
 
     def _stop_following(self) -> None:
         """Store the keys that another coder has numbered so far, with the same numbers."""
@@ -388,17 +390,28 @@ class KeyCoder:
     def encode_columns(self, columns: Sequence[Column | Repeated]) -> Codes:
         """Return the code of each row's key, given the key's columns in their order.
 
-        If rows repeat a few others, only these are looked up.
+        If rows repeat a few others, only these are looked up: all columns are of one kind then.
         """
-        given = [column for column in columns if not isinstance(column, Repeated)]
-        if len(given) < len(columns):
-            repeated = [column for column in columns if isinstance(column, Repeated)]
-            codes = self.encode_columns([column.few for column in repeated])
-            return codes.take(repeated[0].numbers)
+        if isinstance(columns[0], Repeated):
+            return self._encode_repeated(columns)  # type: ignore[arg-type]
+        given: Sequence[Column] = columns  # type: ignore[assignment]
         self._stop_following()
         if self._few and len(given[0]) <= self._few:
             return self._encode_few(given)
         return self._number(given)
+
+    def _encode_repeated(self, columns: Sequence[Repeated]) -> Codes:
+        """Return the codes of rows that repeat a few others, which are those of all rows."""
+        from rxtemporal.engine.kernels.rows import number_repeated
+
+        first, few = columns[0], [column.few for column in columns]
+        numbers = first.numbers
+        if not first.in_order:  # codes are given by the order in which the rows come
+            given, numbers = numbers, np.empty(len(numbers), np.int64)
+            seen, distinct = np.full(len(few[0]), -1), np.empty(len(few[0]), np.int64)
+            count = number_repeated(given, seen, numbers, distinct)
+            few = [take_rows(column, distinct[:count]) for column in few]
+        return self.encode_columns(few).take(numbers)
 
     def decode(self, codes: Codes) -> Columns:
         """Return the keys with these codes."""

@@ -34,9 +34,10 @@ _FOREIGN = ('"FfiPlugin"', '"Random"')
 
 Tree = Any
 
-# Types of results that have been inferred, by the fields and the trees of the expressions: a query
-# is checked when it is composed, and again when it runs. So many at most, of trees so long at most.
-_INFERRED: dict[tuple[object, ...], pl.Schema] = {}
+# types of results that have been inferred, by the fields and the trees of the expressions: a query
+# is checked when it is composed, and again when it runs
+_INFERRED: dict[tuple[object, ...], tuple[tuple[str, pl.DataType], ...]] = {}
+# how many are kept, and the length of the trees of those
 _MOST_INFERRED, _SHORT = 1_024, 10_000
 
 
@@ -166,8 +167,9 @@ def infer_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: st
         return pl.Schema({name: payload_type(name, schema[name], lists=True) for name in fields})
     trees = [_serialize(each) for each in expressions]
     known = (*schema.items(), *trees)
-    if known in _INFERRED:
-        return _INFERRED[known]
+    # another thread may drop all of them at any time
+    if (types := _INFERRED.get(known)) is not None:
+        return pl.Schema(types)
     try:
         frame = make_query(schema).select(expressions)
         result = frame.collect_schema()
@@ -185,10 +187,10 @@ def infer_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: st
     inferred = pl.Schema(
         {name: payload_type(name, dtype, lists=True) for name, dtype in result.items()}
     )
-    if None not in trees and sum(map(len, filter(None, trees))) <= _SHORT:
+    if sum(_SHORT + 1 if tree is None else len(tree) for tree in trees) <= _SHORT:
         if len(_INFERRED) >= _MOST_INFERRED:
             _INFERRED.clear()
-        _INFERRED[known] = inferred
+        _INFERRED[known] = tuple(inferred.items())
     return inferred
 
 

@@ -388,6 +388,7 @@ class LaneRun:
         self._kept, self.rows_kept = [], 0
         for lane in self.lanes.values():
             lane.kept = MAX_TIME
+        # the CTI and the clocks of a single batch stay with it, until it is pushed
         batch = kept[0] if len(kept) == 1 else EventBatch.concat_rows(kept, MIN_TIME)
         if not len(batch.start):
             return {}

@@ -145,6 +145,16 @@ def test_rows_that_are_taken_from_repeated_ones_repeat_them() -> None:
     assert Columns.from_frame(FRAME).find_repeated([first]) is None
 
 
+def test_the_size_of_repeated_rows_is_that_of_all_of_them() -> None:
+    """To ask for it makes no column."""
+    few, numbers = {0: np.array([5, 6])}, np.zeros(100, np.int64)
+    repeating = RepeatingColumns([None, np.arange(100)], few, numbers, Demand())
+    columns = Columns(pl.Schema({"a": pl.Int64(), "b": pl.Int64()}), repeating, 100)
+    assert columns.estimate_bytes() == 2 * 100 * 8
+    assert columns["a"].tolist() == [5] * 100  # type: ignore[union-attr]
+    assert columns.estimate_bytes() == 2 * 100 * 8
+
+
 def test_those_who_make_repeated_rows_learn_if_they_are_read_as_such() -> None:
     """To read all values, or fields of which some are not repeated, is no such demand."""
     demand = Demand()
@@ -154,6 +164,7 @@ def test_those_who_make_repeated_rows_learn_if_they_are_read_as_such() -> None:
     taken = columns.take(np.array([1, 2]))
     assert taken.frame.to_dict(as_series=False) == {"a": [5, 5], "b": [1, 2]}
     assert columns.find_repeated(["a", "b"]) is None
+    assert columns.find_repeated([]) is None
     assert not demand.few
     assert taken.find_repeated(["a"]) is not None
     assert demand.few

@@ -131,9 +131,13 @@ def test_rows_that_repeat_others_have_the_codes_of_these(
             which = np.array([*range(len(rows)), *numbers], np.int64)
             columns = dict(enumerate(Columns.from_frame(pl.DataFrame(rows, schema)).columns))
             repeating = RepeatingColumns([None] * len(names), columns, which, Demand())
+            taken = Columns(schema, repeating, len(which))
+            if data.draw(st.booleans()):  # some of the few may be gone, or come later
+                chosen = data.draw(st.lists(st.sampled_from(range(len(which))))) if rows else []
+                taken, which = taken.take(np.array(chosen, np.int64)), which[chosen]
             all_rows = pl.DataFrame([rows[row] for row in which], schema)
-            codes = repeated.encode(Columns(schema, repeating, len(which)))
-            assert codes.tolist() == encode(spread, all_rows).tolist()
+            assert repeated.encode(taken).tolist() == encode(spread, all_rows).tolist()
+            assert len(repeated) == len(spread)
 
 
 @pytest.mark.parametrize("names", [("k",), ("bytes",), ("money",), ("k", "x"), ("x", "k", "y")])

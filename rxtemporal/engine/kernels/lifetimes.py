@@ -26,7 +26,7 @@ def add_length(times: Ints, length: Ints | int) -> Ints:
     ``int64[n]``, at most the end of time. O(n). Unlike ``shift`` this moves the beginning of time
     too, since a lifetime that begins there may be short.
     """
-    if isinstance(length, int):
+    if not isinstance(length, np.ndarray):
         return np.minimum(times + min(length, LONGEST), MAX_TIME)
     return _add_lengths(freeze(times), freeze(length))
 

@@ -133,8 +133,8 @@ def _meet(
     if met < 0:
         met = head[k]
         first = np.uint64(max(met, 0))
-        # Most often one row is alive, or none. Which of the two cannot be foretold, and a wrong
-        # guess costs more than to write a pair that does not count.
+        # Most often one row is alive, or none. A processor cannot predict which of the two, and a
+        # wrong guess costs more than to write a pair that does not count.
         is_simple = (met < 0) | ((after[first] < 0) & (end[first] > t))
         if is_simple and p < room:
             place = np.uint64(p)

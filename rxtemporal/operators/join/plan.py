@@ -201,7 +201,7 @@ class Join(Matcher):
         }
 
     def _find_equal(self, schema: pl.Schema, right: pl.Schema, keys: Keys) -> dict[str, str]:
-        """Return the right fields to which left ones are equal in each pair, by these."""
+        """Return the right fields that are equal to left ones in each pair, by the left names."""
         pairs = {**{key: key for key in keys}, **dict(self.on)}
         return {
             mine: other

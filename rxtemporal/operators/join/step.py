@@ -43,9 +43,10 @@ from rxtemporal.operators.join.kernel import (
 )
 
 PLACES = 8
-# fewer pairs are not searched for rows that they share, each of which so many have in the mean
+# fewer pairs are not searched for shared rows; rows are shared if each is in at least so many pairs
+# on average
 MANY_PAIRS, SHARED = 4096, 4
-# after so many results in which nobody has used such rows, one in so many is searched for them
+# after so many results whose shared rows nobody has used, one in so many is searched for them
 MOST_UNUSED, SELDOM = 4, 64
 
 _NONE: Int64s = np.empty(0, np.int64)
@@ -525,14 +526,14 @@ class JoinedPayload:
         others = {places[new]: name for new, name in taken.items()}
         # the places of copies, and those of what they are copied from
         self._copies = [(places[new], places[name]) for new, name in copies.items()]
-        # for each side the fields that it gives, by place, and all that it might give
+        # for each side the fields that it gives, by place, and all that it can give
         copied = dict(self._copies)
-        given = [own, {place: name for place, name in others.items() if place not in copied}]
-        might = [
+        gives = [own, {place: name for place, name in others.items() if place not in copied}]
+        can_give = [
             own | {places[new]: name for new, name in copies.items()},
             others | {places[mine]: name for mine, name in equal.items()},
         ]
-        self._given, self._might = (each[::-1] if first else each for each in (given, might))
+        self._gives, self._can_give = (each[::-1] if first else each for each in (gives, can_give))
         # for each side room to number its rows
         self._seen = [_NONE, _NONE]
         # the side of which pairs have shared few rows
@@ -552,8 +553,8 @@ class JoinedPayload:
         shared = self._find_shared(sides, (left, right))
         if shared is not None:
             side, few, which = shared
-            others = 1 - side, (left, right)[1 - side]
-            self._fill(columns, sides, *others, skipped=few)
+            other, numbers = (0, left) if side else (1, right)
+            self._fill(columns, sides, other, numbers, skipped=few)
             repeating = RepeatingColumns(columns, few, which, self._demand)
             return Columns(self.schema, repeating, len(left))
         self._fill(columns, sides, 0, left)
@@ -571,11 +572,11 @@ class JoinedPayload:
         skipped: Container[int] = (),
     ) -> None:
         """Fill in the fields of one side, except at the places that are skipped."""
-        given = self._given[side]
+        gives = self._gives[side]
         if skipped:
-            given = {place: name for place, name in given.items() if place not in skipped}
-        taken = sides[side].fields(numbers, [*given.values()])
-        for place, column in zip(given, taken, strict=True):
+            gives = {place: name for place, name in gives.items() if place not in skipped}
+        taken = sides[side].fields(numbers, [*gives.values()])
+        for place, column in zip(gives, taken, strict=True):
             columns[place] = column
 
     def _find_shared(
@@ -595,13 +596,13 @@ class JoinedPayload:
             few, which = self._find_few(sides[side], side, pairs[side])
             if len(few):
                 self._side = side
-                might = self._might[side]
-                fields = sides[side].fields(few, [*might.values()])
-                return side, dict(zip(might, fields, strict=True)), which
+                names = self._can_give[side]
+                fields = sides[side].fields(few, [*names.values()])
+                return side, dict(zip(names, fields, strict=True)), which
         return None
 
     def _find_few(self, store: RowStore, side: int, rows: Int64s) -> tuple[Int64s, Int64s]:
-        """Return the distinct ones of these rows, and the place of each among them.
+        """Return the distinct rows among these, and the place of each row among them.
 
         If they are not few, return none.
         """
