@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -185,24 +185,13 @@ class Join(Matcher):
 
         keying = KeyMatcher(keys, self.on, self.key_types(left, right, keys))
         taken, schema = self.merge_fields(left, right, keys)
-        copies, equal = self._find_copies(taken, schema), self._find_equal(schema, right, keys)
-        merged = JoinedPayload(taken, schema, copies=copies, equal=equal)
+        merged = JoinedPayload(taken, schema, equal=self._find_equal(schema, right, keys))
         return JoinStep(keying, (left, right), merged, self.where, keys)
-
-    def _find_copies(self, taken: Mapping[str, str], schema: pl.Schema) -> dict[str, str]:
-        """Return the right fields that are equal to left ones in each pair, by their new names."""
-        named = {name: new for new, name in taken.items()}
-        pairs = {named[other]: mine for mine, other in self.on if other in named}
-        # of floats, zeros of two signs are equal
-        return {
-            new: mine
-            for new, mine in pairs.items()
-            if schema[new] == schema[mine] and not schema[mine].is_float()
-        }
 
     def _find_equal(self, schema: pl.Schema, right: pl.Schema, keys: Keys) -> dict[str, str]:
         """Return the right fields that are equal to left ones in each pair, by the left names."""
         pairs = {**{key: key for key in keys}, **dict(self.on)}
+        # of floats, zeros of two signs are equal
         return {
             mine: other
             for mine, other in pairs.items()

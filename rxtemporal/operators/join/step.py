@@ -50,7 +50,7 @@ MANY_PAIRS, SHARED = 4096, 4
 MOST_UNUSED, SELDOM = 4, 64
 
 _NONE: Int64s = np.empty(0, np.int64)
-NO_COPIES: Mapping[str, str] = MappingProxyType({})
+NONE_EQUAL: Mapping[str, str] = MappingProxyType({})
 
 
 class NewPairs(NamedTuple):
@@ -501,9 +501,8 @@ class JoinedPayload:
     """Payloads of pairs: the fields of one side, then the other's under their new names.
 
     ``taken`` maps the names in the result to the other side's fields that are kept; ``first`` is
-    the number of the side whose fields come first. ``copies`` maps names in the result of the
-    other's fields to those of fields that have the same values in each pair, and ``equal`` names
-    of fields of the first side to the other's fields of which that is so.
+    the number of the side whose fields come first. ``equal`` maps names of fields of the first side
+    to the other's fields that have the same values in each pair.
 
     Where many pairs share few rows of a side, as readings that are joined with devices, its fields
     are made when they are read, and keys among them are looked up once for each of its rows. If
@@ -515,8 +514,7 @@ class JoinedPayload:
         taken: dict[str, str],
         schema: pl.Schema,
         first: int = 0,
-        copies: Mapping[str, str] = NO_COPIES,
-        equal: Mapping[str, str] = NO_COPIES,
+        equal: Mapping[str, str] = NONE_EQUAL,
     ) -> None:
         self._own = list(schema)[: len(schema) - len(taken)]
         self._first = first
@@ -524,14 +522,15 @@ class JoinedPayload:
         places = {name: place for place, name in enumerate(schema)}
         own = {places[name]: name for name in self._own}
         others = {places[new]: name for new, name in taken.items()}
-        # the places of copies, and those of what they are copied from
-        self._copies = [(places[new], places[name]) for new, name in copies.items()]
+        # the places of the other's fields that are copied, and those of what they are copied from
+        mine = {theirs: name for name, theirs in equal.items()}
+        copies = {place: mine[name] for place, name in others.items() if name in mine}
+        self._copies = [(place, places[name]) for place, name in copies.items()]
         # for each side the fields that it gives, by place, and all that it can give
-        copied = dict(self._copies)
-        gives = [own, {place: name for place, name in others.items() if place not in copied}]
+        gives = [own, {place: name for place, name in others.items() if place not in copies}]
         can_give = [
-            own | {places[new]: name for new, name in copies.items()},
-            others | {places[mine]: name for mine, name in equal.items()},
+            own | copies,
+            others | {places[name]: theirs for name, theirs in equal.items()},
         ]
         self._gives, self._can_give = (each[::-1] if first else each for each in (gives, can_give))
         # for each side room to number its rows
