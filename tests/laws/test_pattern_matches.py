@@ -15,7 +15,7 @@ import physical
 import polars as pl
 import pytest
 from drawn_patterns import Drawn, patterns
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from oracle import MAX_TIME, Event
 
@@ -28,8 +28,16 @@ examples = settings(max_examples=2 * settings().max_examples)
 
 Found = list[tuple[str, int, float, str, int]]
 Parts = list[tuple[str, int, float, float, int, bool]]
+OPTIONAL = Drawn(
+    "B ~> A* ~> B*", {"A": "x > 0"}, {"skip": "past_last", "within": 9, "max_gap": None}
+)
+# the second row matches what follows A*, so the third one is not taken as A
+REPEATED: list[Event] = [
+    *(("point", at, {"k": "a", "x": x, "y": float(at)}) for at, x in enumerate((0, 0, 1))),
+    ("cti", MAX_TIME),
+]
 # what the engine refuses, and the model reads in a way of its own
-OPEN = "before what may be empty"
+OPEN = "behind ~>> and what may be empty"
 
 
 @st.composite
@@ -165,6 +173,7 @@ def run(plan: rxt.Streamable, items: list[Event], random: Random) -> list[rxt.Ev
 
 
 @examples
+@example(drawn=OPTIONAL, items=REPEATED, number=0)
 @given(drawn=patterns(back=False), items=streams(), number=st.integers(0, 2**20))
 def test_matches_over_rows(drawn: Drawn, items: list[Event], number: int) -> None:
     """With conditions over rows and those before them."""

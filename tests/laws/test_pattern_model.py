@@ -1,4 +1,4 @@
-"""The model of row pattern matching: the issue's cases, its readings, and regular expressions."""
+"""The model of row pattern matching: known cases, its readings, and regular expressions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make_rows(values: Sequence[Any], starts: Sequence[int] | None = None) -> lis
 
 
 def label(found: Match) -> str:
-    """Return the rows of a match as in the issue, counted from 1: ``1A 2B``."""
+    """Return the rows of a match counted from 1: ``1A 2B``."""
     return " ".join(f"{at + 1}{name}" for at, name in found.rows)
 
 
@@ -69,7 +69,7 @@ def find(pattern: str, values: str, **options: Any) -> list[str]:
     return [label(found) for found in match(make_rows(values), pattern, conditions, **options)]
 
 
-# --- the issue's table ----------------------------------------------------------------------------
+# --- known cases ----------------------------------------------------------------------------------
 
 
 def test_t1_falls_then_rises() -> None:

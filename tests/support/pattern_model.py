@@ -1,10 +1,10 @@
 """Model of row pattern matching over the rows of one key, by trying every way in order.
 
-Written from issue 34 and from ISO SQL (``MATCH_RECOGNIZE``), without a look at the engine. All rows
-are there and time is over: the matches are the final ones at the end of time. The model takes time
-that grows exponentially, and is meant for about ten rows.
+Written from ISO SQL (``MATCH_RECOGNIZE``) and from what ``detect`` promises, without a look at the
+engine. All rows are there and time is over: the matches are the final ones at the end of time. The
+model takes time that grows exponentially, and is meant for about ten rows.
 
-Where the text leaves room, the model decides so:
+Where these leave room, the model decides so:
 
 Order and rows
 
@@ -671,7 +671,7 @@ def match(
     A condition is a function of the row and its ``History``; a variable without one matches every
     row. ``within`` is half-open: last start < first start + within. So is ``max_gap``, between
     neighbouring rows of a match. The indexes of a match are those of the sorted rows. Raises
-    ValueError for what the issue refuses. With ``timeouts`` each row that no match takes, and at
+    ValueError for what is refused. With ``timeouts`` each row that no match takes, and at
     which a way begins, gives the longest part of one.
     """
     parsed = Parser(pattern).parse()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.detect import text
@@ -21,21 +22,18 @@ ACCEPT = -1
 # more states are no pattern that somebody has written
 _MOST = 4_000
 
-# the states that take a row for a state, and those to which that leads
-_Lists: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MatchState:
-    """A state: its kind, its variable (-1: none), and the variable that may not come (-1: none).
+    """A state: its kind, its variable (-1: none), and the variables that end it if one comes.
 
     ``enter`` are the states of kind ``ROW`` that take the next row, in order of preference; ``out``
-    the states after a row that this one has taken.
+    the states after a row that this one has taken. A row of a variable in ``ends`` is not skipped.
     """
 
     kind: int
     variable: int
-    absent: int
+    ends: tuple[int, ...]
     enter: tuple[int, ...]
     out: tuple[int, ...]
 
@@ -45,12 +43,14 @@ class Automaton:
     """The states of a pattern; ``initial`` are those before its first row, by preference.
 
     ``variables`` are the names of the variables, by number. Nothing is less preferred than
-    ``ACCEPT``, which ends a list of states if it is there.
+    ``ACCEPT``, which ends a list of states if it is there. ``joins_gaps`` is True if nothing may
+    lie between two connectors, which are then one.
     """
 
     variables: tuple[str, ...]
     states: tuple[MatchState, ...]
     initial: tuple[int, ...]
+    joins_gaps: bool
 
     @property
     def begins(self) -> tuple[int, ...]:
@@ -84,7 +84,7 @@ class Automaton:
     def find_distance(self) -> dict[int, int]:
         """Return for each variable how many rows of a match come before its first one, at least.
 
-        The variable of an absence, and of rows that are skipped, is tested as if it came next.
+        The variables that end a state are tested as if they came next.
         """
         distance, level = dict[int, int](), [*self.begins]
         known, rows = set(level), 0
@@ -93,8 +93,8 @@ class Automaton:
             for each in level:
                 distance.setdefault(self.states[each].variable, rows)
                 for state in self.states[each].out:
-                    if state != ACCEPT and self.states[state].absent >= 0:
-                        distance.setdefault(self.states[state].absent, rows + 1)
+                    for variable in () if state == ACCEPT else self.states[state].ends:
+                        distance.setdefault(variable, rows + 1)
                 later.extend(self.list_next(each))
             level = [each for each in dict.fromkeys(later) if each not in known]
             known.update(level)
@@ -107,11 +107,48 @@ def build(form: Form) -> Automaton:
     return _Builder(tuple(dict.fromkeys(text.list_variables(form)))).build(form)
 
 
+class _Between(NamedTuple):
+    """The connectors between a row of a match and the next one.
+
+    ``last`` is the node of the last one, ``any`` that of the first ``~>>`` (-1: none). Of several
+    connectors with nothing between them, the most liberal one counts, and all their absences.
+    """
+
+    last: int = -1
+    any: int = -1
+    absent: frozenset[str] = frozenset()
+
+    def pass_gap(self, node: int, gap: text.Gap) -> _Between:
+        """Return the connectors with one more."""
+        absent = self.absent if gap.absent is None else self.absent | {gap.absent}
+        return _Between(node, node if gap.any and self.any < 0 else self.any, absent)
+
+
+class _Choice(NamedTuple):
+    """A node that may come next, or the end of the pattern, and the connectors before it."""
+
+    node: int
+    between: _Between
+
+
+class _State(NamedTuple):
+    """A state while it is built: its kind, the nodes that take a row, and the ``ends``."""
+
+    kind: int
+    nodes: tuple[int, ...]
+    ends: tuple[int, ...] = ()
+
+
+_ACCEPT = _State(ACCEPT, ())
+# the states that take a row for a state, and those to which that leads
+_Lists: TypeAlias = tuple[tuple[_State, ...], tuple[_State, ...]]
+
+
 class _Builder:
     """Builder of an automaton from its end: nodes, and the nodes to which each leads unread.
 
-    A node is a form that reads rows, or None for one that only leads on, to ``_leads`` in order of
-    preference.
+    A node is a form that reads rows, a gap, or None for one that only leads on, to ``_leads`` in
+    order of preference.
     """
 
     def __init__(self, variables: tuple[str, ...]) -> None:
@@ -121,62 +158,122 @@ class _Builder:
         self._leads: list[list[int]] = []
         # the first node of a form that leads to a node
         self._made = dict[tuple[int, int], int]()
+        # the variables that may come next behind a gap
+        self._stops = dict[int, frozenset[int]]()
+        self._joins_gaps = False
 
     def build(self, form: Form) -> Automaton:
         """Return the automaton."""
         initial = self._list_initial(self._add(form, ACCEPT))
-        # the nodes that are states, in the order in which they are found, and their lists
-        found = dict.fromkeys(each for each in initial if each != ACCEPT)
-        todo, lists = [*found], list[_Lists]()
+        # the states, in the order in which they are found, and their lists
+        numbers = {_ACCEPT: ACCEPT}
+        todo, lists = list[_State](), list[_Lists]()
+        self._number(initial, numbers, todo)
         for each in todo:
             lists.append(self._list(each))
-            news = [n for n in dict.fromkeys((*lists[-1][0], *lists[-1][1])) if n not in found]
-            todo += [n for n in news if n != ACCEPT]
-            found |= dict.fromkeys(n for n in news if n != ACCEPT)
+            self._number([*lists[-1][0], *lists[-1][1]], numbers, todo)
             if len(todo) > _MOST:
                 _refuse_size()
-        numbers = {node: number for number, node in enumerate(todo)} | {ACCEPT: ACCEPT}
-        pairs = zip(todo, lists, strict=True)
-        states = [self._make(each, *_renumber(its, numbers)) for each, its in pairs]
-        return Automaton(self._variables, tuple(states), tuple(numbers[n] for n in initial))
+        states = [
+            MatchState(
+                each.kind,
+                self._find_variable(each.nodes[0]) if each.kind == ROW else -1,
+                each.ends,
+                tuple(numbers[state] for state in enter),
+                tuple(numbers[state] for state in out),
+            )
+            for each, (enter, out) in zip(todo, lists, strict=True)
+        ]
+        return Automaton(
+            self._variables,
+            tuple(states),
+            tuple(numbers[each] for each in initial),
+            self._joins_gaps,
+        )
 
-    def _list_initial(self, begin: int) -> tuple[int, ...]:
+    @staticmethod
+    def _number(states: Iterable[_State], numbers: dict[_State, int], todo: list[_State]) -> None:
+        """Number the states that are new, and append them."""
+        for each in states:
+            if each not in numbers:
+                numbers[each] = len(todo)
+                todo.append(each)
+
+    def _find_variable(self, node: int) -> int:
+        """Return the number of the variable of a node, -1 if it has none."""
+        form = None if node == ACCEPT else self._forms[node]
+        return self._numbers[form.name] if isinstance(form, text.Variable) else -1
+
+    def _list_initial(self, begin: int) -> tuple[_State, ...]:
         """Return the states before the first row.
 
         A gap with no row before it does nothing, and neither does an absence.
         """
-        found = list[int]()
-        for each in self._follow([begin]):
-            form = None if each == ACCEPT else self._forms[each]
-            if isinstance(form, text.Gap):
-                found.extend(self._follow(self._leads[each]))
-            else:
-                found.append(ACCEPT if isinstance(form, text.FinalAbsence) else each)
-            if ACCEPT in found:
+        found = list[_State]()
+        for node, _ in self._follow([begin]):
+            takes = self._find_variable(node) >= 0
+            found.append(_State(ROW, (node,)) if takes else _ACCEPT)
+            if not takes:
                 break
         return tuple(dict.fromkeys(found))
 
-    def _list(self, node: int) -> _Lists:
-        """Return the nodes that take a row for a node, and those to which that leads."""
-        match self._forms[node]:
-            case text.Variable():
-                return (node,), self._follow(self._leads[node])
-            case text.Gap():
-                return self._follow(self._leads[node]), ()
-            case _:
-                return (), ()
+    def _list(self, state: _State) -> _Lists:
+        """Return the states that take a row for a state, and those to which that leads."""
+        if state.kind == WAIT:
+            return (), ()
+        enter = tuple(_State(ROW, (node,)) for node in state.nodes)
+        if state.kind != ROW:
+            return enter, ()
+        return enter, self._group(self._follow(self._leads[state.nodes[0]]))
 
-    def _make(self, node: int, enter: tuple[int, ...], out: tuple[int, ...]) -> MatchState:
-        match self._forms[node]:
-            case text.Variable(name):
-                return MatchState(ROW, self._numbers[name], -1, enter, out)
-            case text.Gap(any=any_row, absent=absent):
-                number = -1 if absent is None else self._numbers[absent]
-                return MatchState(ANY if any_row else GAP, -1, number, enter, out)
-            case text.FinalAbsence(absent):
-                return MatchState(WAIT, -1, self._numbers[absent], enter, out)
-            case _:
-                raise AssertionError("a node that only leads on is no state")
+    def _group(self, choices: Iterable[_Choice]) -> tuple[_State, ...]:
+        """Return the states of what may come next: one for all that is skipped together."""
+        found = list[_State]()
+        for (kind, _), group in itertools.groupby(choices, self._find_kind):
+            some = [*group]
+            nodes = tuple(dict.fromkeys(each.node for each in some))
+            if kind in (GAP, ANY):
+                found.append(_State(kind, nodes, self._find_ends(kind, some)))
+            elif kind == WAIT:
+                form = self._forms[nodes[0]]
+                assert isinstance(form, text.FinalAbsence)
+                found.append(_State(WAIT, nodes, (self._numbers[form.absent],)))
+            else:
+                found.append(_ACCEPT if kind == ACCEPT else _State(ROW, nodes))
+        return tuple(dict.fromkeys(found))
+
+    def _find_kind(self, choice: _Choice) -> tuple[int, object]:
+        """Return the kind of state that a choice needs, and what choices in one state share.
+
+        Behind ``~>>``, the nearest row of all choices is preferred.
+        """
+        node, between = choice
+        if self._find_variable(node) < 0:
+            return (ACCEPT if node == ACCEPT else WAIT), node
+        if between.last < 0:
+            return ROW, node
+        return (GAP, between) if between.any < 0 else (ANY, between.any)
+
+    def _find_ends(self, kind: int, choices: Sequence[_Choice]) -> tuple[int, ...]:
+        """Return the variables that end a skip.
+
+        That of ``~>`` ends where anything can come next, be it behind a further connector.
+        """
+        between = choices[0].between
+        if any(each.between.absent != between.absent for each in choices):
+            _refuse_absences()
+        ends = {self._numbers[name] for name in between.absent}
+        if kind == GAP:
+            ends |= self._find_stops(between.last)
+            ends -= {self._find_variable(each.node) for each in choices}
+        return tuple(sorted(ends))
+
+    def _find_stops(self, gap: int) -> frozenset[int]:
+        """Return the variables that may come next behind a gap."""
+        if gap not in self._stops:
+            nodes = (each.node for each in self._follow(self._leads[gap]))
+            self._stops[gap] = frozenset(map(self._find_variable, nodes)) - {-1}
+        return self._stops[gap]
 
     def _node(self, form: Form | None, leads: Sequence[int]) -> int:
         self._forms.append(form)
@@ -227,27 +324,37 @@ class _Builder:
     def _choose(more: int, end: int, greedy: bool) -> list[int]:
         return [more, end] if greedy else [end, more]
 
-    def _follow(self, nodes: Sequence[int]) -> tuple[int, ...]:
-        """Return the states to which nodes lead without a row, each once, by preference."""
-        found, seen, todo = list[int](), set[int](), [*reversed(nodes)]
+    def _follow(self, nodes: Sequence[int]) -> list[_Choice]:
+        """Return what may come next behind nodes, each once, by preference."""
+        found, seen = list[_Choice](), set[_Choice]()
+        todo = [_Choice(node, _Between()) for node in reversed(nodes)]
         while todo:
-            node = todo.pop()
-            if node in seen:
+            choice = node, between = todo.pop()
+            if choice in seen:
                 continue
-            seen.add(node)
+            seen.add(choice)
+            if len(seen) > 4 * _MOST:
+                _refuse_size()
+            form = None if node == ACCEPT else self._forms[node]
             if node == ACCEPT:
-                found.append(node)
+                found.append(choice)
                 break
-            if self._forms[node] is None:
-                todo.extend(reversed(self._leads[node]))
+            if isinstance(form, text.Gap):
+                self._joins_gaps |= between.last >= 0
+                between = between.pass_gap(node, form)
+            if form is None or isinstance(form, text.Gap):
+                todo.extend(_Choice(each, between) for each in reversed(self._leads[node]))
             else:
-                found.append(node)
-        return tuple(found)
+                found.append(choice)
+        return found
 
 
-def _renumber(lists: _Lists, numbers: dict[int, int]) -> _Lists:
-    enter, out = lists
-    return tuple(numbers[each] for each in enter), tuple(numbers[each] for each in out)
+def _refuse_absences() -> None:
+    raise ArgumentError(
+        "the pattern of detect has an absence behind ~>> and what may be empty, so that the rows "
+        "that may lie between depend on what comes. Hint: write both ways as alternatives, such as "
+        "A ~>> B !X ~> C | A !X ~>> C."
+    )
 
 
 def _refuse_size() -> None:

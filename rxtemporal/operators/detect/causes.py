@@ -185,7 +185,7 @@ def _tell_conditions(operator: Detect, ways: Sequence[MatchState], *, begins: bo
     if begins:
         next_states = [*automaton.begins]
     missed = _write_conditions(operator, [automaton.states[each].variable for each in next_states])
-    came = _write_conditions(operator, [way.absent for way in ways if way.absent >= 0])
+    came = _write_conditions(operator, [each for way in ways for each in way.ends])
     reason = "no match begins with it" if begins else "no way goes on with it"
     if missed and not came:
         return f"{reason}: it does not satisfy {' or '.join(missed)}"

@@ -62,9 +62,10 @@ LAST_ROW, RECENT, PLACE, WAKE, THREADS, THREAD_COUNT, SLOTS, SLOT_COUNT = range(
 # a match that leaves: the node, whether it is complete
 LEFT_NODE, LEFT_COMPLETE = range(2)
 
-# a state of the automaton: its kind, its variable, the variable that may not come, and where the
-# states that take the next row, and those after its own row, begin and end in the list of states
-KIND, VARIABLE, ABSENT, ENTER, ENTER_END, OUT, OUT_END = range(7)
+# a state of the automaton: its kind, its variable, and where the states that take the next row,
+# those after its own row, and the variables that end it, begin and end in the lists
+KIND, VARIABLE, ENTER, ENTER_END, OUT, OUT_END, ENDS, ENDS_END = range(8)
+STATE_COLUMNS = 8
 # no node, no row
 NONE = -1
 # skips

@@ -58,16 +58,21 @@ def find_bounds(count: Int64s) -> Int64s:
 def make_states(automaton: Automaton) -> tuple[Int64s, Int64s]:
     """Return an automaton as records of states, and the lists of states to which they lead.
 
-    The last list has the states that take the first row.
+    Behind these are the states that take the first row, and the lists of variables.
     """
     records, lists = list[list[int]](), list[int]()
     for each in automaton.states:
         begin, middle = len(lists), len(lists) + len(each.enter)
         lists += [*each.enter, *each.out]
         bounds = [begin, middle, middle, len(lists)]
-        records.append([each.kind, each.variable, each.absent, *bounds])
-    states = np.array(records, np.int64).reshape(len(records), layout.OUT_END + 1)
-    return states, np.array([*lists, *automaton.begins], np.int64)
+        records.append([each.kind, each.variable, *bounds])
+    lists += automaton.begins
+    # saved runs have places in the lists above, which are those of every version
+    for record, each in zip(records, automaton.states, strict=True):
+        record += [len(lists), len(lists) + len(each.ends)]
+        lists += each.ends
+    states = np.array(records, np.int64).reshape(len(records), layout.STATE_COLUMNS)
+    return states, np.array(lists, np.int64)
 
 
 def _count_most(automaton: Automaton) -> tuple[int, int]:
@@ -121,10 +126,7 @@ class _Tested:
 
     def __init__(self, automaton: Automaton) -> None:
         states, variable = automaton.states, [each.variable for each in automaton.states]
-        lists = [
-            [variable[target] for target in each.enter] + [each.absent] * (each.absent >= 0)
-            for each in states
-        ]
+        lists = [[*(variable[target] for target in each.enter), *each.ends] for each in states]
         lists.append([variable[each] for each in automaton.begins])
         self.count = np.array([len(each) for each in lists])
         self.first = find_bounds(self.count)[:-1]

@@ -62,6 +62,14 @@ class Detect(Operator):
 
         return build(parse(self.pattern))
 
+    def fingerprint(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> str:
+        """Return the text of all operators, and if connectors of the pattern are joined.
+
+        Versions before read such a pattern in another way, so that their state is another one.
+        """
+        joined = ", with joined connectors" if self.automaton.joins_gaps else ""
+        return super().fingerprint(schemas, keys) + joined
+
     @property
     def cti_rule(self) -> str:
         """The CTI held back by ways that may still become a match."""
@@ -313,8 +321,8 @@ def detect(
     match so far; null is false, and a variable without a condition matches every row. Variables
     begin with an upper-case letter. There are ``|``, ``( )``, the quantifiers ``*``, ``+``, ``?``,
     ``{n}``, ``{n,m}``, ``{n,}``, ``{,m}``, each reluctant with a ``?`` behind it,
-    ``PERMUTE(A, B)``, and between two rows ``~>``, which skips rows up to the first that matches,
-    or with which a group can begin, ``~>>``, which may skip that one, too, and ``!X ~>``, which
+    ``PERMUTE(A, B)``, and between two rows ``~>``, which skips rows up to the first with which the
+    pattern can go on, ``~>>``, which may skip that one, too, and ``!X ~>``, which
     skips no row that matches ``X``. ``A !X`` at the end: no ``X`` follows until ``within`` has
     passed. What is skipped belongs to no variable.
 

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NoReturn, TypeAlias
 
 from rxtemporal.errors import ArgumentError
@@ -143,44 +143,6 @@ def has_absence(form: Form) -> bool:
             return False
 
 
-def _may_begin_with_gap(form: Form) -> bool:
-    """Return True if a form may begin with a gap, since what stands before that may be empty."""
-    return _has_at_edge(form, lambda each: isinstance(each, Gap), 1)
-
-
-def _may_end_with_gap(form: Form) -> bool:
-    """Return True if a form may end with a gap and what stands behind it, or without both."""
-    return _has_at_edge(form, _is_optional_gap, -1)
-
-
-def _is_optional_gap(form: Form) -> bool:
-    match form:
-        case Repetition(Sequence((Gap(), *_)), 0):
-            return True
-        case _:
-            return False
-
-
-def _has_at_edge(form: Form, is_found: Callable[[Form], bool], step: int) -> bool:
-    """Return True if such a form may stand at the begin of a form (``step`` 1), or its end (-1)."""
-    if is_found(form):
-        return True
-    match form:
-        case Sequence(parts):
-            for each in parts[::step]:
-                if _has_at_edge(each, is_found, step):
-                    return True
-                if not may_be_empty(each):
-                    return False
-            return False
-        case Choice(options):
-            return any(_has_at_edge(each, is_found, step) for each in options)
-        case Repetition(inner):
-            return _has_at_edge(inner, is_found, step)
-        case _:
-            return False
-
-
 def parse(text: str) -> Form:
     """Return the tree of a pattern; an error shows the place with a caret."""
     return _Parser(text).parse()
@@ -259,8 +221,6 @@ class _Parser:
         connector = self._token
         if connector not in _CONNECTORS:
             if absent is None:
-                if _may_end_with_gap(parts[-1]):
-                    self._refuse_open("~>", begin)
                 parts.append(self._read_repetition())
                 return
             if self._token not in ("", "|", ")", ","):
@@ -272,30 +232,7 @@ class _Parser:
             parts.append(FinalAbsence(absent))
             return
         self._at += 1
-        place = self._place
-        form = self._read_repetition()
-        gap = Gap(connector == "~>>", absent)
-        parts.extend(self._connect(gap, form, place))
-
-    def _connect(self, gap: Gap, form: Form, place: int) -> tuple[Form, ...]:
-        """Return a gap and what stands behind it: both or neither, if that may be empty."""
-        is_open = _may_begin_with_gap(form)
-        if not may_be_empty(form) and not is_open:
-            return gap, form
-        follows = self._token in ("", "|", ")", "!", *_CONNECTORS)
-        if not isinstance(form, Repetition) or may_be_empty(form.form) or not follows or is_open:
-            self._refuse_open("~>>" if gap.any else "~>", place)
-        most = form.most
-        inner = Repetition(form.form, 1, most, form.greedy) if most != 1 else form.form
-        return (Repetition(Sequence((gap, inner)), 0, 0 if most == 0 else 1, form.greedy),)
-
-    def _refuse_open(self, connector: str, place: int) -> NoReturn:
-        self._refuse(
-            f"{connector} before what may be empty, so that it is open from where on rows are "
-            "skipped",
-            "write both ways as alternatives, such as A ~> B C | A ~> C",
-            place,
-        )
+        parts += [Gap(connector == "~>>", absent), self._read_repetition()]
 
     def _refuse_behind_absence(self, form: Form) -> None:
         if has_absence(form):
@@ -330,8 +267,6 @@ class _Parser:
             self._refuse(
                 "an absence that is repeated", "an absence stands at the end of a pattern", begin
             )
-        if most not in (0, 1) and _may_end_with_gap(form):
-            self._refuse_open("~>", begin)
         if most is None and may_be_empty(form):
             self._refuse(
                 "a repetition without a bound over what may be empty",
@@ -454,7 +389,4 @@ class _Parser:
                 "permute fewer, or name rows in any order as (A | B | C){3}",
                 begin,
             )
-        # each of several stands before another one
-        if len(forms) > 1 and any(map(_may_end_with_gap, forms)):
-            self._refuse_open("~>", begin)
         return Choice(tuple(Sequence(each) for each in itertools.permutations(forms)))

@@ -13,7 +13,8 @@ from rxtemporal.operators.detect.decisions import (
 )
 from rxtemporal.operators.detect.evaluation import may_take
 from rxtemporal.operators.detect.layout import (
-    ABSENT,
+    ENDS,
+    ENDS_END,
     ENTER,
     ENTER_END,
     FIRST,
@@ -160,9 +161,12 @@ def step_thread(t: MatchTables, side: int, i: int, row: int, line: int) -> bool:
                 skips = False
             if take_row(t, 1 - side, place, row, first, node, longest, slot, out):
                 return True
-    absent = t.states[state, ABSENT]
-    if skips and absent >= 0:
-        skips = not may_take(t, absent, node, row, first, line, pair + end - begin)
+    ends = t.states[state, ENDS]
+    for place in range(ends, t.states[state, ENDS_END]):
+        if not skips:
+            break
+        at = pair + end - begin + place - ends
+        skips = not may_take(t, t.lists[place], node, row, first, line, at)
     if skips:
         later = t.counts[LATER]
         add_thread(t, 1 - side, state, first, node, longest, slot, out, False)
