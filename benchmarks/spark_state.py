@@ -10,8 +10,8 @@ Java's second compiler (``measure.check_compilers``). All keys come once before 
 that are timed. Bytes are those of RocksDB's changelogs and of all files that the checkpoint has got
 meanwhile, beside the bytes of the rows: 8 for each time, key and value. The checkpoint at the end
 is beside the bases and logs that are in it, and its bases before compression. ``rebuilding``:
-loading a bucket with this many keys, in this process. ``start``: CPU time of a process that imports
-what a worker of Spark does, and takes its first rows.
+loading a bucket with this many keys, in this process. ``start``: CPU time of a process until it has
+got the work of a bucket as a worker of Spark does, loaded a small state, and taken its first rows.
 """
 
 from __future__ import annotations
@@ -31,13 +31,18 @@ import measure
 import numpy as np
 import polars as pl
 from figures import Figure, Report, parse, summarize
+from pyspark import cloudpickle
 from pyspark.sql import functions as sf
 
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.spark import run, session, stream
 from rxtemporal.spark.query import processor
-from rxtemporal.spark.query.bucket_state import StateHead
+from rxtemporal.spark.query.bucket_state import PackedInput, StateHead, compress, decompress
+from rxtemporal.spark.query.columns import ENDS, STARTS
+from rxtemporal.spark.query.reader import InputReader
+from rxtemporal.spark.query.streaming import BucketWork, QueryFingerprint
+from rxtemporal.spark.schema import arrow_schema, spark_schema
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -213,24 +218,36 @@ def compare(
     report.add(other)
 
 
+def make_bucket() -> BucketWork:
+    """Return the work of a bucket of the windows, as workers get it."""
+    fields = {"key": pl.Int64(), "value": pl.Float64()}
+    points = rxt.from_events([], schema=fields, name="points")
+    windows = points.group_by("key").hopping_window(60 * MINUTE, 12 * MINUTE)
+    plan = windows.aggregate(n=agg.count(), mean=agg.mean("value"))._node
+    assert plan.schema is not None
+    results = {"s": pl.Int64(), "e": pl.Int64(), **plan.schema}
+    reader = InputReader("points", 0, pl.Schema(fields))
+    written = arrow_schema(spark_schema(results))
+    return BucketWork(plan, (reader,), written, QueryFingerprint((), {}, 1))
+
+
+def make_rows(keys: int) -> list[PackedInput]:
+    """Return a row of each key, with a CTI at the first of them."""
+    start = np.arange(keys)
+    fields = {"c0_0": start, "c0_1": np.random.default_rng(7).random(keys)}
+    frame = pl.DataFrame({STARTS: start, ENDS: start + 1, **fields})
+    return [PackedInput(0, 0, frame)]
+
+
 def measure_rebuilding(keys: int, report: Report) -> None:
     """Measure the seconds in which a bucket is loaded, and the bytes of its base."""
-    from rxtemporal.engine.codec import dumps, loads
-    from rxtemporal.run.stepper import Stepwise
-    from rxtemporal.spark.query.bucket_state import compress, decompress
-
-    windows = rxt.from_events([], schema={"key": pl.Int64(), "value": pl.Float64()}, name="points")
-    windows = windows.group_by("key").hopping_window(60 * MINUTE, 12 * MINUTE)
-    plan = windows.aggregate(n=agg.count(), mean=agg.mean("value"))._node
-    steps = Stepwise(plan)
-    values = np.random.default_rng(7).random(keys)
-    payload = pl.DataFrame({"key": np.arange(keys), "value": values})
-    steps.push("points", rxt.EventBatch.of_rows(np.arange(keys), np.arange(keys) + 1, payload, 0))
-    steps.push("points", rxt.EventBatch.empty(payload.schema, SECOND))
-    whole = dumps("bucket", steps.save())
+    work = make_bucket()
+    bucket = work.begin()
+    bucket.take(make_rows(keys))
+    whole = bucket.save()
     base = compress(whole)
     begun = time.perf_counter()
-    Stepwise(plan).load(loads("bucket", decompress(base, len(whole))))
+    work.begin().load(decompress(base, len(whole)))
     took = time.perf_counter() - begun
     table = "Spark, loading a state"
     report.add(Figure(table, f"{keys:,} keys", took, "s"))
@@ -239,17 +256,24 @@ def measure_rebuilding(keys: int, report: Report) -> None:
 
 
 def measure_start(report: Report) -> None:
-    """Measure the CPU time of a worker's start, with compiled kernels that are found."""
+    """Measure the CPU time of a worker's start, with compiled kernels that are found.
+
+    It ends when a state of a thousand keys is loaded and a thousand rows are taken.
+    """
+    work = make_bucket()
+    bucket, rows = work.begin(), make_rows(1_000)
+    bucket.take(rows)
     code = (
-        "import pyspark.worker, sys; sys.path.insert(0, sys.argv[1]); import spark_state; "
-        "from figures import Report; import argparse; "
-        "spark_state.measure_rebuilding(1_000, Report('', argparse.Namespace(json=None)))"
+        "import os, pickle, sys, pyspark.worker\n"
+        "work, state, rows = pickle.load(sys.stdin.buffer)\n"
+        "bucket = work.begin(); bucket.load(state); bucket.take(rows)\n"
+        "os._exit(0)"  # the end of a process is no part of its start
     )
+    given = cloudpickle.dumps((work, bucket.save(), rows))
     seconds = []
     for _ in range(4):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = [sys.executable, "-c", code, str(Path(__file__).parent)]
-        subprocess.run(command, check=True, capture_output=True)
+        subprocess.run([sys.executable, "-c", code], input=given, check=True, capture_output=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     # the first one compiles if nobody has before
