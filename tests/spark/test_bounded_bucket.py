@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import rxtemporal as rxt
-from rxtemporal.spark.query.bounded_bucket import BoundedDoor
+from rxtemporal.spark.query.bounded_bucket import BoundedDoor, BucketRun
 from rxtemporal.spark.query.reader import InputReader
 
 READER = InputReader("readings", 0, pl.Schema({"n": pl.Int64()}))
@@ -61,3 +61,21 @@ def test_the_last_cti_goes_to_each_bucket() -> None:
     rows = [row for row in admit(drop, to_the_end=False) if row["_cti"] is not None]
     assert [(row["_bucket"], row["_input"], row["_cti"]) for row in rows] == [(0, 0, 9), (1, 0, 9)]
     assert all(row["_cti"] is None for row in admit(drop, to_the_end=True))
+
+
+def test_columns_that_say_nothing_may_be_missing() -> None:
+    """Without them, rows are points of the only input, and no CTIs."""
+    stream = rxt.from_events([], schema={"n": pl.Int64()}, name="readings")
+    written = pa.schema([("s", pa.int64()), ("e", pa.int64()), ("f0", pa.int64())])
+    plan = stream.where(pl.col("n") > 10).tumbling_window(4).aggregate(n=rxt.agg.sum("n"))._node
+    work = BucketRun(plan, (READER,), written, steady=True)
+    whole = pl.DataFrame({"_bucket": [1] * 4, "_start": [1, 3, 5, 9], "c0_0": [10, 20, 30, 40]})
+    whole = whole.with_columns(
+        pl.lit(0, pl.Int32).alias("_input"),
+        (pl.col("_start") + 1).alias("_end"),
+        pl.lit(None, pl.Int64).alias("_cti"),
+    )
+    expected = [{"s": 0, "e": 4, "f0": 20}, {"s": 4, "e": 8, "f0": 30}, {"s": 8, "e": 12, "f0": 40}]
+    for rows in (whole, whole.select("_start", "c0_0")):
+        made = work(iter(rows.to_arrow().to_batches()))
+        assert [row for batch in made for row in batch.to_pylist()] == expected

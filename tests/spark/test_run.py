@@ -55,6 +55,16 @@ def test_split_by_key(spark: SparkSession) -> None:
     same(run(hourly, readings=given, buckets=5), hourly(rxt.from_polars(READINGS, start="time")))
 
 
+def test_columns_that_say_nothing_are_not_sent(spark: SparkSession) -> None:
+    """The points of one input have no end, no input and no CTIs on their way to a bucket."""
+    given = stream(in_spark(spark, READINGS), start="time")
+    frame: Any = run(hourly, readings=given, buckets=5)
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    shuffled = plan[plan.index("Exchange") :]
+    assert "_start" in shuffled
+    assert not any(name in shuffled for name in ("_end", "_input", "_cti"))
+
+
 def find_days(readings: rxt.Streamable) -> rxt.Streamable:
     """Each room's local day, by the time for which its readings hold."""
     signal = readings.to_signal("room", max_gap="3h").group_by("room")

@@ -17,13 +17,13 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.columns import time_series
 from rxtemporal.core.events import EventShape
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.engine.shape import make_shape_step
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.operators.plan import Node
 from rxtemporal.run.stepper import Stepwise
-from rxtemporal.spark.query.columns import BUCKET, CTI, INPUT, STARTS
+from rxtemporal.spark.query.columns import BUCKET, CTI, ENDS, INPUT, STARTS
 from rxtemporal.spark.query.reader import InputReader
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class BucketRun:
         }
         clocked = [reader for reader in self.readers if reader.clock]
         told: dict[int, list[pl.DataFrame]] = {reader.number: [] for reader in clocked}
-        for rows in read_frames(batches):
+        for rows in map(self._complete, read_frames(batches)):
             is_cti = rows[CTI].is_not_null()
             for reader in clocked:
                 told[reader.number].append(rows.filter(is_cti, pl.col(INPUT) == reader.number))
@@ -84,6 +84,16 @@ class BucketRun:
                 empty.clocks = reader.read_clocks(pl.concat(clocks))
             yield from run.push(reader.name, empty)
         yield from run.complete()
+
+    def _complete(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return rows with the columns that Spark does not send, since they are alike in all."""
+        alike = {
+            INPUT: pl.lit(self.readers[0].number, pl.Int32),
+            ENDS: pl.col(STARTS) + TICK,
+            CTI: pl.lit(None, pl.Int64),
+        }
+        missing = {name: value for name, value in alike.items() if name not in rows.columns}
+        return rows.with_columns(**missing)
 
 
 class PlanRun:

@@ -9,7 +9,9 @@ _cti       long null for an event; in a row that is a CTI its time, as is ``_sta
 c<i>_<j>   any  field j of input i; null in the rows of other inputs
 ========== ==== ===================================================================================
 
-Times are integers, because parts of Spark do not pass the ends of time as timestamps.
+Times are integers, because parts of Spark do not pass the ends of time as timestamps. Buckets of a
+bounded query get only the columns that differ: no ``_input`` if there is only one, no ``_end`` if
+all rows are points, no ``_cti`` if there are none.
 """
 
 from __future__ import annotations

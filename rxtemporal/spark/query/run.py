@@ -10,7 +10,9 @@ from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.spark.query.bounded_bucket import BoundedDoor, BucketRun
 from rxtemporal.spark.query.columns import (
     BUCKET,
+    CTI,
     ENDS,
+    INPUT,
     STARTS,
     assign_buckets,
     copy_ctis,
@@ -30,9 +32,11 @@ if TYPE_CHECKING:
 def run_bounded(job: Job) -> DataFrame:
     """Return the results of a job over bounded DataFrames, with times as ticks."""
     rows = union_all([_select_rows(job, reader) for reader in job.readers])
+    # each column more takes time in a shuffle, a sort and the way to Python
+    rows = rows.drop(*_list_alike(job))
     if not _is_split_by_any_row(job):
         rows = rows.repartitionById(job.buckets, BUCKET)
-    rows = rows.sortWithinPartitions(STARTS)
+    rows = rows.drop(BUCKET).sortWithinPartitions(STARTS)
     # functions of time may not break committed CTIs; on the Rx side only settings generate those
     steady = not any(
         n.operator is not None and n.operator.checks_ctis for n in job.plan.list_nodes()
@@ -52,6 +56,17 @@ def run_bounded(job: Job) -> DataFrame:
         return append_end(rows.mapInArrow(Task(work), job.tick_schema), schema)
     results = rows.mapInArrow(Task(BucketCti(work, arrow_schema(schema))), schema)
     return results.repartition(1).mapInArrow(Task(LowestCti(arrow_schema(schema))), schema)
+
+
+def _list_alike(job: Job) -> list[str]:
+    """Return the columns that say nothing, since all rows are points, of one input, or no CTIs."""
+    inputs = job.inputs.values()
+    alike = {
+        INPUT: len(job.readers) == 1,
+        ENDS: all(each.end is None for each in inputs),
+        CTI: all(each.cti is None and each.advance_time is None for each in inputs),
+    }
+    return [name for name, each in alike.items() if each]
 
 
 def _is_split_by_any_row(job: Job) -> bool:
