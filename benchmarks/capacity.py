@@ -6,8 +6,10 @@
 
 ``--rate`` is the number of rows that all devices together send in a second. The figures are in
 ``capacity.json``, with the date and the number of cores; ``--measure`` measures them here and
-writes the file. ``--check`` runs four processes and one Spark job, kills each of them once,
-compares the final table with the receipts, and compares the run with what the model predicts.
+writes the file. Times are measured twice: with cores that nothing else uses, and where four
+processes, their gateways and a Spark job share the cores of the machine. ``--check`` runs such a
+fleet, kills each process and the job once, compares the final table with the receipts, and compares
+the run with what the model predicts.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
+import itertools
 import json
 import math
 import os
@@ -22,11 +25,13 @@ import platform
 import random
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import fleet
+import fleet_job
 import polars as pl
 
 import rxtemporal as rxt
@@ -38,6 +43,21 @@ DISK = os.environ.get("RXTEMPORAL_DISK")
 LOG_SECONDS = 10
 ROWS_OF_A_BODY = 100
 FEW, MANY = 1_000, 21_000
+# of a fleet on this machine
+PROCESSES, DEVICES = 4, 20_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Costs:
+    """Measured times, in seconds: of a process for each row, and of the job on so many cores."""
+
+    cpu_of_a_row: float
+    micro_batch: float
+    micro_batch_of_a_row: float
+
+    def predict(self, rows: int) -> float:
+        """Return the seconds of a micro-batch of so many rows."""
+        return self.micro_batch + rows * self.micro_batch_of_a_row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,21 +72,22 @@ class Figures:
     load: float
     # of a process that serves: rows in bodies of 100, with receipts that are on disk
     rows_per_second: float
-    cpu_seconds_per_row: float
     memory_of_a_process: float
     memory_of_a_device: float
     state_of_a_device: float
     log_of_a_row: float
     accepted_of_a_row: float
-    # of the Spark job, on so many cores: a micro-batch takes this, and this for each row
     job_cores: int
-    micro_batch_seconds: float
-    micro_batch_seconds_per_row: float
+    # with cores of their own, and where processes, gateways and job share the cores
+    alone: Costs
+    shared: Costs
 
     @classmethod
     def read(cls) -> Figures:
         """Return the figures of the file."""
-        return cls(**json.loads(FIGURES.read_text("utf-8")))
+        found = json.loads(FIGURES.read_text("utf-8"))
+        costs = {name: Costs(**found.pop(name)) for name in ("alone", "shared")}
+        return cls(**found, **costs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,14 +107,16 @@ class Plan:
         return self.processes + self.job_cores
 
 
-def plan(figures: Figures, devices: int, rate: float, busy: float, senders: int) -> Plan:
+def plan(
+    figures: Figures, costs: Costs, devices: int, rate: float, busy: float, senders: int
+) -> Plan:
     """Return the plan of a fleet whose cores are busy for at most this share of the time."""
-    rows_of_a_process = busy * min(figures.rows_per_second, 1 / figures.cpu_seconds_per_row)
+    rows_of_a_process = busy * min(figures.rows_per_second, 1 / costs.cpu_of_a_row)
     processes = max(math.ceil(rate / rows_of_a_process), math.ceil(senders / MOST_INPUTS))
     memory = processes * figures.memory_of_a_process + devices * figures.memory_of_a_device
     # the state is there twice while a checkpoint is written
     disk = 2 * devices * figures.state_of_a_device + LOG_SECONDS * rate * figures.log_of_a_row
-    work = rate * figures.micro_batch_seconds_per_row
+    work = rate * costs.micro_batch_of_a_row
     parts = max(1, math.ceil(work / busy))
     return Plan(
         processes=processes,
@@ -101,14 +124,15 @@ def plan(figures: Figures, devices: int, rate: float, busy: float, senders: int)
         disk=disk,
         accepted_of_a_day=86_400 * rate * figures.accepted_of_a_row,
         job_cores=parts * figures.job_cores,
-        micro_batch=figures.micro_batch_seconds / (1 - work / parts),
+        micro_batch=costs.micro_batch / (1 - work / parts),
     )
 
 
-def show(devices: int, rate: float, busy: float, senders: int) -> None:
+def show(devices: int, rate: float, busy: float, senders: int, *, shared: bool) -> None:
     """Print the plan."""
     figures = Figures.read()
-    found = plan(figures, devices, rate, busy, senders)
+    costs = figures.shared if shared else figures.alone
+    found = plan(figures, costs, devices, rate, busy, senders)
     each = found.processes
     print(f"{devices:,} devices, {rate:,.0f} rows a second, cores busy for at most {busy:.0%}")
     print(f"measured on {figures.date}: {figures.cores} cores, load {figures.load:.1f}")
@@ -131,24 +155,26 @@ def measure(seconds: float) -> Figures:
     with tempfile.TemporaryDirectory(dir=DISK) as name:
         folder = Path(name)
         (folder / "accepted").mkdir()
-        served = measure_service(folder, seconds)
+        served, cpu = measure_service(folder, seconds)
         served["log_of_a_row"] = measure_log(folder / "log")
-        fixed, cost, cores = measure_job(folder)
+        load = os.getloadavg()[0]
+        alone = Costs(cpu, *measure_job(folder))
+        shared = measure_shared(folder / "shared")
     return Figures(
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
         cores=len(os.sched_getaffinity(0)),
         machine=platform.machine(),
         python=platform.python_version(),
-        load=os.getloadavg()[0],
-        job_cores=cores,
-        micro_batch_seconds=fixed,
-        micro_batch_seconds_per_row=cost,
+        load=load,
+        job_cores=fleet_job.CORES,
+        alone=alone,
+        shared=shared,
         **served,
     )
 
 
-def measure_service(folder: Path, seconds: float) -> dict[str, float]:
-    """Return the figures of one process, while several gateways send."""
+def measure_service(folder: Path, seconds: float) -> tuple[dict[str, float], float]:
+    """Return the figures of one process while several gateways send, and its CPU time of a row."""
     with fleet.start_services(folder, 1) as (service,):
         names = [f"device-{number}" for number in range(MANY)]
         parts = [names[:FEW], *(names[FEW + part :: 7] for part in range(7))]
@@ -173,14 +199,14 @@ def measure_service(folder: Path, seconds: float) -> dict[str, float]:
         accepted = fleet.add_sizes(folder / "accepted")
         state = fleet.add_sizes(service.state)
         total = pl.read_parquet(sorted((folder / "accepted").glob("*.parquet"))).height
-    return {
+    figures = {
         "rows_per_second": rows / took,
-        "cpu_seconds_per_row": cpu / rows,
         "memory_of_a_process": before,
         "memory_of_a_device": max(0, after - before) / (MANY - FEW),
         "state_of_a_device": state / MANY,
         "accepted_of_a_row": accepted / total,
     }
+    return figures, cpu / rows
 
 
 def _send(senders: Sequence[fleet.Sender], number: int) -> None:
@@ -211,16 +237,55 @@ def measure_log(folder: Path) -> float:
     return fleet.add_sizes(folder) / (200 * ROWS_OF_A_BODY)
 
 
-def measure_job(folder: Path) -> tuple[float, float, int]:
-    """Return the fixed seconds of a micro-batch, those of a row, and the cores."""
-    import fleet_job
-
+def measure_job(folder: Path) -> tuple[float, float]:
+    """Return the fixed seconds of a micro-batch, and those of a row."""
     sizes = (1_000, 201_000)
     few, many = map(statistics.median, fleet_job.measure(folder, sizes, 7))
     if many <= few:
         raise SystemExit(f"{sizes} rows took {few:.2f} and {many:.2f} s: the machine is too busy")
     cost = (many - few) / (sizes[1] - sizes[0])
-    return few - sizes[0] * cost, cost, fleet_job.CORES
+    return few - sizes[0] * cost, cost
+
+
+def measure_shared(folder: Path) -> Costs:
+    """Return the costs where processes, a gateway for each and the job share the cores."""
+    (folder / "accepted").mkdir(parents=True)
+    ended = threading.Event()
+    with fleet.start_services(folder, PROCESSES) as services:
+        senders = [
+            fleet.Sender(
+                service,
+                f"gateway-{number}",
+                [f"device-{number}-{device}" for device in range(DEVICES // PROCESSES)],
+                ROWS_OF_A_BODY,
+            )
+            for number, service in enumerate(services)
+        ]
+
+        def send() -> None:
+            for number in itertools.count(2):
+                if ended.is_set():
+                    break
+                _send(senders, number)
+
+        _send(senders, 0)  # also compiles
+        _send(senders, 1)
+        cpu, rows = _count(services, senders)
+        sending = threading.Thread(target=send)
+        sending.start()
+        try:
+            fixed, cost = measure_job(folder)
+        finally:
+            ended.set()
+            sending.join()
+        cpu_after, rows_after = _count(services, senders)
+    return Costs((cpu_after - cpu) / (rows_after - rows), fixed, cost)
+
+
+def _count(services: Sequence[fleet.Service], senders: Sequence[fleet.Sender]) -> tuple[float, int]:
+    """Return the CPU time of all processes so far, and their rows."""
+    cpu = sum(fleet.cpu_seconds(each.process.pid) for each in services)
+    return cpu, sum(each.rows for each in senders)
 
 
 # Check --------------------------------------------------------------------------------------------
@@ -230,38 +295,40 @@ def check(devices: int, rounds: int, size: int) -> None:
     """Run a fleet with crashes, compare its rows, and print predictions beside measurements."""
     figures = Figures.read()
     with tempfile.TemporaryDirectory(dir=DISK) as name:
-        found = fleet.check(Path(name), devices, rounds, 4, size)
+        found = fleet.check(Path(name), devices, rounds, PROCESSES, size)
     print(
         f"{found.rows:,} rows of {devices:,} devices have a receipt, and each is in the files and "
         f"in the windows of the final table once; {found.kills} processes and the Spark job were "
         f"killed, {found.again} requests were repeated"
     )
-    print(f"{'':<40}{'predicted':>12}{'measured':>12}")
-    each = figures.memory_of_a_process + devices / 4 * figures.memory_of_a_device
-    _compare("memory of a process, MB", each / 1e6, statistics.median(found.memory) / 1e6)
-    work = found.cpu_rows * figures.cpu_seconds_per_row
+    print(f"{'':<40}{'predicted':>12}{'and shared':>12}{'measured':>12}")
+    each = figures.memory_of_a_process + devices / PROCESSES * figures.memory_of_a_device
+    _compare("memory of a process, MB", [each / 1e6], statistics.median(found.memory) / 1e6)
+    both = figures.alone, figures.shared
+    work = [found.cpu_rows * each.cpu_of_a_row for each in both]
     _compare(f"CPU of {found.cpu_rows:,} rows, s", work, found.cpu)
-    _compare(
-        "files of accepted rows, MB", found.rows * figures.accepted_of_a_row / 1e6,
-        found.bytes / 1e6,
-    )  # fmt: skip
+    bytes_ = found.rows * figures.accepted_of_a_row
+    _compare("files of accepted rows, MB", [bytes_ / 1e6], found.bytes / 1e6)
     # the first one since the job was started has to start Python's processes, too
     for number, rows, seconds in found.batches[1:]:
-        predicted = figures.micro_batch_seconds + rows * figures.micro_batch_seconds_per_row
+        predicted = [each.predict(rows) for each in both]
         _compare(f"micro-batch {number} of {rows:,} rows, s", predicted, seconds)
 
 
-def _compare(what: str, predicted: float, measured: float) -> None:
-    print(f"{what:<40}{predicted:>12,.2f}{measured:>12,.2f}")
+def _compare(what: str, predicted: Sequence[float], measured: float) -> None:
+    """Print predictions, with cores of their own and with shared ones, beside a measurement."""
+    shown = "".join(f"{each:>12,.2f}" for each in predicted)
+    print(f"{what:<40}{shown:<24}{measured:>12,.2f}")
 
 
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--devices", type=int, help="default: 1,000,000; with --check 20,000")
+    parser.add_argument("--devices", type=int, help=f"default: 1,000,000; with --check {DEVICES:,}")
     parser.add_argument("--rate", type=float, help="rows a second; default: one a minute a device")
     parser.add_argument("--senders", type=int, help="sources with numbers; default: each device")
     parser.add_argument("--busy", type=float, default=0.5, help="share of a core to be used")
+    parser.add_argument("--shared", action="store_true", help="other work uses the same cores, too")
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--seconds", type=float, default=10.0, help="of the load in --measure")
     parser.add_argument("--check", action="store_true")
@@ -274,10 +341,11 @@ def main() -> None:
         figures = dataclasses.asdict(measure(options.seconds))
         FIGURES.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
     elif options.check:
-        check(options.devices or 20_000, options.rounds, options.size)
+        check(options.devices or DEVICES, options.rounds, options.size)
         return
     devices = options.devices or 1_000_000
-    show(devices, options.rate or devices / 60, options.busy, options.senders or devices)
+    rate, senders = options.rate or devices / 60, options.senders or devices
+    show(devices, rate, options.busy, senders, shared=options.shared)
 
 
 if __name__ == "__main__":
