@@ -1,9 +1,10 @@
-"""Rates of W2 inside Spark, bounded and streaming, and of Spark's own windowed aggregation.
+"""Rates of W2 and W3 inside Spark, bounded, and of W2 streaming, beside Spark's own aggregation.
 
     python benchmarks/spark_run.py [--events 2000000] [--rounds 3] [--only bounded|streaming]
     python benchmarks/spark_run.py --only bounded --master "local-cluster[2,1,2048]"
 
 Rows are read from Parquet. Results are checked once, and then written to a sink that keeps nothing.
+W2 has windows of a second, W3 five at a time: of five seconds, every second.
 The cost of a micro-batch is split by running it three times: without rows (Spark's part), with rows
 that are only passed through the Python workers (transfer), and with the query (the engine's part).
 """
@@ -47,11 +48,31 @@ def by_spark(points: Any) -> Any:
     return grouped.agg(sf.count("*").alias("n"), sf.avg("value").alias("avg"))
 
 
+def w3(points: rxt.Streamable) -> rxt.Streamable:
+    """Compute count and mean of each key, in five seconds every second."""
+    windows = points.group_by("key").hopping_window(
+        workloads.OVERLAP * workloads.SECOND, workloads.SECOND
+    )
+    return windows.aggregate(n=agg.count(), avg=agg.avg("value"))
+
+
+def hop_by_spark(points: Any) -> Any:
+    """Compute the same with Spark's own windows."""
+    seconds = f"{workloads.OVERLAP} seconds"
+    windows = sf.window(sf.timestamp_micros("start"), seconds, "1 second")
+    return points.groupBy("key", windows).agg(sf.count("*").alias("n"), sf.avg("value"))
+
+
+Query = Callable[[Any], Any]
+BOUNDED: dict[str, tuple[Query, Query]] = {"w2": (w2, by_spark), "w3": (w3, hop_by_spark)}
+
+
 def compare_bounded(
     spark: Any, work: workloads.Workload, folder: Path, rounds: int, report: Report
 ) -> None:
     """Print the rates of whole runs over files, as medians of interleaved rounds."""
-    parts = folder / "bounded"
+    query, by_spark = BOUNDED[work.name]
+    parts = folder / work.name
     parts.mkdir()
     half = work.rows.height // 2
     for number, rows in enumerate((work.rows[:half], work.rows[half:])):
@@ -61,7 +82,7 @@ def compare_bounded(
         return spark.read.parquet(str(parts))
 
     def ours() -> Any:
-        return run(w2, points=stream(points(), start="start"))
+        return run(query, points=stream(points(), start="start"))
 
     found = pl.DataFrame(pl.from_arrow(ours().toArrow())).rename({"start_time": "start"})
     work.check(dict(zip(found.columns, found, strict=True)))
@@ -72,15 +93,15 @@ def compare_bounded(
     for contender in contenders.values():
         contender()
     seconds = measure.rounds(contenders, rounds)
-    master = spark.sparkContext.master
-    print(f"bounded, {master}")
+    case = f"{spark.sparkContext.master}, {work.name.upper()}"
+    print(f"bounded, {case}")
     measure.report(seconds, work.rows.height, "Spark's own aggregation")
     table = "Spark, bounded by key"
     for name, taken in seconds.items():
         rates = [work.rows.height / each / 1e6 for each in taken]
-        report.add(summarize(table, f"{master}, {name}", rates, "million rows/s"))
+        report.add(summarize(table, f"{case}, {name}", rates, "million rows/s"))
     ratios = measure.ratios(seconds, *contenders)
-    report.add(summarize(table, f"{master}, rate here beside Spark's own", ratios, "×"))
+    report.add(summarize(table, f"{case}, rate here beside Spark's own", ratios, "×"))
 
 
 def compute(frame: Any) -> None:
@@ -214,7 +235,8 @@ def main() -> None:
     work = workloads.w2(options.events)
     with tempfile.TemporaryDirectory() as name:
         if options.only != "streaming":
-            compare_bounded(spark, work, Path(name), options.rounds, report)
+            for each in (work, workloads.w3(options.events)):
+                compare_bounded(spark, each, Path(name), options.rounds, report)
             report.save()
         if options.only != "bounded":
             streaming_split(spark, work, Path(name), options.batch)
