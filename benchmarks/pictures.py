@@ -8,7 +8,9 @@ from html import escape
 
 Points = Sequence[tuple[float, float]]
 WIDTH, HEIGHT = 640, 360
+# right of the axes there is room for names, which have at most so many pixels a letter
 LEFT, RIGHT, TOP, BOTTOM = 64, 150, 34, 44
+LETTER = 7
 # readable on a light and on a dark page, and by who sees few colours
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 INK = "#777"
@@ -20,7 +22,7 @@ class Axis:
     def __init__(self, values: Sequence[float], begin: float, end: float) -> None:
         self._low = math.floor(math.log10(min(values)))
         self._high = max(math.ceil(math.log10(max(values))), self._low + 1)
-        self._begin, self._end = begin, end
+        self.begin, self.end = begin, end
 
     @property
     def marks(self) -> list[float]:
@@ -30,21 +32,22 @@ class Axis:
     def place(self, value: float) -> float:
         """Return where a value is."""
         share = (math.log10(value) - self._low) / (self._high - self._low)
-        return self._begin + share * (self._end - self._begin)
+        return self.begin + share * (self.end - self.begin)
 
 
 def draw(title: str, across: str, up: str, curves: Mapping[str, Points]) -> str:
     """Return a picture of some curves, each with its name at its last point."""
     points = [point for curve in curves.values() for point in curve]
-    x = Axis([each for each, _ in points], LEFT, WIDTH - RIGHT)
+    right = max(RIGHT, 16 + LETTER * max(map(len, curves)))
+    x = Axis([each for each, _ in points], LEFT, WIDTH - right)
     y = Axis([each for _, each in points], HEIGHT - BOTTOM, TOP)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'font-family="sans-serif" font-size="12" fill="{INK}">',
         _text(LEFT, 18, title, "start", ' font-weight="bold"'),
         *(_mark_x(mark, x) for mark in x.marks),
-        *(_mark_y(mark, y) for mark in y.marks),
-        _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, across),
+        *(_mark_y(mark, y, x) for mark in y.marks),
+        _text((x.begin + x.end) / 2, HEIGHT - 8, across),
         f'<g transform="rotate(-90 14 {HEIGHT / 2})">{_text(14, HEIGHT / 2, up)}</g>',
     ]
     names = _spread([(y.place(curve[-1][1]), name) for name, curve in curves.items()])
@@ -77,9 +80,9 @@ def _mark_x(value: float, axis: Axis) -> str:
     return _grid(at, TOP, at, HEIGHT - BOTTOM) + _text(at, HEIGHT - BOTTOM + 16, _short(value))
 
 
-def _mark_y(value: float, axis: Axis) -> str:
+def _mark_y(value: float, axis: Axis, across: Axis) -> str:
     at = axis.place(value)
-    return _grid(LEFT, at, WIDTH - RIGHT, at) + _text(LEFT - 6, at + 4, _short(value), "end")
+    return _grid(across.begin, at, across.end, at) + _text(LEFT - 6, at + 4, _short(value), "end")
 
 
 def _grid(x1: float, y1: float, x2: float, y2: float) -> str:
