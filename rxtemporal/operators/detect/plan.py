@@ -63,9 +63,9 @@ class Detect(Operator):
         return build(parse(self.pattern))
 
     def fingerprint(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> str:
-        """Return the text of all operators, and if connectors of the pattern are joined.
+        """Return the text of an operator, with a note if connectors of the pattern are joined.
 
-        Versions before read such a pattern in another way, so that their state is another one.
+        Earlier versions read such a pattern in another way, so their state cannot be continued.
         """
         joined = ", with joined connectors" if self.automaton.joins_gaps else ""
         return super().fingerprint(schemas, keys) + joined
@@ -322,9 +322,9 @@ def detect(
     begin with an upper-case letter. There are ``|``, ``( )``, the quantifiers ``*``, ``+``, ``?``,
     ``{n}``, ``{n,m}``, ``{n,}``, ``{,m}``, each reluctant with a ``?`` behind it,
     ``PERMUTE(A, B)``, and between two rows ``~>``, which skips rows up to the first with which the
-    pattern can go on, ``~>>``, which may skip that one, too, and ``!X ~>``, which
-    skips no row that matches ``X``. ``A !X`` at the end: no ``X`` follows until ``within`` has
-    passed. What is skipped belongs to no variable.
+    pattern can go on, ``~>>``, which may skip that one, too, and ``!X ~>``, which skips no row that
+    matches ``X``. ``A !X`` at the end: no ``X`` follows until ``within`` has passed. What is
+    skipped belongs to no variable.
 
     Rows of a key are in order of (start, payload); their ends play no part. Of several ways the
     preferred one counts, as in ISO SQL: the leftmost alternative first, and as many rows as
