@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -51,6 +52,78 @@ def run_with(code: str, package: Path, **variables: str) -> dict[str, Any]:
     )
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+PARTS = """
+    from typing import NamedTuple
+
+    from rxtemporal.engine.kernels.compiled import borrow
+
+    FACTOR = 2
+
+
+    class Inner(NamedTuple):
+        one: int
+        other: int
+
+
+    class Outer(NamedTuple):
+        inner: Inner
+
+
+    @borrow
+    def add(value: int) -> int:
+        return value + 1
+"""
+KERNEL = """
+    from __future__ import annotations
+
+    from parts import FACTOR, Outer, add
+    from rxtemporal.engine.kernels.compiled import jit
+
+
+    @jit
+    def compute(outer: Outer) -> int:
+        return add(outer.inner.one) * FACTOR
+"""
+COMPUTE = """
+    import json
+
+    from kernel import compute
+    from parts import Inner, Outer
+    from rxtemporal.engine.kernels.compiled import find_code_folder
+
+    result = compute(Outer(Inner(3, 4)))
+    print(json.dumps([result, find_code_folder().compiled]))
+"""
+FIELDS = "    one: int\n    other: int\n"
+CHANGES = {
+    "nothing": ("", "", [8, 0]),
+    "a function": ("value + 1", "value + 2", [10, 1]),
+    "a constant": ("FACTOR = 2", "FACTOR = 3", [12, 1]),
+    "the order of fields": (FIELDS, "    other: int\n    one: int\n", [10, 1]),
+}
+
+
+def test_a_kernel_is_compiled_again_when_a_part_of_it_has_changed(tmp_path: Path) -> None:
+    """Also if the part is in another file, as after an upgrade that leaves machine code behind."""
+    (tmp_path / "kernel.py").write_text(textwrap.dedent(KERNEL))
+    root = Path(rxtemporal.__file__).parents[1]
+    parts = textwrap.dedent(PARTS)
+
+    def compute(text: str) -> Any:
+        (tmp_path / "parts.py").write_text(text)
+        shutil.rmtree(tmp_path / "bytecode", ignore_errors=True)
+        return run_with(
+            COMPUTE, Path(f"{tmp_path}{os.pathsep}{root}"),
+            NUMBA_DISABLE_JIT="0", PYTHONPYCACHEPREFIX=str(tmp_path / "bytecode"),
+        )  # fmt: skip
+
+    assert compute(parts) == [8, 1]
+    for old, new, expected in CHANGES.values():
+        assert old in parts
+        assert compute(parts.replace(old, new)) == expected
+        assert compute(parts)[0] == 8
 
 
 @pytest.mark.full

@@ -6,8 +6,14 @@ Importing this module loads numba; only steps import kernels, and only when a qu
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
+import inspect
+import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numba
@@ -50,7 +56,7 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
         _use_temporary_cache()
         kernel = numba.njit(cache=True, nogil=True)(function)
     if not numba.config.DISABLE_JIT:
-        kernel._cache = _ShippedCode(function, kernel._cache)
+        kernel._cache = _ShippedCode(function)
     return kernel  # type: ignore[no-any-return]
 
 
@@ -77,6 +83,83 @@ def freeze(array: Array) -> Array:
     return array
 
 
+_PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
+
+
+@functools.cache
+def _list_parts(function: Callable[..., Any]) -> tuple[str, tuple[Callable[..., Any], ...]]:
+    """Return what a function is compiled from, as text, and the compiled functions that it uses."""
+    codes, text, names = [function.__code__], list[object](), set[str]()
+    for code in codes:
+        codes += [each for each in code.co_consts if isinstance(each, CodeType)]
+        constants = [_write_constant(each) for each in code.co_consts]
+        text += [code.co_code, code.co_varnames, code.co_names, constants]
+        names.update(code.co_names)
+    # named tuples are in annotations alone, and their fields have an order
+    names |= _find_words(function)
+    known = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    functions = list[Callable[..., Any]]()
+    for name in sorted(names & known.keys()):
+        value = known[name]
+        if hasattr(value, "py_func"):
+            functions.append(value.py_func)
+        elif (written := _write_constant(value)) is not None:
+            text.append((name, written))
+    return repr(text), tuple(functions)
+
+
+def _write_constant(value: Any) -> object:
+    """Return a constant as text that is the same in each process; None for anything else."""
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, frozenset):
+        return sorted(map(repr, value))
+    if isinstance(value, tuple):
+        return [_write_constant(each) for each in value]
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
+        known = vars(sys.modules[value.__module__])
+        inner = [known.get(word) for word in sorted(_find_words(value) - {value.__name__})]
+        return value._fields, [_write_constant(each) for each in inner if isinstance(each, type)]
+    return None
+
+
+def _find_words(annotated: Any) -> set[str]:
+    """Return the names in the annotations of a function or a class."""
+    return set(re.findall(r"\w+", " ".join(map(str, annotated.__annotations__.values()))))
+
+
+def find_source(function: Callable[..., Any]) -> str:
+    """Return a hash of all that is compiled into a kernel: functions, constants, fields of tuples.
+
+    numba itself looks at the file of the kernel alone.
+    """
+    todo, digest = [function], hashlib.sha256()
+    for each in todo:
+        text, functions = _list_parts(each)
+        digest.update(text.encode())
+        todo += [other for other in functions if other not in todo]
+    return digest.hexdigest()
+
+
+class _OwnCode(caching.FunctionCache):  # type: ignore[misc]
+    """Cache of a kernel, whose code is compiled again when anything in it has changed."""
+
+    @functools.cached_property
+    def _stamp(self) -> tuple[Any, str]:
+        return self._cache_file._source_stamp, find_source(self._py_func)
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        # not before: functions that are defined below the kernel belong to it, too
+        self._cache_file._source_stamp = self._stamp
+        return super()._load_overload(sig, target_context)
+
+    def _save_overload(self, sig: Any, data: Any) -> None:
+        self._cache_file._source_stamp = self._stamp
+        super()._save_overload(sig, data)
+
+
 class _BesideSource(caching.InTreeCacheLocator):  # type: ignore[misc]
     """The folder beside the source, to read from: it need not be writable."""
 
@@ -88,16 +171,16 @@ class _BesideSourceFiles(caching.CompileResultCacheImpl):  # type: ignore[misc]
     _locator_classes = (_BesideSource,)
 
 
-class _ShippedCode(caching.FunctionCache):  # type: ignore[misc]
+class _ShippedCode(_OwnCode):
     """Cache that reads the code beside the source, then another cache, and writes to that one."""
 
     _impl_class = _BesideSourceFiles
     # kernels that were compiled in this process
     compiled = 0
 
-    def __init__(self, function: Callable[..., Any], other: Any) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        self._other = other
+        self._other = _OwnCode(function)
 
     @property
     def cache_path(self) -> str:
