@@ -161,12 +161,13 @@ def step_thread(t: MatchTables, side: int, i: int, row: int, line: int) -> bool:
                 skips = False
             if take_row(t, 1 - side, place, row, first, node, longest, slot, out):
                 return True
-    ends = t.states[state, ENDS]
-    for place in range(ends, t.states[state, ENDS_END]):
-        if not skips:
-            break
-        at = pair + end - begin + place - ends
-        skips = not may_take(t, t.lists[place], node, row, first, line, at)
+    if skips:
+        ends = t.states[state, ENDS]
+        for place in range(ends, t.states[state, ENDS_END]):
+            at = pair + end - begin + place - ends
+            if may_take(t, t.lists[place], node, row, first, line, at):
+                skips = False
+                break
     if skips:
         later = t.counts[LATER]
         add_thread(t, 1 - side, state, first, node, longest, slot, out, False)
