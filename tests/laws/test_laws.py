@@ -282,6 +282,20 @@ def test_endless_rows_have_no_last_piece(query: Any, items: list[Event]) -> None
         physical.pushed(physical.planned(query), arrivals)
 
 
+@pytest.mark.parametrize("name", [each for each in CASES if each.startswith("relate")])
+@pytest.mark.parametrize("begun", ["start", "interval"])
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_row_that_goes_on_waits_for_no_partner_that_time_does_not_allow(
+    name: str, begun: str, side: int
+) -> None:
+    """What begins at the last tick can meet the end of the row, or end with it, and no more."""
+    row = {"k": None, "x": 1, "y": None}
+    event = ("start", 0, row) if begun == "start" else ("interval", 0, MAX_TIME, row)
+    sides: list[list[Event]] = [[("cti", MAX_TIME)], [("cti", MAX_TIME)]]
+    sides[side] = [event, ("cti", MAX_TIME - 2), ("cti", MAX_TIME - 1), ("cti", MAX_TIME)]
+    check_each_event(name, (*sides,), Random(0), Expected(CASES[name], (*sides,)))
+
+
 PIPES: dict[str, tuple[Any, str]] = {
     "where": (ops.where(pl.col("x") > 1), "where"),
     "apply": (

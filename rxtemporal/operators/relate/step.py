@@ -65,17 +65,22 @@ class Reach:
             self._more = 0
         elif wanted[CONTAINS]:
             self._more = -1
+        # a partner that begins at the last tick meets the end of a row, or ends with it; all other
+        # relations need a tick more
+        ends_with_time = wanted[FINISHED_BY]
+        self._last = MAX_TIME if wanted[MEETS] or ends_with_time else MAX_TIME - 1
         # a row that never ends is followed by none, and ends before none
-        self._has_endless = wanted[CONTAINS] or wanted[FINISHED_BY]
+        self._endless = None
+        if wanted[CONTAINS] or ends_with_time:
+            self._endless = MAX_TIME if ends_with_time else MAX_TIME - 1
 
     def find(self, start: Int64s, end: Int64s, opened: Bools | bool) -> Int64s:
         """Return the first time after a row's start at which no partner can begin any more."""
         least = start + 1
         if self._more is None:
             return least
-        never = end == MAX_TIME
-        endless = MAX_TIME if self._has_endless else np.where(opened, MAX_TIME, least)
-        until = np.where(never, endless, np.minimum(end + self._more, MAX_TIME))
+        endless = np.where(opened, self._last, least if self._endless is None else self._endless)
+        until = np.where(end == MAX_TIME, endless, np.minimum(end + self._more, MAX_TIME))
         return np.maximum(until, least)
 
 
