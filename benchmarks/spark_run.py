@@ -71,7 +71,7 @@ def compare_bounded(
     spark: Any, work: workloads.Workload, folder: Path, rounds: int, report: Report
 ) -> None:
     """Print the rates of whole runs over files, as medians of interleaved rounds."""
-    query, by_spark = BOUNDED[work.name]
+    query, spark_query = BOUNDED[work.name]
     parts = folder / work.name
     parts.mkdir()
     half = work.rows.height // 2
@@ -88,7 +88,7 @@ def compare_bounded(
     work.check(dict(zip(found.columns, found, strict=True)))
     contenders: dict[str, Callable[[], Any]] = {
         "rxtemporal inside Spark": lambda: compute(ours()),
-        "Spark's own aggregation": lambda: compute(by_spark(points())),
+        "Spark's own aggregation": lambda: compute(spark_query(points())),
     }
     for contender in contenders.values():
         contender()

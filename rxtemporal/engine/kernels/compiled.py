@@ -94,7 +94,7 @@ def _list_parts(function: Callable[..., Any]) -> tuple[str, tuple[Callable[..., 
         codes += [each for each in code.co_consts if isinstance(each, CodeType)]
         constants = [_write_constant(each) for each in code.co_consts]
         text += [code.co_code, code.co_varnames, code.co_names, constants]
-        names.update(code.co_names)
+        names.update(code.co_names, code.co_freevars)
     # named tuples are in annotations alone, and their fields have an order
     names |= _find_words(function)
     known = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
