@@ -11,7 +11,10 @@ NAMES = sorted((*ops.__all__, *operator_pages.RESULTS))
 
 
 def test_each_operator_has_a_page() -> None:
-    """``docs/operators`` has a page for each operator and for nothing else."""
+    """``docs/operators`` has a page for each operator and for nothing else.
+
+    So these pages are the list of the operators' public names.
+    """
     assert sorted(page.stem for page in operator_pages.FOLDER.glob("*.md")) == NAMES
 
 
@@ -20,6 +23,12 @@ def test_the_facts_on_a_page_are_current(name: str) -> None:
     """``python tests/support/operator_pages.py`` writes the generated parts."""
     page = (operator_pages.FOLDER / f"{name}.md").read_text("utf-8")
     assert page == operator_pages.generate(page, name)
+
+
+def test_the_reference_lists_each_operator() -> None:
+    """``python tests/support/operator_pages.py`` writes the list of the reference."""
+    page = operator_pages.REFERENCE.read_text("utf-8")
+    assert page == operator_pages.generate_reference(page)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from algebra import PAGE, TABLES, check_operators, generate
 from child_process import environment
-from operator_plans import PLANS
+from operator_plans import OF_OTHERS, PLANS, SCHEMA
 
 import rxtemporal as rxt
 from rxtemporal import operators as ops
@@ -37,8 +37,6 @@ NO_OPERATORS = {
     "to_pandas",
     "to_polars",
 }
-# these take a stream to a stream by operators that the function given to them composes
-OF_OTHERS = {"apply", "multicast"}
 
 
 def parameters(function: Any) -> list[tuple[str, Any]]:
@@ -82,7 +80,7 @@ def test_every_operator_is_explained_here() -> None:
 @pytest.mark.parametrize("name", PLANS)
 def test_an_operator_explains_itself(name: str, known: bool) -> None:
     """The plan names the operator, then its CTI rule and what it holds, and ends at the source."""
-    schema = {"k": str, "x": int} if known else None
+    schema = SCHEMA if known else None
     plan = PLANS[name](rxt.from_events([], schema=schema, name="readings")).explain()
     operator, rule, *_ = plan.split("\n")
     assert operator.split(":")[0].split(",")[0].partition("()")[0] == name
@@ -96,9 +94,8 @@ def test_composing_and_explaining_load_no_kernels() -> None:
     """Kernels are loaded when a query runs; composing does not wait for them."""
     code = (
         "import sys, rxtemporal as rxt, operator_plans as here\n"
-        "schema = {'k': str, 'x': int}\n"
         "for plan in here.PLANS.values():\n"
-        "    plan(rxt.from_events([], schema=schema)).explain()\n"
+        "    plan(rxt.from_events([], schema=here.SCHEMA)).explain()\n"
         "print('numba' in sys.modules)"
     )
     done = subprocess.run(
@@ -119,10 +116,10 @@ def test_the_page_of_the_algebra_has_every_operator() -> None:
 def test_an_operator_without_a_plan_or_a_table_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message for a new operator names the missing entry and its file."""
     monkeypatch.setitem(TABLES, "one stream", TABLES["one stream"][1:])
-    with pytest.raises(LookupError, match=r"where stands in 0 tables.*Hint: see TABLES"):
+    with pytest.raises(LookupError, match=r"where stands in 0 tables.*Hint: add its page"):
         check_operators()
     monkeypatch.delitem(PLANS, "where")
-    with pytest.raises(LookupError, match=r"where has no plan.*operator_plans\.py"):
+    with pytest.raises(LookupError, match=r"where has no plan.*Hint: add a case"):
         check_operators()
 
 

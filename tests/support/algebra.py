@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import inspect
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from operator_plans import PLANS
+from operator_plans import OF_OTHERS, PLANS, SCHEMA
 
 import rxtemporal as rxt
 from rxtemporal import WindowOutput, agg
@@ -24,6 +25,7 @@ Compose = Callable[[Any], Any]
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "algebra.md"
 PAGES = PAGE.parent / "operators"
+SITE = PAGE.parent / "zensical.toml"
 POINTS = "points at the windows' ends"
 
 # the same operators where their arguments change what they promise or hold
@@ -54,28 +56,25 @@ VARIANTS: dict[str, tuple[str, Compose]] = {
 # an operator that is two, one after the other
 MADE_OF = {"hopping_window2": ["snap_to_window_intervals"]}
 
-TABLES: dict[str, list[str]] = {
-    "one stream": [
-        "where", "select", "with_columns", "drop", "explode", "distinct", "stitch", "scan",
-        "deadband", "previous", "detect",
-    ],
-    "groups and branches": ["group_by", "ungroup", "apply", "multicast"],
-    "two streams": [
-        "union", "join", "cross_join", "left_anti_join", "left_outer_join", "full_outer_join",
-        "clip_event_duration", "relate",
-    ],
-    "lifetimes": [
-        "shift_event_time", "extend_lifetime", "to_point_events", "point_at_end", "never_ends",
-        "chop",
-        "sample", "to_signal", "session_lifetimes", "snap_to_window_intervals",
-        "alter_event_duration", "alter_event_start_time", "alter_event_lifetime",
-    ],
-    "times of devices": ["synchronize"],
-    "windows": [
-        "snapshot_window", "hopping_window", "tumbling_window", "whole_window", "hopping_window2",
-        "session_window", "count_window",
-    ],
-}  # fmt: skip
+
+def read_tables() -> dict[str, list[str]]:
+    """Return the operators of each table, as the navigation of the site groups their pages."""
+    configuration = tomllib.loads(SITE.read_text("utf-8"))
+    sections = {
+        name: pages for each in configuration["project"]["nav"] for name, pages in each.items()
+    }
+    groups = {name: pages for each in sections["Operators"] for name, pages in each.items()}
+    listed = {
+        name.lower(): [title for page in pages for title in page]
+        for name, pages in groups.items()
+        if isinstance(pages, list)
+    }
+    # methods of windows, which have a table of their own
+    del listed["results of windows"]
+    return listed
+
+
+TABLES = read_tables()
 
 
 def signature(name: str, function: Callable[..., Any]) -> str:
@@ -98,7 +97,7 @@ def summary(function: Callable[..., Any]) -> str:
 
 def rules(name: str, compose: Compose) -> tuple[str, str]:
     """Return the CTI rule of an operator that is composed on a stream, and what it holds."""
-    stream = rxt.from_events([], schema={"k": str, "x": int})
+    stream = rxt.from_events([], schema=SCHEMA)
     composed = [node.operator for node in compose(stream)._node.list_nodes() if node.operator]
     own = {name, *MADE_OF.get(name, ())}
     composed = [each for each in composed if each.name.partition("(")[0] in own]
@@ -142,18 +141,15 @@ def table_of_results() -> Iterator[str]:
 
 
 def check_operators() -> None:
-    """Raise ``LookupError`` unless each operator has a plan and is in one table.
-
-    ``apply`` and ``multicast`` have no plan: the function given to them composes their operators.
-    """
+    """Raise ``LookupError`` unless each operator has a plan and is in one table."""
     listed = Counter(name for names in TABLES.values() for name in names)
     for name in ops.__all__:
-        if name not in PLANS and name not in ("apply", "multicast"):
-            raise LookupError(f"{name} has no plan. Hint: add one to PLANS in operator_plans.py.")
+        if name not in PLANS and name not in OF_OTHERS:
+            raise LookupError(f"{name} has no plan. Hint: add a case to the table of the laws.")
         if listed[name] != 1:
             raise LookupError(
                 f"{name} stands in {listed[name]} tables, not in one. "
-                "Hint: see TABLES in algebra.py."
+                "Hint: add its page to docs/zensical.toml."
             )
 
 

@@ -2,7 +2,8 @@
 
 A page is written by hand, but for two parts: between ``<!-- facts -->`` and ``<!-- end -->`` stand
 the call, the summary, the CTI rule and what is held; between ``<!-- docstring -->`` and
-``<!-- end -->`` stands the docstring without its example.
+``<!-- end -->`` stands the docstring without its example. The list of the operators in
+``docs/reference/operators.md`` is generated, too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from rxtemporal.operators.windows.plan import Windowed
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "operators"
 # methods of windows that have a page
 RESULTS = ("aggregate", "top_k")
+REFERENCE = FOLDER.parent / "reference" / "operators.md"
 
 
 def find_function(name: str) -> Callable[..., Any]:
@@ -72,7 +74,15 @@ def generate(page: str, name: str) -> str:
     return page
 
 
+def generate_reference(page: str) -> str:
+    """Return the reference of the operators with its list made anew."""
+    before, _, _ = page.partition("\n::: ")
+    lines = [f"\n::: {getattr(ops, name).__module__}.{name}\n" for name in ops.__all__]
+    return before + "".join(lines)
+
+
 if __name__ == "__main__":
+    REFERENCE.write_text(generate_reference(REFERENCE.read_text("utf-8")), "utf-8")
     for each in (*ops.__all__, *RESULTS):
         path = FOLDER / f"{each}.md"
         path.write_text(generate(path.read_text("utf-8"), each), "utf-8")
