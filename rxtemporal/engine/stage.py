@@ -88,6 +88,13 @@ def _order(item: tuple[int, EventBatch | None]) -> tuple[bool, int]:
     return batch is None, side
 
 
+def _forget_rows(batch: EventBatch) -> EventBatch:
+    """Return an empty batch with the fields of another, whose rows it does not keep in memory."""
+    empty = EventBatch.empty(batch.schema, MIN_TIME, batch.keys)
+    empty.time, empty.clocks = batch.time, batch.clocks
+    return empty
+
+
 class Stage(Meter):
     """One operator in one run: its step, the batches that wait for it, the meter of its results.
 
@@ -242,7 +249,7 @@ class Stage(Meter):
         used: Any = step
         self.step = step
         self._on = (used.on_batch,) if len(first) == 1 else (used.on_left, used.on_right)
-        self._seen = [batch.none(MIN_TIME) for batch in first]
+        self._seen = [_forget_rows(batch) for batch in first]
         return step
 
     def _complete(self, side: int) -> bool:
@@ -273,6 +280,12 @@ class Stage(Meter):
 
     def _list_unseen(self) -> list[int]:
         return [side for side, batch in enumerate(self._seen) if batch is None]
+
+    def release(self) -> None:
+        """Drop the step with all that it holds, after the end of the run."""
+        self.step = self._on = None
+        self._waiting = []
+        self.pending.clear()
 
     def capture(self) -> Captured:
         """Return the state as it is now, to be encoded later, or loaded once."""

@@ -133,6 +133,12 @@ class LaneLeaf(Leaf):
         if not self._open:
             self._give(None, run)
 
+    def release(self) -> None:
+        """Drop the steps of all lanes with all that they hold, after the end of the run."""
+        super().release()
+        for lane in self.lanes.list_lanes():
+            lane.release()
+
     def find_wait(self) -> float | None:
         """Return the seconds until lanes should be given what waits; None if nothing does."""
         return self.lanes.find_wait()

@@ -193,6 +193,12 @@ class DeviceLane:
         ):
             self.low = None
 
+    def release(self) -> None:
+        """Drop the steps with all that they hold; the lane is not used any more."""
+        self.counters.clear()  # of the steps
+        for stage in self.stages:
+            stage.release()
+
     def limit_stages(self) -> None:
         """Let no stage give out a higher CTI than that of the lane that is awaited."""
         if self._limiting is self.awaited:
@@ -963,6 +969,7 @@ class LaneRun:
         self.devices.lanes[self.devices.lanes == lane.number] = into.number
         into.forget_devices()
         del self.lanes[lane.number]
+        lane.release()
         self._stale.discard(lane.number)
         self._note_lanes()
         waiting = self._list_waiting(lane)

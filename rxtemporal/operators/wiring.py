@@ -80,6 +80,15 @@ class Wiring:
                 leaf.begin(_make_empty(node))
         return steps
 
+    def release(self) -> None:
+        """Drop all that the operators hold, after the end of the run.
+
+        The parts of a run know each other. Without this, their arrays would wait until Python's
+        collector finds the circle.
+        """
+        for stage in (*self.stages.values(), *(leaf for _, leaf in self.leaves)):
+            stage.release()
+
     def _add_stage(self, node: Node, clock: Callable[[], float]) -> None:
         operator = node.operator
         assert operator is not None

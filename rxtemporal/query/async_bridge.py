@@ -224,5 +224,5 @@ async def iterate_results(
             for item in list_items(batch):
                 yield item
     finally:
-        run.dispose()
+        run.release()
         results.close()

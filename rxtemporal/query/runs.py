@@ -263,7 +263,7 @@ def iterate(run: Execution, call: str = "to_batches()") -> Generator[EventBatch,
             yield result
     finally:
         notice.dispose()
-        run.dispose()
+        run.release()
 
 
 def _get_interruptibly(waiting: SimpleQueue[Result]) -> Result:

@@ -556,6 +556,11 @@ class Execution:
             except Exception:
                 _log.exception("a source could not be closed", source=reader.name)
 
+    def release(self) -> None:
+        """Dispose of the run, and drop all that its operators hold: nobody asks for it again."""
+        self.dispose()
+        self.wiring.release()
+
 
 def _find_kind(source: StreamSource) -> type[Reader]:
     """Return the class of the reader of a source."""
