@@ -16,7 +16,8 @@ from child_process import environment
 from numba.core import event as numba_event
 
 import rxtemporal
-from rxtemporal.engine.kernels.compiled import on_first_compile
+from rxtemporal.engine.kernels import order
+from rxtemporal.engine.kernels.compiled import find_source, on_first_compile
 
 
 def test_the_first_compilation_calls_back_once() -> None:
@@ -127,6 +128,17 @@ def test_a_kernel_is_compiled_again_when_a_part_of_it_has_changed(tmp_path: Path
 
 
 @pytest.mark.full
+def read_from_a_module() -> int:
+    """Read a constant through its module, as no kernel may."""
+    return order.UNKNOWN  # type: ignore[attr-defined,no-any-return]
+
+
+def test_a_kernel_that_reads_from_a_module_is_refused() -> None:
+    """Its code would not be compiled again when the constant has changed."""
+    with pytest.raises(TypeError, match="read_from_a_module reads from the module order"):
+        find_source(read_from_a_module)
+
+
 def test_code_beside_the_package_is_found_in_another_place(tmp_path: Path) -> None:
     """A copy of the package has it too, and compiles nothing, though new code goes elsewhere."""
     first, second = tmp_path / "first", tmp_path / "second"

@@ -13,7 +13,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numba
@@ -103,6 +103,11 @@ def _list_parts(function: Callable[..., Any]) -> tuple[str, tuple[Callable[..., 
         value = known[name]
         if hasattr(value, "py_func"):
             functions.append(value.py_func)
+        elif isinstance(value, ModuleType) and value.__name__.startswith("rxtemporal."):
+            raise TypeError(
+                f"{function.__name__} reads from the module {name}, which is not part of its hash. "
+                "Hint: import the constant or the function itself."
+            )
         elif (written := _write_constant(value)) is not None:
             text.append((name, written))
     return repr(text), tuple(functions)
