@@ -55,6 +55,11 @@ class Leaf(Stage):
         if (first := self._seen[0]) is not None:
             self.take(0, first.none(MAX_TIME), run)
 
+    def release(self) -> None:
+        """Drop the step, and those who get the results."""
+        super().release()
+        self.receive, self.complete_run = _ignore, _do_nothing
+
     def _hand_over(self, side: int, batch: EventBatch | None, run: Run) -> None:
         """Hand a batch of results over, or report the end."""
         if batch is not None:

@@ -91,8 +91,13 @@ def _order(item: tuple[int, EventBatch | None]) -> tuple[bool, int]:
 def _forget_rows(batch: EventBatch) -> EventBatch:
     """Return an empty batch with the fields of another, whose rows it does not keep in memory."""
     empty = EventBatch.empty(batch.schema, MIN_TIME, batch.keys)
-    empty.time, empty.clocks = batch.time, batch.clocks
+    empty.time = batch.time
     return empty
+
+
+def _drop(batch: EventBatch) -> EventBatch:
+    """Drop a batch that comes after the end of the run."""
+    return EventBatch.empty(batch.schema, MIN_TIME)
 
 
 class Stage(Meter):
@@ -282,10 +287,12 @@ class Stage(Meter):
         return [side for side, batch in enumerate(self._seen) if batch is None]
 
     def release(self) -> None:
-        """Drop the step with all that it holds, after the end of the run."""
-        self.step = self._on = None
-        self._waiting = []
-        self.pending.clear()
+        """Drop the step with all that it holds, after the end of the run.
+
+        Another thread may just be inside: what comes to this stage from there is dropped.
+        """
+        self.step, self._on = None, (_drop, _drop)
+        self._waiting, self.pending = [], deque()
 
     def capture(self) -> Captured:
         """Return the state as it is now, to be encoded later, or loaded once."""

@@ -283,6 +283,11 @@ class LaneChain:
         """Return the lanes that give results."""
         return self.runs[-1].list_lanes()
 
+    def release(self) -> None:
+        """Drop all that the operators hold in any lane."""
+        for run in self.runs:
+            run.release()
+
     def capture(self) -> Captured:
         """Return the state of all lanes as it is now, to be encoded later."""
         return Captured("lanes", [each.capture() for each in self.runs])

@@ -136,8 +136,7 @@ class LaneLeaf(Leaf):
     def release(self) -> None:
         """Drop the steps of all lanes with all that they hold, after the end of the run."""
         super().release()
-        for lane in self.lanes.list_lanes():
-            lane.release()
+        self.lanes.release()
 
     def find_wait(self) -> float | None:
         """Return the seconds until lanes should be given what waits; None if nothing does."""

@@ -990,6 +990,11 @@ class LaneRun:
         """Return the lanes, for any thread."""
         return [*self.lanes.values()]
 
+    def release(self) -> None:
+        """Drop all that the operators hold in any lane."""
+        for lane in self.list_lanes():
+            lane.release()
+
     # State ----------------------------------------------------------------------------------------
 
     def capture(self) -> Captured:

@@ -215,7 +215,7 @@ def observe(
             watch.start()
         # scheduled, so that the subscriber can already dispose of it (as take does)
         CurrentThreadScheduler.singleton().schedule(lambda *_: run.drain())
-        return CompositeDisposable(watch, Disposable(run.dispose))
+        return CompositeDisposable(watch, Disposable(run.release))
 
     return Observable(subscribe)
 

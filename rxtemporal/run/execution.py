@@ -558,8 +558,10 @@ class Execution:
 
     def release(self) -> None:
         """Dispose of the run, and drop all that its operators hold: nobody asks for it again."""
-        self.dispose()
-        self.wiring.release()
+        try:
+            self.dispose()
+        finally:
+            self.wiring.release()
 
 
 def _find_kind(source: StreamSource) -> type[Reader]:

@@ -35,6 +35,25 @@ QUERIES: dict[str, Callable[[], object]] = {
         .aggregate(n=agg.count())
         .to_polars()
     ),
+    "clocks, in two runs of lanes": lambda: (
+        read(clock="site", advance_time=0)
+        .group_by("site", "k")
+        .detect("A", A=pl.col("x") > 0)
+        .tumbling_window(100)
+        .aggregate(n=agg.count())
+        .to_polars()
+    ),
+    "clocks that become one": lambda: (
+        read(clock="site", advance_time=0)
+        .synchronize(5)
+        .group_by("k")
+        .tumbling_window(100)
+        .aggregate(n=agg.count())
+        .to_polars()
+    ),
+    "a subscription": lambda: (
+        read().join(read(), on="k", suffix="_2").to_observable().subscribe(lambda event: None)
+    ),
     "a few rows": lambda: read().group_by("k").to_signal().head(2),
 }
 

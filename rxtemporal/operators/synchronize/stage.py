@@ -28,9 +28,10 @@ class SynchronizeStage(Stage):
     def take(self, side: int, batch: EventBatch | None, run: Run) -> None:
         """Take a batch, or the end, and report the rows that came too late."""
         super().take(side, batch, run)
-        if self.step is None or not self.step.unreported:
+        step = self.step  # another thread may end the run
+        if step is None or not step.unreported:
             return
-        late, self.step.unreported = self.step.unreported, []
+        late, step.unreported = step.unreported, []
         for rows in late:
             self.late.update(rows.reasons)
             self.report_late(rows)
