@@ -6,11 +6,19 @@ Source: *Advancing Application Time*, and for edges the rules in ``rxtemporal.in
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeVar
+
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
+
+if TYPE_CHECKING:
+    from rxtemporal.core.batch import Int64s
+
+Times = TypeVar("Times", int, "Int64s")
 
 # kinds of items in a run
 ROW, START_EDGE, END_EDGE, CTI = range(4)
-# added to the kind of an item that is ahead of the wall clock: it makes no CTI; it is dropped, too
+# added to the kind of an item that is ahead of the wall clock and so makes no CTI; items with the
+# second one are dropped as well
 KEEP_AHEAD, DROP_AHEAD = 4, 8
 # verdicts; 0: in time
 DROPPED, ADJUSTED, END_MOVED, NO_OPEN_ROW, AHEAD, BEHIND, SILENT = range(1, 8)
@@ -26,18 +34,41 @@ NO_LIMIT = -1
 HEARD, NOT_HEARD = 1 << 61, 1 << 62
 
 
-def admit_start(start: int, end: int, cti: int, adjust: bool) -> int:
-    """Return the start with which ``[start, end)`` passes a door at ``cti``; NOWHERE if dropped.
+def find_late_bound(cti: Times) -> Times:
+    """Return the time below which a start is late at a CTI, or at each of several.
+
+    This is the one place that says so. A row that starts at the CTI is in time, since a CTI
+    promises that none follows that starts before it.
+
+    >>> find_late_bound(5)
+    5
+    """
+    return cti
+
+
+def passes_in_order(delay: int) -> bool:
+    """Return True if no row is late by the CTI of another one that starts with it, or earlier.
+
+    >>> passes_in_order(0), passes_in_order(-1)
+    (True, False)
+    """
+    return find_late_bound(-delay) <= 0
+
+
+def admit_start(start: int, end: int, bound: int, adjust: bool) -> int:
+    """Return the start with which ``[start, end)`` passes a door; NOWHERE if it is dropped.
+
+    A start below ``bound`` is late.
 
     >>> admit_start(3, 9, 5, True), admit_start(5, 6, 5, False)
     (5, 5)
     >>> admit_start(3, 5, 5, True) == NOWHERE
     True
     """
-    if start >= cti:
+    if start >= bound:
         return start
-    if adjust and end > cti:
-        return cti
+    if adjust and end > bound:
+        return bound
     return NOWHERE
 
 
@@ -114,7 +145,7 @@ def find_lifted_cti(cti: int, fleet: int, seen: int, behind: int, silent: int) -
 
 
 def find_sight(heard: int, fleet: int, time: int) -> int:
-    """Return by what it is known later when a device last sent something: ``seen`` above.
+    """Return what tells later when a device last sent something: ``seen`` above.
 
     ``heard`` is HEARD and the moment, or NEVER where the time of the ``fleet`` counts; while that
     has none, the ``time`` that the device has sent does.

@@ -26,7 +26,9 @@ from rxtemporal.engine.door_rules import (
     NOWHERE,
     ROW,
     START_EDGE,
+    find_late_bound,
     make_cti,
+    passes_in_order,
 )
 from rxtemporal.errors import EventError
 from rxtemporal.ingress.lateness import REASONS, LateEvent, Lateness, LateReason
@@ -263,9 +265,9 @@ def pass_rows(
     each row.
     """
     every, span, delay, _, _ = rules
-    if not len(start) or start.item(0) < state[0]:
+    if not len(start) or start.item(0) < find_late_bound(state[0]):
         return None
-    if delay >= 0 and (in_order or _load_order().is_sorted(start)):
+    if passes_in_order(delay) and (in_order or _load_order().is_sorted(start)):
         return _pass_in_order(start, rules, state), True
     passed, after = _load_kernels().pass_in_time(start, every, span, delay, state)
     return (after, False) if passed == len(start) else None

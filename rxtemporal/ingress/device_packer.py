@@ -30,10 +30,12 @@ from rxtemporal.engine.door_rules import (
     NEVER,
     NO_LIMIT,
     NOT_HEARD,
+    find_late_bound,
     find_sight,
     is_due,
     make_cti,
     make_sent_cti,
+    passes_in_order,
 )
 from rxtemporal.engine.keys import KeyCoder, KeyGroup
 from rxtemporal.engine.rows import grow
@@ -168,7 +170,8 @@ class DevicePacker(Packer):
         self._counts_ahead = self.settings.ahead is None
         limits = [each for each in self._limits if each != NO_LIMIT]
         # True if no CTI of a device is above the highest start less the delay
-        self._passes = self.follows_rows and not tells_moves
+        in_time = passes_in_order(self.rules.delay)
+        self._passes = self.follows_rows and in_time and not tells_moves
         # rows pass up to this time; beyond it the query is told how far the others lift a device
         self._pass_until = NEVER if limits else MAX_TIME
         self._pass_for = min(limits, default=0) // _PARTS
@@ -360,10 +363,11 @@ class DevicePacker(Packer):
 
     def _drop_ahead(self, device: int, event: RowEvent) -> Decision:
         """Drop an event that is ahead of the wall clock: it is no sign of its device, either."""
-        floor, self.cti = self.cti, max(self.cti, int(self._states[device, 0]))
+        floor = self.cti
+        self.set_cti(max(floor, int(self._states[device, 0])))
         self.events += 1
         late = super()._count_late(event, LateReason.AHEAD)
-        self.cti = floor
+        self.set_cti(floor)
         return None, 0, late
 
     def _is_due(self, start: int) -> bool:
@@ -374,17 +378,18 @@ class DevicePacker(Packer):
         self._kernel.note_time(device, time, self._clock.by_wall, own, self._fleet)
 
     def _enter(self, device: int) -> Int64s:
-        """Be the door of a device, until ``_leave``; return its state."""
+        """Judge by the time of a device, until ``_leave``; return its state."""
         self._settle()
         own: Int64s = self._states[device]
         self._fleet[self._kernel.FLOOR] = self._floor = self.cti
         self._kernel.lift_device(own, self._fleet, *self._limits)
-        self.cti, self.own, self._count, self._last, self.high = own[:5].tolist()
+        cti, self.own, self._count, self._last, self.high = own[:5].tolist()
+        self.set_cti(cti)
         self._why = int(own[self._kernel.WHY])
         return own
 
     def _leave(self, device: int, own: Int64s, time: int, rows: int = 0) -> None:
-        """Be the door of all devices again; note what the device has reached.
+        """Judge by the time of all devices again; note what the device has reached.
 
         ``rows`` is the number of rows that have been accepted.
         """
@@ -398,11 +403,13 @@ class DevicePacker(Packer):
             self._moved.append(np.array([device]))
         if self._tells_moves:
             self._moves.append((self.rows + rows, device, self.cti, fleet))
-        self.cti, self._why = self._floor, 0
+        self.set_cti(self._floor)
+        self._why = 0
 
     def _count_late(self, event: RowEvent, reason: LateReason) -> Lateness:
         ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
-        if reason is REASONS[DROPPED] and self._why and not ends and event.start >= self.own:
+        by_others = not ends and event.start >= find_late_bound(self.own)
+        if reason is REASONS[DROPPED] and self._why and by_others:
             reason = REASONS[self._why] or reason
         return super()._count_late(event, reason)
 
@@ -431,7 +438,8 @@ class DevicePacker(Packer):
         number = self.find_device(device)
         own = self._enter(number)
         before, made = self.cti, make_sent_cti(time, delay)
-        self.cti, self.own = max(self.cti, made), max(self.own, made)
+        self.set_cti(max(before, made))
+        self.own = max(self.own, made)
         if time < MAX_TIME:
             self.high = max(self.high, time)
             self._note_time(number, time, own)
@@ -529,9 +537,13 @@ class DevicePacker(Packer):
         low = starts.item(0) if in_order else int(starts.min())
         high = starts.item(n - 1) if in_order else int(starts.max())
         reached = make_cti(high, self.rules.delay)
-        if low < self._reached or low < self.cti or high > self._pass_until:
+        if low < find_late_bound(max(self._reached, self.cti)) or high > self._pass_until:
             return False
-        if (tells and low < self._latest) if in_order else (tells or low < reached):
+        if (
+            (tells and low < self._latest)
+            if in_order
+            else (tells or low < find_late_bound(reached))
+        ):
             return False
         if self._counts_wall:
             self._note_passing()
@@ -645,7 +657,7 @@ class DevicePacker(Packer):
         self.late_by_import += by_import
         # not the property: rows that have passed need not advance their devices for this
         self._largest_lateness = max(self._largest_lateness, behind)
-        self.cti = max(self.cti, int(self._fleet[self._kernel.FLOOR]))
+        self.set_cti(max(self.cti, int(self._fleet[self._kernel.FLOOR])))
 
     @_in_turn
     def judge_run(self, run: EventRun, guard: ClockGuard | None = None) -> JudgedRun | None:

@@ -1,8 +1,9 @@
 """The door of a stream: decides which events are late, and generates CTIs.
 
-A stream's door judges its events one by one, in the order of acceptance, by the rules in
-``lateness``; the columns of a batch by the same rules in ``engine/kernels/door``. It knows nothing
-of the layers above it: the caller records and logs events and reports late ones.
+A stream's door judges its events one by one, in the order of acceptance, or the columns of a batch.
+The rules are those of ``engine/door_rules``; ``lateness`` applies them to events, and
+``engine/kernels/door`` to columns. The door knows nothing of the layers above it: the caller
+records and logs events and reports late ones.
 Source: *Advancing Application Time*.
 """
 
@@ -22,11 +23,13 @@ from rxtemporal.core.events import (
     PointEvent,
     RowEvent,
     ends_row,
+    get_judged_time,
 )
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.codec import Deferred
 from rxtemporal.engine.door_rules import (
     NEVER,
+    find_late_bound,
     is_due,
     make_cti,
     make_sent_cti,
@@ -129,7 +132,7 @@ class Door:
     ) -> None:
         self.settings = settings
         self.source = source
-        self.cti = NO_CTI
+        self.cti = self.late_below = NO_CTI
         # what the CTI would be without imports; and without any delay
         self.own = self.high = NO_CTI
         self._before_end = NO_CTI
@@ -211,7 +214,7 @@ class Door:
         The row is not ahead of the wall clock.
         """
         # this runs once for each row that is pushed
-        if start < self.cti:
+        if start < self.late_below:
             return False
         self.events += 1
         if start < self.high:
@@ -230,7 +233,8 @@ class Door:
         # this runs once for each CTI that is pushed
         if not self.cti < time < MAX_TIME or self.rules.cti_delay:
             return False
-        self.cti = self.own = time
+        self.own = time
+        self.set_cti(time)
         if time > self.high:
             self.high = time
         return True
@@ -250,8 +254,10 @@ class Door:
             raise make_violation(event, reason, self.cti, self.source)
         self.late[reason] += 1
         if reason is not LateReason.NO_OPEN_ROW and reason is not LateReason.AHEAD:
-            late = measure_lateness(event, self.cti)
-            self.late_by_import += late > 0 and measure_lateness(event, self.own) == 0
+            bounds = [self.own, self.cti]
+            if reason is not LateReason.END_MOVED:
+                bounds = [*map(find_late_bound, bounds)]
+            self.late_by_import += bounds[0] <= get_judged_time(event) < bounds[1]
         broken = max(self.cti, MIN_TIME)
         by = measure_lateness(event, broken)
         self.lateness.add(by)
@@ -266,7 +272,7 @@ class Door:
         """
         generation = None if self.settings is None else self.settings.generation
         if generation is None or generation.advance_to_infinity_on_shutdown:
-            self.cti = MAX_TIME
+            self.set_cti(MAX_TIME)
         return max(self.cti, MIN_TIME)
 
     @property
@@ -290,7 +296,7 @@ class Door:
         """Take a CTI of another stream; return True if it advances this one."""
         if cti <= self.cti or cti >= MAX_TIME:
             return False
-        self.cti = cti
+        self.set_cti(cti)
         return True
 
     def advance(self, cti: int, device: Any = None) -> bool:
@@ -312,7 +318,12 @@ class Door:
         if self.cti < MAX_TIME <= cti:
             self._before_end = self.cti
         self.own = max(self.own, cti)
-        self.cti = max(self.cti, cti)
+        if cti > self.cti:
+            self.set_cti(cti)
+
+    def set_cti(self, cti: int) -> None:
+        """Note the CTI that has been reached, whatever it was before."""
+        self.cti, self.late_below = cti, find_late_bound(cti)
 
     # Columns --------------------------------------------------------------------------------------
 
@@ -397,7 +408,8 @@ class Door:
     def _continue(self, state: State, rows: int) -> None:
         """Take over the state that a kernel has reached after so many rows."""
         self.events += rows
-        self.cti, self.own, self._count, self._last, by_import, self.high, behind = state
+        cti, self.own, self._count, self._last, by_import, self.high, behind = state
+        self.set_cti(cti)
         self.late_by_import += by_import
         if behind > self.largest_lateness:
             self.largest_lateness = behind
@@ -427,7 +439,8 @@ class Door:
     def load(self, state: Sequence[Any]) -> None:
         """Resume from the result of ``save`` of a door with the same settings, before any event."""
         reached, counts, opened, rows, table = state
-        self.cti, self._before_end, self.own, self.high, self._count, self._last = reached
+        cti, self._before_end, self.own, self.high, self._count, self._last = reached
+        self.set_cti(cti)
         self.events, self.late_by_import, late, self.largest_lateness = counts
         self.late = Counter({LateReason(value): count for value, count in late.items()})
         for each in SavedOpenRows.read(rows).rows:

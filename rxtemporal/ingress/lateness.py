@@ -28,7 +28,7 @@ from rxtemporal.core.events import Cti, EdgeEvent, RowEvent, ends_row, get_judge
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.spans import SECOND, describe_span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND, describe
-from rxtemporal.engine.door_rules import NOWHERE, admit_end, admit_start
+from rxtemporal.engine.door_rules import NOWHERE, admit_end, admit_start, find_late_bound
 from rxtemporal.errors import CtiViolationError, EventError
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.settings import AdvanceTimePolicy
@@ -121,8 +121,9 @@ def judge(
         return _judge_end(event, cti, rows)
     kept: RowEvent | None = event
     reason: LateReason | None = None
-    if event.start < cti:
-        kept, reason = _judge_late_start(event, cti, policy)
+    bound = find_late_bound(cti)
+    if event.start < bound:
+        kept, reason = _judge_late_start(event, bound, policy)
     if kept is None or not isinstance(event, EdgeEvent):
         return kept, reason, None
     row = Opened(event, kept.start, rows.opened + 1, rows.owner)
@@ -131,10 +132,10 @@ def judge(
 
 
 def _judge_late_start(
-    event: RowEvent, cti: int, policy: AdvanceTimePolicy | None
+    event: RowEvent, bound: int, policy: AdvanceTimePolicy | None
 ) -> tuple[RowEvent | None, LateReason]:
     # a late point is always dropped: it ends one tick after its start
-    start = admit_start(event.start, event.end, cti, policy is AdvanceTimePolicy.ADJUST)
+    start = admit_start(event.start, event.end, bound, policy is AdvanceTimePolicy.ADJUST)
     if start == NOWHERE:
         return None, LateReason.DROPPED
     return event.with_lifetime(start, event.end), LateReason.ADJUSTED

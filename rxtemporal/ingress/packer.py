@@ -454,7 +454,7 @@ class Packer(Door):
                 error = earlier
 
     def _forget_from(self, row: int) -> None:
-        self.cti = find_cti(self._ctis, row)
+        self.set_cti(find_cti(self._ctis, row))
         del self._waiting[row:]
         self._edges = {number: edge for number, edge in self._edges.items() if number < row}
 

@@ -110,7 +110,7 @@ class Inbox:
     def append(self, event: Any, source: Any) -> None:
         """Append an event and its source, None if that is the subject's own.
 
-        Who appends goes on as ``CtiSynchronizingSubjectAlternate.on_next`` does.
+        The caller then continues as ``CtiSynchronizingSubjectAlternate.on_next`` does.
         """
         if source is None:
             self.items.append(event)
@@ -121,7 +121,8 @@ class Inbox:
     def take_back(self, event: Any, source: Any) -> bool:
         """Take out what the caller has appended to an inbox that it found closed; takes the lock.
 
-        Return False if it needs not: the event has been judged, or the inbox is open again.
+        Return False if there is nothing to take out: the event has been judged, or the inbox is
+        open again.
         """
         own = [event] if source is None else [event, source]
         with self._lock.bare:
@@ -150,10 +151,10 @@ class Inbox:
     # For the run, and those who ask ---------------------------------------------------------------
 
     def fetch(self) -> None:
-        """Judge what waits, unless the lock is not to be had within ``ASK_SECONDS``.
+        """Judge what waits, unless the lock is held for longer than ``ASK_SECONDS``.
 
-        So it is only where a sink is slow while the run is saved, or where observers that hold the
-        locks of two runs ask each other's subjects.
+        It is held for so long only if a sink is slow while the run is saved, or if observers that
+        hold the locks of two runs ask each other's subjects.
         """
         self._call(self._try_to_collect, ASK_SECONDS)
 
@@ -179,7 +180,7 @@ class Inbox:
             self._judge_all()
 
     def _call(self, judge: Callable[[], None], seconds: float | None = None) -> None:
-        """Call a function that judges, on another thread in place of the main one."""
+        """Call a function that judges; from the main thread, call it on another one."""
         is_main = threading.current_thread() is threading.main_thread()
         if not is_main or self._lock.is_owned():
             judge()

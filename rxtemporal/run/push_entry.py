@@ -2,7 +2,7 @@
 
 How a pushed row becomes durable in a run with an event log:
 
-1. ``RowReader`` holds the row to the schema, outside all locks. A misfit is rejected, and not
+1. ``RowReader`` checks the row against the schema, outside all locks. A misfit is rejected, and not
    logged.
 2. ``judge_one`` or ``judge`` takes the stream's lock. ``_begin`` waits for room in the hand-off,
    which releases the lock meanwhile, and raises if the run has ended.
@@ -326,7 +326,7 @@ class PushEntry(Reader):
         return self._tell_in_time(found) if is_row else Verdict(cti=self.cti)
 
     def judge(self, rows: ReadRows, name: str) -> Verdict:
-        """Accept rows of an input, but those whose numbers have come before."""
+        """Accept rows of an input, except those whose numbers have come before."""
         of = None
         count = _PushCount(rows.rejected)
         for part in self._parts(rows):

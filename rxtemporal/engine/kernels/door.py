@@ -2,7 +2,7 @@
 
 The kernels differ in how they walk through their items. What one item does is said once, by
 ``_take_row``, ``_make_due_cti`` and ``_take_cti``. These take the state of a door and return the
-next one: the CTI, what it would be without imports, the count of events, the start that last made a
+next one: the CTI, the CTI without imports, the count of events, the start that last made a
 CTI due, the number of events that are late only by an import, the highest time that made a CTI,
 without any delay, and the largest distance of an event behind that.
 """
@@ -31,6 +31,7 @@ from rxtemporal.engine.door_rules import (
     START_EDGE,
     admit_end,
     admit_start,
+    find_late_bound,
     find_lifted_cti,
     find_sight,
     is_due,
@@ -45,7 +46,7 @@ _STRIDE = 512
 # the same rules as for events, compiled
 _admit_start, _admit_end = jit(admit_start), jit(admit_end)
 _is_due, _make_cti, _make_sent_cti = jit(is_due), jit(make_cti), jit(make_sent_cti)
-_find_lifted_cti = jit(find_lifted_cti)
+_find_late_bound, _find_lifted_cti = jit(find_late_bound), jit(find_lifted_cti)
 _find_sight = jit(find_sight)
 
 Ints = npt.NDArray[np.int64]
@@ -58,10 +59,10 @@ State: TypeAlias = tuple[int, int, int, int, int, int, int]
 def _take_row(start: int, end: int, adjust: bool, state: State) -> tuple[int, int, State]:
     """Return the start with which a row passes, NOWHERE for none, the verdict, and the state."""
     cti, own, count, last, by_import, high, behind = state
-    given, verdict = _admit_start(start, end, cti, adjust), 0
+    given, verdict = _admit_start(start, end, _find_late_bound(cti), adjust), 0
     if given != start:
         verdict = DROPPED if given == NOWHERE else ADJUSTED
-        by_import += start >= own
+        by_import += start >= _find_late_bound(own)
     return given, verdict, (cti, own, count, last, by_import, high, max(behind, high - start))
 
 
@@ -296,7 +297,7 @@ def admit_by_device(
             starts[i], ends[i], reason[i], state = _take_end(start[i], end[i], opened, state)
         else:
             starts[i], reason[i], state = _take_row(start[i], end[i], adjust, state)
-            if reason[i] == DROPPED and start[i] >= own[OWN] and own[WHY]:
+            if reason[i] == DROPPED and start[i] >= _find_late_bound(own[OWN]) and own[WHY]:
                 reason[i] = own[WHY]
             if what == START_EDGE:
                 moved[row[i]] = starts[i]

@@ -10,7 +10,7 @@ import numpy as np
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.clocks import Clocks
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.door_rules import CTI, END_EDGE, NO_LIMIT
+from rxtemporal.engine.door_rules import CTI, END_EDGE, NO_LIMIT, find_late_bound
 from rxtemporal.engine.holdings import OWNED
 from rxtemporal.engine.rows import grow_rows
 from rxtemporal.engine.state import Stateful
@@ -94,7 +94,7 @@ class SynchronizeStep(Stateful):
             self.unreported.append(late)
         self.door.import_cti(min(reached, MAX_TIME - 1))
         if batch.cti >= MAX_TIME:
-            self.door.cti = MAX_TIME
+            self.door.set_cti(MAX_TIME)
         return accepted.replace(cti=max(self.door.cti, MIN_TIME))
 
     def _follow(self, clocks: Clocks) -> Int64s:
@@ -136,7 +136,8 @@ class SynchronizeStep(Stateful):
         kind = classify_rows(batch)
         times = np.where(kind == END_EDGE, batch.end, batch.start) if len(kind) else batch.start
         # an end edge may be late for its row, and is told with the CTI before it
-        late = np.flatnonzero((times < before) | ((kind == END_EDGE) if len(kind) else False))
+        is_late = times < find_late_bound(before)
+        late = np.flatnonzero(is_late | ((kind == END_EDGE) if len(kind) else False))
         if not len(late):
             return self.door.accept_batch(batch)
         # the CTI of each late row comes in front of it, as an item of its own

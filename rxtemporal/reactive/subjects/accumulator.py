@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.events import Cti, EventShape, RowEvent, ends_row
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, match_form
+from rxtemporal.engine.door_rules import find_late_bound
 from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent, LateReason, judge, measure_lateness
 from rxtemporal.ingress.settings import AdvanceTimePolicy
@@ -103,9 +104,11 @@ class Accumulator:
         passes = cti > self.cti
         if passes:
             self.cti = cti
+            if not self._edges:
+                self.late_below = find_late_bound(cti)
         if not self._edges:
-            high = self.high
-            self.floor, self.late_below = (self.cti if self.cti > high else high), self.cti
+            high, bound = self.high, self.late_below
+            self.floor = bound if bound > high else high
         if not passes:
             return None
         watch = self._watch
@@ -225,7 +228,7 @@ class Accumulator:
         if behind > source.largest_lateness:
             source.largest_lateness = behind
         accepted = batch
-        if ahead is not None or rows.low < self.cti:
+        if ahead is not None or rows.low < find_late_bound(self.cti):
             accepted = self._judge_batch(batch, ahead, source)
         cti = self.advance(Cti(batch.cti), source) if batch.cti > MIN_TIME else None
         if not len(accepted):
@@ -258,5 +261,5 @@ class Accumulator:
 
     def _set_floor(self) -> None:
         if not self._edges:
-            cti, high = self.cti, self.high
-            self.floor, self.late_below = (cti if cti > high else high), cti
+            self.late_below = find_late_bound(self.cti)
+            self.floor = max(self.late_below, self.high)
