@@ -15,7 +15,7 @@ _AFTER_WINDOW = (
 _AGGREGATE = (
     "aggregates are computed over windows: .tumbling_window('1m').aggregate(x=agg.{name}(…))."
 )
-_HINTS = {
+HINTS = {
     **dict.fromkeys(("aggregate", "top_k"), _AFTER_WINDOW),
     "agg": _AFTER_WINDOW.replace("{name}", "aggregate"),
     **dict.fromkeys(("count", "sum", "min", "max", "mean", "avg", "std", "var"), _AGGREGATE),
@@ -49,8 +49,8 @@ _HINTS = {
 def make_unknown_method_error(name: str, methods: Iterable[str]) -> AttributeError:
     """Return the error for a method that a stream does not have."""
     public = [each for each in methods if not each.startswith("_")]
-    if name in _HINTS:
-        hint = _HINTS[name].replace("{name}", name)
+    if name in HINTS:
+        hint = HINTS[name].replace("{name}", name)
     elif near := difflib.get_close_matches(name, public, 1):
         hint = f"did you mean .{near[0]}?"
     else:

@@ -201,6 +201,6 @@ def test_the_files_that_a_page_for_contributors_names_exist(name: str) -> None:
     """Each path of a Python file on the page is one of the project."""
     page = (DOCS / f"{name}.md").read_text("utf-8")
     named = set(re.findall(r"`([\w/]+/[\w/]+\.pyi?)`", page))
-    named = {each for each in named if not each.endswith("sample.py")}  # what a reader may add
+    named = {each for each in named if not each.endswith("throttle.py")}  # what a reader may add
     roots = (ROOT, ROOT / "rxtemporal")
     assert [name for name in sorted(named) if not any((r / name).exists() for r in roots)] == []

@@ -15,6 +15,7 @@ import reactivex
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.errors import ArgumentError, EventError, SchemaError
+from rxtemporal.query.wrong_calls import HINTS
 
 S = rxt.from_events([rxt.PointEvent(1, {"k": "a", "x": 2})], schema={"k": str, "x": int})
 W = S.tumbling_window("1m")
@@ -231,3 +232,8 @@ def test_a_hint_follows_the_end_of_a_sentence() -> None:
     assert "'schem'" in text
     assert text.count(". Hint: ") + text.count("? Hint: ") == 1
     assert "?." not in text
+
+
+def test_no_hint_is_given_for_a_method_that_exists() -> None:
+    """A new operator's name is no wrong call any more."""
+    assert not HINTS.keys() & {*dir(rxt.Streamable)}

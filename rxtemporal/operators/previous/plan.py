@@ -124,8 +124,8 @@ def find_rows_before(
 ) -> Causes:
     """Return for each row that row, and all n rows before it of its key.
 
-    Without those between, the n-th row before would be another. They are causes also where they
-    are longer ago than ``max_gap``: that the fields are null stands on them, too.
+    Without those between, another row would be the n-th one before. They are causes even if they
+    are longer ago than ``max_gap``: the fields are null because of them.
     """
     from rxtemporal.operators.scan.ordered_rows import OrderedRows
 
