@@ -31,9 +31,14 @@ _HINTS = {
 
 @contextmanager
 def report_errors(what: str) -> Iterator[None]:
-    """Turn an ``OSError`` inside into a ``SpoolError`` with path, reason and hint."""
+    """Turn an ``OSError`` inside into a ``SpoolError`` with path, reason and hint.
+
+    A broken connection is not of a file, but of a process, such as Spark's; it stays as it is.
+    """
     try:
         yield
+    except ConnectionError:
+        raise
     except OSError as error:
         raise make_error(what, error) from error
 

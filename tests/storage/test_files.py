@@ -1,4 +1,4 @@
-"""What is on disk when a function of ``durable`` has returned."""
+"""Functions of files: what is on disk when they have returned, and their errors."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from rxtemporal.errors import SpoolError
 from rxtemporal.spark import ParquetTable
 from rxtemporal.spark.targets.target import Origin
-from rxtemporal.storage.files import make_folder
+from rxtemporal.storage.files import make_folder, report_errors
 from rxtemporal.storage.segments import SegmentWriter
 
 SCHEMA = pl.Schema({"x": pl.Int64()})
@@ -66,3 +67,12 @@ def test_a_file_in_the_way_is_said(tmp_path: Path) -> None:
         make_folder(tmp_path / "a")
     with pytest.raises(NotADirectoryError):
         make_folder(tmp_path / "a" / "b")
+
+
+def test_a_broken_connection_is_no_error_of_a_file() -> None:
+    """It is told as it is: what broke is another process, for example that of Spark."""
+    with pytest.raises(ConnectionRefusedError), report_errors("cannot write beside the table"):
+        raise ConnectionRefusedError
+    denied = pytest.raises(SpoolError, match="cannot write beside the table")
+    with denied, report_errors("cannot write beside the table"):
+        raise PermissionError
