@@ -233,8 +233,8 @@ class Door:
         # this runs once for each CTI that is pushed
         if not self.cti < time < MAX_TIME or self.rules.cti_delay:
             return False
-        self.own = time
-        self.set_cti(time)
+        self.cti = self.own = time
+        self.late_below = find_late_bound(time)  # without a second call
         if time > self.high:
             self.high = time
         return True
@@ -319,7 +319,7 @@ class Door:
             self._before_end = self.cti
         self.own = max(self.own, cti)
         if cti > self.cti:
-            self.set_cti(cti)
+            self.cti, self.late_below = cti, find_late_bound(cti)
 
     def set_cti(self, cti: int) -> None:
         """Note the CTI that has been reached, whatever it was before."""
