@@ -142,7 +142,7 @@ def test_in_one_query(spark: SparkSession, tmp_path: Path) -> None:
     same(events(micro_batches), expected(lambda s: warmest(hourly(s))))
 
 
-@pytest.mark.parametrize("infinite", [True, False])
+@pytest.mark.parametrize("infinite", [pytest.param(True, marks=pytest.mark.full), False])
 def test_bounded(spark: SparkSession, infinite: bool) -> None:
     """A bounded result has one CTI, the end of time, unless settings end before it.
 
@@ -167,6 +167,7 @@ def test_bounded(spark: SparkSession, infinite: bool) -> None:
     same(pl.DataFrame(pl.from_arrow(again.toArrow())), longer(hourly(whole)).to_polars())
 
 
+@pytest.mark.full
 def test_nothing_is_final_as_well(spark: SparkSession) -> None:
     """A bounded result without rows says that none will come, and a second run knows it."""
     none = run(hourly, readings=stream(in_spark(spark, IN_ORDER[:0]), start="time"), cti="cti")

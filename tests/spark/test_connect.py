@@ -52,6 +52,7 @@ def connected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.java
 def test_the_rows_are_those_of_a_classic_session(
     connected: dict[str, Any], spark: SparkSession, tmp_path: Path
@@ -62,6 +63,7 @@ def test_the_rows_are_those_of_a_classic_session(
     assert all(expected.values())
 
 
+@pytest.mark.full
 @pytest.mark.java
 def test_errors_are_a_few_lines_there_too(connected: dict[str, Any]) -> None:
     """Spark's text begins with the sentence, and a stream of the result raises the error itself."""
@@ -70,6 +72,7 @@ def test_errors_are_a_few_lines_there_too(connected: dict[str, Any]) -> None:
     assert connected["failing stream"].startswith("ZeroDivisionError('integer division")
 
 
+@pytest.mark.full
 @pytest.mark.java
 def test_what_cannot_work_says_why(connected: dict[str, Any]) -> None:
     """Functions of micro-batches run on the server; no variable is named that is not set."""

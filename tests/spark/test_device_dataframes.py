@@ -63,7 +63,9 @@ def compute_here(query: Any, **options: Any) -> list[Any]:
     )
 
 
-@pytest.mark.parametrize(("query", "buckets"), [(each, 2), (each, 20), (fleet, 20)])
+@pytest.mark.parametrize(
+    ("query", "buckets"), [pytest.param(each, 2, marks=pytest.mark.full), (each, 20), (fleet, 20)]
+)
 def test_bounded(spark: SparkSession, query: Any, buckets: int) -> None:
     """With fewer and with more buckets than devices; and to the end of time."""
     for ends in (False, True):
@@ -78,7 +80,7 @@ def test_bounded(spark: SparkSession, query: Any, buckets: int) -> None:
         assert len(here) > (DEVICES if ends or query is each else -1)
 
 
-@pytest.mark.parametrize("query", [each, fleet])
+@pytest.mark.parametrize("query", [each, pytest.param(fleet, marks=pytest.mark.full)])
 def test_streaming(spark: SparkSession, tmp_path: Path, query: Any) -> None:
     """Micro-batch by micro-batch, over a restart; late rows are counted."""
     files = FileStream(tmp_path / "in", ROWS.schema)

@@ -74,6 +74,7 @@ def test_a_session_says_it_and_starts_the_next_time(tmp_path: Path) -> None:
     assert count == "3"
 
 
+@pytest.mark.full
 def test_a_sink_starts_it_again(tmp_path: Path) -> None:
     """All rows are in the table, after as many restarts as there were kills."""
     done = run_with_killed_starts(SINK, tmp_path, 2)
@@ -81,6 +82,7 @@ def test_a_sink_starts_it_again(tmp_path: Path) -> None:
     assert sorted(pl.read_parquet(tmp_path / "table")["x"]) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.full
 def test_a_java_that_is_always_killed_ends_the_query(tmp_path: Path) -> None:
     """After five attempts, with the signal in the error."""
     done = run_with_killed_starts(SINK, tmp_path, 100)
