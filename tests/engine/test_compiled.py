@@ -127,7 +127,6 @@ def test_a_kernel_is_compiled_again_when_a_part_of_it_has_changed(tmp_path: Path
         assert compute(parts)[0] == 8
 
 
-@pytest.mark.full
 def read_from_a_module() -> int:
     """Read a constant through its module, as no kernel may."""
     return order.UNKNOWN  # type: ignore[attr-defined,no-any-return]
@@ -139,6 +138,7 @@ def test_a_kernel_that_reads_from_a_module_is_refused() -> None:
         find_source(read_from_a_module)
 
 
+@pytest.mark.full
 def test_code_beside_the_package_is_found_in_another_place(tmp_path: Path) -> None:
     """A copy of the package has it too, and compiles nothing, though new code goes elsewhere."""
     first, second = tmp_path / "first", tmp_path / "second"
