@@ -20,6 +20,7 @@ import rxtemporal as rxt
 from rxtemporal import AdvanceTimePolicy, Cti, EdgeEvent, IntervalEvent, LateReason, PointEvent
 from rxtemporal.core.events import Event
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, CtiViolationError, EventError
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.lateness import NO_CTI, measure_lateness
@@ -473,3 +474,15 @@ def test_the_door_for_columns_is_the_door_for_events(
     forever = [(start, None if end == rxt.MAX_TIME else end) for start, end in wanted]
     assert sorted(kept, key=repr) == sorted(forever, key=repr)
     assert len(rows) - len(kept) == sum(each.reason == "dropped" for each in late)
+
+
+def test_a_door_that_is_loaded_knows_what_is_late() -> None:
+    """Before any CTI has come again: the one that was saved makes the row late."""
+    first, second = Door(settings(), "a"), Door(settings(), "a")
+    first.accept(PointEvent(7, "x"))
+    captured = Captured("door", first.save())
+    second.load(loads("door", captured.dumps()))
+    kept, _, late = second.accept(PointEvent(6, "late"))
+    assert kept is None
+    assert late is not None
+    assert (late.cti, late.by) == (7, 1)
