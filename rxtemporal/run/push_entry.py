@@ -547,7 +547,8 @@ class PushEntry(Reader):
             tape.flush()
         except Exception as error:
             self.abort(error)
-            raise self.refuse() from error
+            # the log may be closed because the run has failed elsewhere: that is the cause
+            raise self.refuse() from self.run_end.error or error
         # from here on the rows are in the log, whatever happens
         try:
             if self._held is not None:
