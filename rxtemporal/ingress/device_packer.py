@@ -539,11 +539,11 @@ class DevicePacker(Packer):
         reached = make_cti(high, self.rules.delay)
         if low < find_late_bound(max(self._reached, self.cti)) or high > self._pass_until:
             return False
-        if (
-            (tells and low < self._latest)
-            if in_order
-            else (tells or low < find_late_bound(reached))
-        ):
+        if in_order:
+            needs_look = tells and low < self._latest
+        else:
+            needs_look = tells or low < find_late_bound(reached)
+        if needs_look:
             return False
         if self._counts_wall:
             self._note_passing()
