@@ -137,3 +137,17 @@ def test_a_step_goes_on_from_its_state(devices: int | tuple[int, ...] | None) ->
         reached.append(step.on_batch(batch).cti)
     alone = [40, 45, 45, 70]
     assert reached == (alone if devices is None else [40, 50, 50, 70])
+
+
+@pytest.mark.parametrize("form", ["a frame", "a list"])
+def test_a_row_one_tick_late_within_a_batch_is_dropped(form: str) -> None:
+    """Two devices have made the CTI 5 before it; the row that starts at 5 is in time."""
+    rows = [(10, 0), (10, 1), (4, 2), (5, 3), (11, 0)]
+    options = {"clock": "k", "advance_time": 0}
+    if form == "a frame":
+        frame = pl.DataFrame(rows, {"t": pl.Int64, "k": pl.Int64}, orient="row")
+        readings = rxt.from_polars(frame, start="t", unit="ticks", **options)
+    else:
+        events = [rxt.PointEvent(time, {"k": device}) for time, device in rows]
+        readings = rxt.from_events(events, schema=SCHEMA, **options)
+    assert readings.synchronize(5).to_polars()["k"].to_list() == [3, 0, 1, 0]

@@ -1142,3 +1142,23 @@ def test_devices_are_not_joined_with_what_was_synchronized() -> None:
     fleet = stream.synchronize(5).select("device", y="x")
     with pytest.raises(rxt.ArgumentError, match="one that comes out of synchronize"):
         stream.join(fleet, on="device")
+
+
+@pytest.mark.parametrize("form", ["a frame", "a list", "one by one"])
+def test_a_cti_for_all_makes_rows_of_new_devices_late(form: str) -> None:
+    """Whatever the way in: their own times are far behind it."""
+    source = rxt.PushSource(
+        "a", schema={"k": str, "i": int}, start="t", delay=0, unit="ticks", clock="k"
+    )
+    results = rxt.Collect()
+    with source.stream.run(results):
+        source.push({"t": 1, "k": "x", "i": 0})
+        source.advance(10)
+        rows = [{"t": t, "k": k, "i": i} for t, k, i in [(5, "a", 1), (9, "b", 2), (10, "a", 3)]]
+        if form == "one by one":
+            late = [source.push(row).late for row in rows]
+        else:
+            late = [source.push(pl.DataFrame(rows) if form == "a frame" else rows).late]
+        source.close()
+    assert sum(map(len, late)) == 2
+    assert results.batch.to_polars()["i"].to_list() == [0, 3]
