@@ -224,7 +224,11 @@ class Door:
                 self._count += 1
                 self._last = start
                 return True
-        if self.generates:
+        if self.follows_rows:  # it is due, and its CTI is the highest so far
+            self._count += 1
+            self._last = self.high = start
+            self._reach(make_cti(start, self.rules.delay))
+        elif self.generates:
             self._generate(start)
         return True
 
@@ -315,10 +319,12 @@ class Door:
         self._reach(make_sent_cti(time, self.rules.cti_delay))
 
     def _reach(self, cti: int) -> None:
-        if self.cti < MAX_TIME <= cti:
-            self._before_end = self.cti
-        self.own = max(self.own, cti)
+        # this runs for each row that makes a CTI: a call of max costs as much as the rest
+        if cti > self.own:
+            self.own = cti
         if cti > self.cti:
+            if cti >= MAX_TIME:
+                self._before_end = self.cti
             self.cti, self.late_below = cti, find_late_bound(cti)
 
     def set_cti(self, cti: int) -> None:
