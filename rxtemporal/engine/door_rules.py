@@ -37,8 +37,8 @@ HEARD, NOT_HEARD = 1 << 61, 1 << 62
 def find_late_bound(cti: Times) -> Times:
     """Return the time below which a start is late at a CTI, or at each of several.
 
-    This is the one place that says so. A row that starts at the CTI is in time, since a CTI
-    promises that none follows that starts before it.
+    All doors and subjects ask this, for single events and for columns. A row that starts at the
+    CTI is in time, since a CTI promises that none follows that starts before it.
 
     >>> find_late_bound(5)
     5

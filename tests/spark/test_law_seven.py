@@ -50,7 +50,7 @@ def uncompiled(spark: SparkSession) -> Iterator[SparkSession]:
     [pytest.param(FIRST[::3], id="some"), pytest.param(FIRST, id="all", marks=pytest.mark.full)],
 )
 def test_bounded(uncompiled: SparkSession, cases: list[str]) -> None:
-    """A case of every operator over bounded DataFrames, united in one query of Spark."""
+    """A case of every operator, or of each third one, over bounded DataFrames, in one query."""
     sides = law_seven.drawn(cases, SEED)
     found = law_seven_spark.bounded(uncompiled, sides)
     assert not law_seven.wrong(sides, found)
