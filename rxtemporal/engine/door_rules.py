@@ -102,9 +102,10 @@ def make_cti(start: int, delay: int) -> int:
     >>> make_cti(7, 2), make_cti(7, -1), make_cti(MIN_TIME, 2) == MIN_TIME
     (5, 8, True)
     """
-    if start == MIN_TIME:  # nothing is added to the beginning of time, either
-        return start
-    return min(max(start, MIN_TIME + delay) - delay, MAX_TIME)
+    if start == MIN_TIME or start < MIN_TIME + delay:
+        return MIN_TIME  # nothing is added to the beginning of time, either
+    cti = start - delay
+    return cti if cti < MAX_TIME else MAX_TIME
 
 
 def make_sent_cti(time: int, delay: int) -> int:

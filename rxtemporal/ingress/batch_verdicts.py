@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cache
 from itertools import compress, repeat
 from types import ModuleType
@@ -397,12 +397,16 @@ _KINDS = {PointEvent: ROW, IntervalEvent: _INTERVAL, Cti: CTI}
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class EventRun:
-    """Events as columns; ``kind`` has the kind of each item, and is empty if all are rows."""
+    """Events as columns; ``kind`` has the kind of each item, and is empty if all are rows.
+
+    ``time_types`` are the types of their start times.
+    """
 
     items: Sequence[Any]
     start: Int64s
     end: Int64s
     kind: Bytes
+    time_types: Set[type]
 
     @classmethod
     def from_items(cls, items: Sequence[Any]) -> EventRun | None:
@@ -412,21 +416,27 @@ class EventRun:
             kinds = bytearray(map(_KINDS.__getitem__, map(type, items)))
         except KeyError:
             return None
-        start = np.fromiter([item.start for item in items], np.int64, len(items))
-        end, kind = start + TICK, np.frombuffer(kinds, np.int8)
-        if CTI in kinds and any(type(item) is Cti and item.device is not None for item in items):
-            return None
+        kind = np.frombuffer(kinds, np.int8)
+        if CTI in kinds:
+            ctis = compress(items, (kind == CTI).tobytes())
+            if any(cti.device is not None for cti in ctis):
+                return None
+        times = [item.start_time for item in items]
+        types = set(map(type, times))
+        ticks = times if types == {int} else [item.start for item in items]
+        start = np.fromiter(ticks, np.int64, len(items))
+        end = start + TICK
         if _INTERVAL in kinds:
             rows = kind == _INTERVAL
             end[rows] = np.fromiter([row.end for row in compress(items, rows.tobytes())], np.int64)
             kind[rows] = ROW
-        return cls(items, start, end, kind if CTI in kinds else NO_KINDS)
+        return cls(items, start, end, kind if CTI in kinds else NO_KINDS, types)
 
     def select(self, mask: Bools) -> EventRun:
         """Return the items of a mask."""
         items, rows = list(compress(self.items, mask.tobytes())), mask.nonzero()[0]
         kind = self.kind.take(rows) if len(self.kind) else self.kind
-        return EventRun(items, self.start.take(rows), self.end.take(rows), kind)
+        return EventRun(items, self.start.take(rows), self.end.take(rows), kind, self.time_types)
 
     def list_events(self) -> list[RowEvent | Cti]:
         """Return the items as events; the times of CTIs are those of the columns."""

@@ -171,7 +171,7 @@ class DevicePacker(Packer):
         limits = [each for each in self._limits if each != NO_LIMIT]
         # True if no CTI of a device is above the highest start less the delay
         in_time = passes_in_order(self.rules.delay)
-        self._passes = self.follows_rows and in_time and not tells_moves
+        self._passes = self.rules.every == 1 and in_time and not tells_moves
         # rows pass up to this time; beyond it the query is told how far the others lift a device
         self._pass_until = NEVER if limits else MAX_TIME
         self._pass_for = min(limits, default=0) // _PARTS
@@ -668,7 +668,7 @@ class DevicePacker(Packer):
         """
         if guard is not None and guard.rows_ahead(run.start, run.kind) is not None:
             return None
-        if not self._see_run(run.items):
+        if not self._see_run(run):
             return None
         rows = run.row_mask.nonzero()[0]
         payload = self._convert_if_typed([run.items[row].payload for row in rows.tolist()])

@@ -148,8 +148,8 @@ class Door:
         # True if events generate CTIs
         self.generates = settings is not None and settings.generation is not None
         self.rules = Rules.of(settings, delays_ctis=delays_ctis)
-        # True if each row makes a CTI, at its start or earlier
-        self.follows_rows = self.rules.every == 1 and self.rules.delay >= 0
+        # read for each row, which costs less here
+        self._every, self._delay = self.rules.every, self.rules.delay
         # the number of events so far that count for the next CTI, and the start that made the last
         self._count, self._last = 0, NEVER
 
@@ -202,11 +202,17 @@ class Door:
 
     def _generate(self, start: int) -> None:
         """Make the CTI that the event with this start makes due, if any."""
-        every, span, delay, _, _ = self.rules
+        # this runs once for each row that is pushed
         self._count += 1
-        if is_due(start, self._count, every, span, self._last):
-            self._last, self.high = start, max(self.high, start)
-            self._reach(make_cti(start, delay))
+        every = self._every
+        if every != 1 and not is_due(start, self._count, every, self.rules.span, self._last):
+            return
+        self._last = start
+        if start > self.high:
+            self.high = start
+        cti = make_cti(start, self._delay)
+        if cti > self.own:
+            self._reach(cti)
 
     def pass_row(self, start: int) -> bool:
         """Accept a complete row in time, and make the CTI that is due; a late one changes nothing.
@@ -217,18 +223,9 @@ class Door:
         if start < self.late_below:
             return False
         self.events += 1
-        if start < self.high:
-            if self.high - start > self.largest_lateness:
-                self.largest_lateness = self.high - start
-            if self.follows_rows:  # the CTI has followed the highest start
-                self._count += 1
-                self._last = start
-                return True
-        if self.follows_rows:  # it is due, and its CTI is the highest so far
-            self._count += 1
-            self._last = self.high = start
-            self._reach(make_cti(start, self.rules.delay))
-        elif self.generates:
+        if self.high - start > self.largest_lateness:
+            self.largest_lateness = self.high - start
+        if self.generates:
             self._generate(start)
         return True
 

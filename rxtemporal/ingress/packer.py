@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -111,7 +111,6 @@ RUN_LEAST = UNTYPED_ROWS
 # late events in their original form, one or many
 Late: TypeAlias = tuple[RowEvent, Lateness] | LateRows
 _COMPLETE = frozenset({PointEvent, IntervalEvent})
-_get_time = attrgetter("start_time")
 
 
 class Packer(Door):
@@ -145,9 +144,8 @@ class Packer(Door):
         self._least, self._most = min_rows, MOST_ROWS
         # the last CTI that has been sent
         self.sent = MIN_TIME
-        self._judged = False
-        # True if points and intervals in time only have to be kept: they cause no CTI
-        self._keeps = not self.generates
+        # True if points and intervals only have to be kept: the subject has judged them
+        self.only_keeps = False
         self._clear()
 
     def _clear(self) -> None:
@@ -162,7 +160,7 @@ class Packer(Door):
         """Set the number of waiting rows that make a batch."""
         self._limit = self._least if self.has_news else self._most
         # while fewer rows wait, another one in time only has to be kept, whatever CTI it makes
-        self._free = (self._limit if self._keeps else min(self._least, self._most)) - 1
+        self._free = (min(self._least, self._most) if self.generates else self._limit) - 1
 
     @property
     def has_news(self) -> bool:
@@ -206,15 +204,15 @@ class Packer(Door):
         if time not in (0, MIN_TIME, MAX_TIME):
             self._kind = type(time)
 
-    def _see_run(self, events: Sequence[Any]) -> bool:
+    def _see_run(self, run: EventRun) -> bool:
         """Note the form of the times of a run; return False if some may be of another one."""
-        kinds = set(map(type, map(_get_time, events)))
+        kinds = run.time_types
         if kinds == {self._kind}:
             return True
         if len(kinds) > 1:
             return False
         try:  # all are of one type, so one that shows the form is enough
-            for event in events:
+            for event in run.items:
                 self._see(event)
                 if self._kind is not None:
                     break
@@ -240,17 +238,19 @@ class Packer(Door):
         """
         # this runs once for each event that is pushed
         kind, waiting = type(event), self._waiting
-        if kind in _COMPLETE:
+        if kind is PointEvent or kind is IntervalEvent:
             if type(event.start_time) is not self._kind or len(waiting) >= self._free:
                 return False
-            before = self.cti
-            if self._judged and self._keeps:
+            if self.only_keeps:
                 self.events += 1
-            elif not self.pass_row(event.start):
+                waiting.append(event)  # type: ignore[arg-type]
+                return True
+            before = self.cti
+            if not self.pass_row(event.start):
                 return False
             waiting.append(event)  # type: ignore[arg-type]
             if self.cti > before:
-                self._note_cti()
+                self._ctis.append((len(waiting), self.cti))
             return True
         if (
             kind is Cti
@@ -276,7 +276,7 @@ class Packer(Door):
         waiting = self._waiting
         if type(getattr(event, "start_time", None)) is not self._kind:
             self._see(event)
-        if self._judged and self._keeps and type(event) in _COMPLETE and not ahead:
+        if self.only_keeps and type(event) in _COMPLETE and not ahead:
             self.events += 1
             waiting.append(event)  # type: ignore[arg-type]
             return None if len(waiting) < self._limit else self._pack_if_typed()
@@ -317,12 +317,7 @@ class Packer(Door):
 
     def trust_events(self) -> None:
         """Accept points and intervals unjudged from now on: the subject has judged them."""
-        self._judged = True
-
-    @property
-    def only_keeps(self) -> bool:
-        """True if points and intervals only have to be kept: the subject has judged them."""
-        return self._judged and self._keeps
+        self.only_keeps = not self.generates
 
     def due(self) -> EventBatch | None:
         """Return a batch if one is due, after a CTI from outside or other bounds."""
@@ -377,7 +372,7 @@ class Packer(Door):
         """
         if guard is not None and guard.rows_ahead(run.start, run.kind) is not None:
             return None
-        if not self._see_run(run.items):
+        if not self._see_run(run):
             return None
         verdicts = judge_rows(run.start, run.end, self.rules, self.state, run.kind)
         if self.settings is None and (len(verdicts.late) or verdicts.backwards):

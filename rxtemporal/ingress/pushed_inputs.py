@@ -293,15 +293,6 @@ class PushedInput(InputState):
         self.duplicates += int((found == REPEAT).sum())
         return found
 
-    def count(self, reason: LateReason | None, behind: int) -> None:
-        """Count a row; ``behind`` is its distance from the highest time that made a CTI."""
-        if reason is None:
-            self.accepted += 1
-        else:
-            self.late[reason] += 1
-        if behind > self.largest_lateness:
-            self.largest_lateness = behind
-
     def count_rows(self, batch: EventBatch, verdicts: Verdicts, ahead: Bools | None) -> None:
         """Count complete rows with the verdicts on them."""
         self.accepted += len(batch) - len(verdicts.late)

@@ -188,6 +188,8 @@ class PushEntry(Reader):
         self._is_free = False
         # the verdict on one row in time, and the CTI that it tells
         self._in_time, self._told = Verdict(1), NO_CTI
+        self._by_device = self.door.by_device
+        self._enter, self._leave = self.lock.__enter__, self.lock.__exit__
 
     def log(self, tape: Tape, records: int) -> None:
         """Note accepted items on a tape from now on; rows are held until they are durable."""
@@ -232,7 +234,7 @@ class PushEntry(Reader):
         cti = self.door.cti
         if cti <= MIN_TIME:
             return None
-        return to_datetime(cti) if self.door.time == "datetime" else cti
+        return to_datetime(cti) if self.door.times.shown == "datetime" else cti
 
     def refuse(self) -> ProcessEndedError:
         """Return the error for those who push when the run takes nothing more."""
@@ -256,13 +258,17 @@ class PushEntry(Reader):
 
     def judge_one(self, event: RowEvent | Cti, name: str, seq: int | None) -> Verdict:
         """Accept one event of an input, unless its number has come before."""
-        run_end = self.run_end
-        with self.lock:
+        # this runs once for each row that is pushed: a with statement costs half as much again
+        run_end, enter, leave = self.run_end, self._enter, self._leave
+        enter()
+        try:
             if not self._is_free or self.state is not _READING or not run_end.accepts:
                 self._begin(1)
             verdict = self._judge_one(event, self.inputs[name], seq)
             if run_end.ended:
                 self._check_taken()
+        finally:
+            leave(None, None, None)
         if not run_end.accepts:
             self._check_failed()
         return verdict
@@ -286,14 +292,6 @@ class PushEntry(Reader):
         self._check_failed()
         return verdicts
 
-    def _tell_in_time(self, found: Seen) -> Verdict:
-        """Return the verdict on a row in time that has just been accepted."""
-        if (cti := self.door.cti) != self._told:
-            self._told, self._in_time = cti, make_accepted(self.cti)
-        if found is NEW:
-            return self._in_time
-        return dataclasses.replace(self._in_time, unsure=1)
-
     def _tell_late(self, event: RowEvent | Cti, late: Lateness, found: Seen) -> Verdict:
         told = LateEvent(event, self.name, *late)  # type: ignore[arg-type]
         return Verdict(late=(told,), cti=self.cti, unsure=int(found is UNSURE))
@@ -305,9 +303,9 @@ class PushEntry(Reader):
             event = self.arrivals.stamp(event)
         if not of.accepted % CLOCK_ROWS:
             self._compare(find_time(event), of)
-        ahead, found = False, NEW
+        ahead, found, guard = False, NEW, self.guard
         is_row = type(event) is not Cti
-        if self.guard is not None and self.guard.is_ahead(event):
+        if guard is not None and event.start > guard.limit and guard.is_ahead(event):
             ahead = True
             self._compare(event.start, of)
             if self.source.refuses_ahead and is_row:
@@ -320,10 +318,15 @@ class PushEntry(Reader):
             late = self.take(event, of, seq if is_row else None, ahead)
         except BaseException as error:
             raise self._fail(error) from error
-        self.let_others_follow()
+        if self.flow.active:
+            self.flow.follow(self)
         if late is not None:
             return self._tell_late(event, late, found)
-        return self._tell_in_time(found) if is_row else Verdict(cti=self.cti)
+        if not is_row:
+            return Verdict(cti=self.cti)
+        if self.door.cti != self._told:
+            self._told, self._in_time = self.door.cti, make_accepted(self.cti)
+        return self._in_time if found is NEW else dataclasses.replace(self._in_time, unsure=1)
 
     def judge(self, rows: ReadRows, name: str) -> Verdict:
         """Accept rows of an input, except those whose numbers have come before."""
@@ -432,28 +435,37 @@ class PushEntry(Reader):
         Its number is new. Raises the error of an event that the stream cannot have.
         """
         # this runs once for each row that is pushed
-        door, kind, sender = self.door, type(event), of.sender
+        door, kind = self.door, type(event)
         time = find_time(event) if kind is EdgeEvent else event.start
         if ahead:
             of.ahead += 1
-        elif of.reached < time < MAX_TIME:  # no input has reached the end of time
-            of.reached = time
-        behind = 0 if ahead else door.high - time
-        if door.by_device and not ahead and kind is not Cti:
-            behind = door.measure_behind(event, time)  # type: ignore[arg-type]
-        # a log tells the input and the number of an item; an edge is closed by its own input alone
-        asked = self.guard is not None or self.tape is not None or self._log is not None
-        if asked or ahead or kind is EdgeEvent:
-            batch = self._judge_event(Sent(event, sender, seq, ahead))  # type: ignore[arg-type]
+            behind = 0
         else:
-            self.sender = sender
+            if of.reached < time < MAX_TIME:  # no input has reached the end of time
+                of.reached = time
+            by_device = self._by_device and kind is not Cti
+            behind = door.measure_behind(event, time) if by_device else door.high - time  # type: ignore[arg-type]
+        # a log tells the input and the number of an item; an edge is closed by its own input alone
+        if ahead or kind is EdgeEvent or self.tape is not None or self._log is not None:
+            batch = self._judge_event(Sent(event, of.sender, seq, ahead))  # type: ignore[arg-type]
+        else:
+            self.sender = of.sender
             batch = None if door.keep(event) else door.judge(event)  # type: ignore[arg-type]
-        late: Any = door.unreported
-        fate = late[-1][1] if late else None
-        if batch is not None or late:
+        fate: Lateness | None = None
+        if door.unreported:
+            late: Any = door.unreported[-1]
+            fate = late[1]
             self.give(batch)
-        if kind is not Cti:
-            of.count(None if fate is None else fate.reason, behind)
+        elif batch is not None:
+            self.give(batch)
+        if kind is Cti:
+            return None
+        if fate is None:
+            of.accepted += 1
+        else:
+            of.late[fate.reason] += 1
+        if behind > of.largest_lateness:
+            of.largest_lateness = behind
         return fate
 
     def take_rows(

@@ -92,5 +92,5 @@ def judge_run(run: EventRun, rules: Rules, state: State) -> tuple[EventRun, Verd
         passes[is_cti] = made > before
         start = start.copy()
         start[is_cti] = made
-    passed = EventRun(run.items, start, run.end, run.kind)
+    passed = EventRun(run.items, start, run.end, run.kind, run.time_types)
     return (passed if passes.all() else passed.select(passes)), verdicts
