@@ -48,7 +48,8 @@ class Log:
         self.noted = 0
         self.tapes: list[Tape] = []
         self._forks = FORKS.count
-        self._changed = threading.Condition(threading.Lock())
+        self._mutex = threading.Lock()
+        self._changed = threading.Condition(self._mutex)
         self._runs: list[list[int]] = []
         # the records before each cut that are not written: their runs and their items
         self._cut_off: list[Noted] = []
@@ -59,8 +60,9 @@ class Log:
 
     def note(self, tape: Tape, items: Sequence[Item], records: int) -> None:
         """Append items, which are ``records`` records. Used by tapes."""
+        # this runs once for each row that is pushed; a lock is entered in C, a condition is not
         self.refuse_fork()
-        with self._changed:
+        with self._mutex:
             if not self._admits(tape):
                 return
             if self._error is not None:
@@ -175,7 +177,7 @@ class Tape:
     def events(self, events: Sequence[Event | Sent]) -> None:
         """Note a run of events, each with its sender if given."""
         first = get_event(events[0]) if events else None
-        if not isinstance(first, (RowEvent, Cti)):
+        if not isinstance(first, RowEvent) and type(first) is not Cti:
             return
         if self.facts.time is None:
             self.facts.note_time(find_time_form(first.start_time))
