@@ -23,9 +23,9 @@ from rxtemporal.ingress.source import Sent
 from rxtemporal.storage.event_log.columns import (
     MOST_RECORDS,
     Mark,
-    PlainRecords,
     Rows,
     load_records,
+    make_json_encoder,
     to_frame,
 )
 
@@ -110,7 +110,7 @@ def without_nulls(frame: pl.DataFrame) -> pl.DataFrame:
 
 def dump(items: Sequence[Any], schema: pl.Schema = SCHEMA) -> bytes:
     """The records as JSON."""
-    content = PlainRecords(schema).dump(items)
+    content = make_json_encoder(schema)(items)
     assert content is not None
     return content
 
@@ -194,26 +194,26 @@ class Evil:
 def test_a_value_that_is_not_exact_is_left_to_the_frame(name: str, value: Any) -> None:
     """The frame takes it or tells what is wrong."""
     payload = dict.fromkeys(SCHEMA) | {name: value}
-    assert PlainRecords(SCHEMA).dump([PointEvent(1, payload)]) is None
+    assert make_json_encoder(SCHEMA)([PointEvent(1, payload)]) is None
 
 
 def test_fields_too_few_or_too_many_are_left_to_the_frame() -> None:
     """As is an object that is not a payload."""
-    records = PlainRecords(pl.Schema({"x": pl.Int64()}))
+    encode = make_json_encoder(pl.Schema({"x": pl.Int64()}))
     for payload in {}, {"y": 1}, {"x": 1, "y": 2}, Evil():
-        assert records.dump([PointEvent(1, payload)]) is None
+        assert encode([PointEvent(1, payload)]) is None
 
 
 def test_other_types_many_records_and_batches_are_left_to_the_frame() -> None:
     """Decimals are not written as text, and a frame is faster for many."""
-    decimals = PlainRecords(pl.Schema({"x": pl.Decimal(38, 2)}))
-    assert decimals.dump([PointEvent(1, {"x": Decimal("1.5")})]) is None
-    numbers = PlainRecords(pl.Schema({"x": pl.Int64()}))
+    decimals = make_json_encoder(pl.Schema({"x": pl.Decimal(38, 2)}))
+    assert decimals([PointEvent(1, {"x": Decimal("1.5")})]) is None
+    numbers = make_json_encoder(pl.Schema({"x": pl.Int64()}))
     events = [PointEvent(n, {"x": n}) for n in range(MOST_RECORDS + 1)]
-    assert numbers.dump(events) is None
-    assert numbers.dump(events[1:]) is not None
+    assert numbers(events) is None
+    assert numbers(events[1:]) is not None
     batch = EventBatch.from_dicts([{"start_time": 1, "x": 1}])
-    assert numbers.dump([Rows(batch, own=False)]) is None
+    assert numbers([Rows(batch, own=False)]) is None
 
 
 def test_numbers_that_json_does_not_know_come_back() -> None:

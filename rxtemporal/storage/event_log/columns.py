@@ -147,43 +147,32 @@ _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_cir
 _POINT = kind_code("point")
 
 
-class PlainRecords:
-    """Encoder of the records of one stream with declared fields.
+def make_json_encoder(schema: pl.Schema) -> Callable[[Sequence[Item]], bytes | None]:
+    """Return a function that encodes the records of one stream with declared fields as JSON.
+
+    It returns None for many items, and if JSON cannot hold one of them exactly.
 
     >>> from rxtemporal import PointEvent
-    >>> records = PlainRecords(pl.Schema({"temp": pl.Float64}))
-    >>> content = records.dump([PointEvent(5, {"temp": 20.5})])
+    >>> encode = make_json_encoder(pl.Schema({"temp": pl.Float64}))
+    >>> content = encode([PointEvent(5, {"temp": 20.5})])
     >>> content
     b'{"fields":{"temp":"Float64"},"records":[[0,5,6,[20.5]]]}'
     >>> load_records([content]).rows()
     [('point', 5, 6, {'temp': 20.5})]
-    >>> records.dump([PointEvent(5, {"temp": "hot"})]) is None
+    >>> encode([PointEvent(5, {"temp": "hot"})]) is None
     True
     """
+    names = {field: _find_name(dtype) for field, dtype in schema.items()}
+    if None in names.values():
+        return lambda items: None
+    # and the type whose values are written unchanged
+    fields = [
+        (field, _EXACT.get(name), _make_encoder(name)) for field, name in names.items() if name
+    ]
+    width = len(fields)
+    head = f'{_MARK.decode()}{_to_json(names)},"records":'
 
-    def __init__(self, schema: pl.Schema) -> None:
-        names = {field: _find_name(dtype) for field, dtype in schema.items()}
-        self._encoders = {field: _make_encoder(name) for field, name in names.items() if name}
-        # and the type whose values are written unchanged
-        self._fields = [
-            (field, _EXACT.get(names[field] or ""), encode)
-            for field, encode in self._encoders.items()
-        ]
-        self._width = len(self._encoders)
-        self._is_plain = None not in names.values()
-        self._head = f'{_MARK.decode()}{_to_json(names)},"records":'
-
-    def dump(self, items: Sequence[Item]) -> bytes | None:
-        """Return items as JSON; None if they are many, or JSON cannot hold one of them exactly."""
-        if not self._is_plain or len(items) > MOST_RECORDS:
-            return None
-        try:
-            records = [self._list(item) for item in items]
-            return f"{self._head}{_to_json(records)}}}".encode()
-        except Exception:  # a payload's own code; the frame tells what does not fit
-            return None
-
-    def _list(self, item: Any) -> list[Any]:
+    def make_list(item: Any) -> list[Any]:
         # this runs once for each event that is pushed into a run with a log
         sender: Sequence[Any] = ()
         kind = type(item)
@@ -195,17 +184,27 @@ class PlainRecords:
         if kind is Cti or (kind is Mark and item.payload is None):
             return [find_code(item), item.start, None, None, *sender]
         payload = item.payload
-        fields = payload if type(payload) is dict else to_fields(payload)
-        if len(fields) != self._width:
+        given = payload if type(payload) is dict else to_fields(payload)
+        if len(given) != width:
             raise TypeError
         values = [
-            value if type(value := fields[name]) is exact else encode(value)
-            for name, exact, encode in self._fields
+            value if type(value := given[name]) is exact else encode(value)
+            for name, exact, encode in fields
         ]
         if kind is Mark:
             return [find_code(item), item.start, None, values, *sender]
         code = _POINT if kind is PointEvent else find_code(item)
         return [code, item.start, item.end, values, *sender]
+
+    def encode_items(items: Sequence[Item]) -> bytes | None:
+        if len(items) > MOST_RECORDS:
+            return None
+        try:
+            return f"{head}{_to_json([make_list(item) for item in items])}}}".encode()
+        except Exception:  # a payload's own code; the frame tells what does not fit
+            return None
+
+    return encode_items
 
 
 def _find_name(dtype: pl.DataType) -> str | None:

@@ -21,10 +21,10 @@ from rxtemporal.ingress.source import Sent, SentRows
 from rxtemporal.storage.event_log.columns import (
     Item,
     Mark,
-    PlainRecords,
     Rows,
     find_kinds,
     get_event,
+    make_json_encoder,
     to_frame,
 )
 from rxtemporal.storage.event_log.layout import StreamFacts
@@ -168,7 +168,7 @@ class Tape:
         self._log = log
         self._given = given
         self._learned = learned
-        self._plain = None if given is None else PlainRecords(given)
+        self._to_json = None if given is None else make_json_encoder(given)
 
     def event(self, event: Event | Sent) -> None:
         """Note an event, with its sender if given; the door rejects other objects."""
@@ -293,7 +293,7 @@ class Tape:
 
         ``plain``: the file may have JSON.
         """
-        content = self._plain.dump(items) if plain and self._plain is not None else None
+        content = self._to_json(items) if plain and self._to_json is not None else None
         if content is None:
             frame = self.to_frame(items)
             return dump_frame(frame, compress=frame.height >= COMPRESSED_ROWS)
