@@ -16,7 +16,8 @@ class OpenTail:
 
     Batches are only kept when they come; rows that have ended are dropped once the rows have
     doubled. So a row costs a constant, and there are at most twice as many rows as are open, or
-    some thousands. Payloads are shared with those that hold the same batches.
+    some thousands. Payloads are shared with those that hold the same batches; a batch of which all
+    rows are open is not copied until its rows are asked for.
     """
 
     __slots__ = ("_batches", "_bound", "_rows")
@@ -34,22 +35,35 @@ class OpenTail:
         self._batches.append(batch)
         self._rows += len(batch.start)
         if self._rows > self._bound or len(self._batches) > LEAST_ROWS:
-            self.collect(batch.cti)
+            self._drop_ended(batch.cti)
+
+    def _drop_ended(self, cti: int) -> None:
+        """Drop the rows that have ended before a CTI, batch by batch unless they are edges."""
+        batches = self._batches
+        if any(batch.has_edges for batch in batches):  # its end may be in another batch
+            self.collect(cti)
+            return
+        open_rows = [_take_open(batch, cti) for batch in batches]
+        # one of them shows the fields
+        self._set([rows for rows in open_rows if len(rows)] or open_rows[:1])
+        if len(self._batches) > LEAST_ROWS // 2:
+            self._set([EventBatch.concat(self._batches)])
+
+    def _set(self, batches: list[EventBatch]) -> None:
+        self._batches, self._rows = batches, sum(map(len, batches))
+        self._bound = max(LEAST_ROWS, 2 * self._rows)
 
     def collect(self, cti: int) -> EventBatch | None:
         """Return the rows that are open at a CTI; None if the fields are not known yet."""
         if not self._batches:
             return None
         rows = _take_open(EventBatch.concat(self._batches), cti)
-        self._batches, self._rows = [rows], len(rows)
-        self._bound = max(LEAST_ROWS, 2 * self._rows)
+        self._set([rows])
         return rows
 
     def restore(self, rows: EventBatch | None) -> None:
         """Continue with the rows that ``collect`` returned."""
-        self._batches = [] if rows is None else [rows]
-        self._rows = 0 if rows is None else len(rows)
-        self._bound = max(LEAST_ROWS, 2 * self._rows)
+        self._set([] if rows is None else [rows])
 
 
 def _take_open(rows: EventBatch, cti: int) -> EventBatch:
@@ -57,7 +71,7 @@ def _take_open(rows: EventBatch, cti: int) -> EventBatch:
     is_open = rows.end > max(cti, MIN_TIME)
     ends = rows.find_ends()
     if ends is None:
-        return rows.take(is_open).replace(cti=cti)
+        return (rows if is_open.all() else rows.take(is_open)).replace(cti=cti)
     # an id may be used again once its row has ended, but not with the same start
     named = np.empty(len(rows), [("edge", np.int64), ("start", np.int64)])
     named["edge"], named["start"] = rows.edge, rows.start
