@@ -10,11 +10,11 @@ ROOT = Path(__file__).resolve().parents[2]
 # a few words for each package; private ones hold nothing that users import
 WORDS = {
     "cli": "the command line and the demonstration",
-    "testing": "tools with which users test their queries",
+    "testing": "tools for tests of queries",
     "serve": "the HTTP edge: receipts, results, limits",
-    "brokers": "sources that read from brokers",
+    "brokers": "Kafka and MQTT",
     "metrics": "counters for Prometheus",
-    "spark": "everything that imports pyspark",
+    "spark": "what imports pyspark",
     "query": "streams, inputs, applications, replay: what users write",
     "view": "a run taken apart: causes of rows, the event-flow page",
     "run": "a plan as a running process",
