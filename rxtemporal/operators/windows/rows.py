@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -54,15 +53,16 @@ class Contents:
         """Return the number of windows."""
         return len(self.starts)
 
-    def list_windows(self) -> list[tuple[int, pl.DataFrame]]:
-        """Return each window's number and its rows, the windows in order."""
+    def find_bounds(self, rows: pl.DataFrame) -> list[tuple[int, int, int]]:
+        """Return each window that holds rows, in order, and from where to where it has ``rows``.
+
+        These are some of its own rows, in their order; of a window there may be none.
+        """
         numbers = self.rows[WINDOW].to_numpy()
-        cuts = np.flatnonzero(np.diff(numbers)) + 1
-        bounds = [0, *cuts.tolist(), len(numbers)] if len(numbers) else []
-        return [
-            (int(numbers[begin]), self.rows.slice(begin, end - begin))
-            for begin, end in pairwise(bounds)
-        ]
+        windows = numbers[np.flatnonzero(np.diff(numbers, prepend=-1))]
+        held = rows[WINDOW].to_numpy()
+        begins, ends = held.searchsorted(windows), held.searchsorted(windows, "right")
+        return list(zip(windows.tolist(), begins.tolist(), ends.tolist(), strict=True))
 
 
 def find_changes(rows: pl.DataFrame, names: Sequence[str]) -> Bools:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core import columns as core
+from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns, make_column
 from rxtemporal.core.events import IntervalEvent
 from rxtemporal.core.records import find_record
@@ -72,18 +73,37 @@ def _fits(value: Any, dtype: pl.DataType) -> bool:
     return True
 
 
+# so many rows are read at once, if no window has more
+READ_ROWS = 16_384
+
+
 def _list_payloads(rows: pl.DataFrame) -> list[dict[str, Any]]:
     return rows.drop(WINDOW, ROW_START, ROW_END, *TIME_FIELDS, strict=False).to_dicts()
 
 
+def _read_windows(
+    contents: Contents, rows: pl.DataFrame, read: Callable[[pl.DataFrame], list[Any]]
+) -> Iterator[tuple[int, list[Any], slice]]:
+    """Yield each window with what ``read`` returns of its ``rows``, and their places.
+
+    Rows of many small windows are read together: it costs as much as those of one.
+    """
+    values: list[Any] = []
+    since = until = 0
+    for window, begin, end in contents.find_bounds(rows):
+        if end > until:
+            since, until = begin, max(end, begin + READ_ROWS)
+            values = read(rows.slice(since, until - since))
+        yield window, values[begin - since : end - since], slice(begin, end)
+
+
 def _make_events(
-    rows: pl.DataFrame, window: TimeWindow, payloads: list[Any]
+    starts: Int64s, ends: Int64s, window: TimeWindow, payloads: list[Any]
 ) -> list[IntervalEvent]:
     """Return a window's rows as events, their lifetimes clipped to the window."""
-    starts, ends = rows[ROW_START].to_list(), rows[ROW_END].to_list()
     return [
         IntervalEvent(max(start, window.start), min(end, window.end), payload)
-        for start, end, payload in zip(starts, ends, payloads, strict=True)
+        for start, end, payload in zip(starts.tolist(), ends.tolist(), payloads, strict=True)
     ]
 
 
@@ -107,21 +127,23 @@ class WindowAggregate(ListedAggregate):
 
     def values(self, name: str, contents: Contents) -> core.Column:
         """Call the user's function for each window."""
+        rows = contents.rows if self._where is None else contents.rows.filter(self._where)
+        starts, ends = rows[ROW_START].to_numpy(), rows[ROW_END].to_numpy()
         results = []
-        for w, held in contents.list_windows():
-            rows = held if self._where is None else held.filter(self._where)
+        for w, values, places in _read_windows(contents, rows, self._read):
             if self.finished:
                 window = TimeWindow(int(contents.starts[w]), int(contents.ends[w]))
-                events = _make_events(rows, window, self._read(rows))
+                events = _make_events(starts[places], ends[places], window, values)
                 results.append(self._compute(events, window))
             else:
-                results.append(self._compute([x for x in self._read(rows) if x is not None]))
+                results.append(self._compute([x for x in values if x is not None]))
         return make_column(_make_series(name, results, self._dtype))
 
     def _read(self, rows: pl.DataFrame) -> list[Any]:
         if self._reads is None:
             return _list_payloads(rows)
-        return rows.select(self._reads).to_series().to_list()
+        # a constant has one value for each row, too
+        return rows.with_columns(self._reads.alias(WINDOW))[WINDOW].to_list()
 
 
 class IncrementalAggregate(Stateful):
@@ -188,9 +210,14 @@ class ApplyResults(ListedResults):
         payloads: list[dict[str, Any]] = []
         of: list[int] = []
         lifetimes: list[tuple[int, int]] = []
-        for w, rows in contents.list_windows():
+        rows = contents.rows
+        starts, ends = rows[ROW_START].to_numpy(), rows[ROW_END].to_numpy()
+        for w, read, places in _read_windows(contents, rows, _list_payloads):
             window = TimeWindow(int(contents.starts[w]), int(contents.ends[w]))
-            for result in self._call(rows, window):
+            given: tuple[Any, ...] = (read,)
+            if self.finished:
+                given = _make_events(starts[places], ends[places], window, read), window
+            for result in self._call(*given):
                 payload, lifetime = self._check_result(result, window)
                 payloads.append(payload)
                 lifetimes.append(lifetime)
@@ -205,11 +232,8 @@ class ApplyResults(ListedResults):
         own = (times[:, 0].copy(), times[:, 1].copy()) if self.finished else None
         return ResultRows(Columns.from_frame(made).columns, np.array(of, np.int64), own)
 
-    def _call(self, rows: pl.DataFrame, window: TimeWindow) -> Iterable[Any]:
-        if self.finished:
-            results = self._function(_make_events(rows, window, _list_payloads(rows)), window)
-        else:
-            results = self._function(_list_payloads(rows))
+    def _call(self, *given: Any) -> Iterable[Any]:
+        results = self._function(*given)
         if isinstance(results, (dict, str)) or not isinstance(results, Iterable):
             raise SchemaError(
                 f"a user-defined operator returns an iterable of payloads, got {results!r}"
