@@ -31,7 +31,7 @@ settings.register_profile(
     "ci",
     derandomize=True,
     deadline=None,
-    max_examples=15,
+    max_examples=10,
     suppress_health_check=[HealthCheck.too_slow],
 )
 # other examples on each run, and more of them

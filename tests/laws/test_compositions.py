@@ -88,7 +88,7 @@ def test_a_query_is_what_its_models_say(name: str, sides: Sides, number: int) ->
 
 @pytest.mark.parametrize("name", PIECES)
 @given(data=st.data())
-@settings(max_examples=max(10, settings().max_examples // 3))
+@settings(max_examples=max(5, settings().max_examples // 3))
 def test_any_operators_follow_each_other_at_the_ends_of_time(
     name: str, data: st.DataObject
 ) -> None:

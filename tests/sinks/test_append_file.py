@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from products import draw_product
 from run_settings import save_at_once, save_never
 from runs import SOON
 
@@ -25,6 +26,7 @@ FRAME = pl.DataFrame(
         "text": [f'"{n}",\n' for n in range(200)],
     }
 )
+SAVES = [save_at_once, save_never]
 ROLLS: list[Any] = [None, 17, "1kB", "1d", "5h"]
 
 
@@ -73,9 +75,10 @@ class Killed(rxt.AppendFile):
         """Do nothing: the process was killed."""
 
 
-@pytest.mark.parametrize("saves", [save_at_once, save_never])
-@pytest.mark.parametrize("roll", ROLLS)
-@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize(
+    ("saves", "roll", "suffix"),
+    draw_product(SAVES, ROLLS, ["csv", "jsonl", "parquet"], together=2),
+)
 def test_a_run_that_breaks_anywhere_writes_each_row_once(
     folder: Path,
     tmp_path: Path,
@@ -118,9 +121,15 @@ PARTITIONED = FRAME.with_columns(
 )
 
 
-@pytest.mark.parametrize("saves", [save_at_once, save_never])
-@pytest.mark.parametrize("by", ["start_time", "end_time", "at", "room", "n"])
-@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize(
+    ("saves", "by", "suffix"),
+    draw_product(
+        SAVES,
+        ["start_time", "end_time", "at", "room", "n"],
+        ["csv", "jsonl", "parquet"],
+        together=2,
+    ),
+)
 def test_a_run_that_breaks_anywhere_writes_each_row_of_each_partition_once(
     folder: Path,
     tmp_path: Path,

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from products import draw_seeds
 
 import rxtemporal as rxt
 from rxtemporal import agg
@@ -285,7 +286,7 @@ def test_a_mixed_state_is_told(kind: str, number: int, given: Any, says: str) ->
         bucket.take(micro_batch(20))
 
 
-@pytest.mark.parametrize("number", range(20))
+@pytest.mark.parametrize("number", draw_seeds(20, 8))
 def test_any_failure_changes_nothing(number: int) -> None:
     """Attempts that fail at any step, workers with little memory: the same results."""
     random = Random(number)

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from bucket_store import Bucket, ShakyBucket
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rxtemporal as rxt
@@ -45,6 +45,8 @@ def count_and_sum(windows: Any) -> rxt.Streamable:
     return windows.aggregate(n=agg.count(), x=agg.sum("x"))
 
 
+# an example is several runs, in many buckets
+few = settings(max_examples=max(5, settings().max_examples // 3))
 QUERIES: dict[str, Query] = {
     "rows": lambda rows: rows.where(pl.col("x") > 0),
     "tumbling": lambda rows: count_and_sum(rows.group_by("k").tumbling_window(7)),
@@ -179,6 +181,7 @@ def to_batches(frame: pl.DataFrame) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", QUERIES)
+@few
 @given(number=st.integers(0, 2**30))
 def test_buckets_give_what_this_process_gives(name: str, number: int) -> None:
     """With fewer and with more buckets than devices, bounded and in micro-batches."""
@@ -198,6 +201,7 @@ def test_buckets_give_what_this_process_gives(name: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["rows", "tumbling", "fleet", "fleet of windows"])
+@few
 @given(number=st.integers(0, 2**30))
 def test_what_is_final_for_a_device_leaves_its_bucket(name: str, number: int) -> None:
     """Although the time of the stream does not end; the same as in this process."""

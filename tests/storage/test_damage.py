@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from damaged_folders import FAULTS, RESULTS, WAYS, list_damage, make_folders, recover
+from products import draw_product
 
 from rxtemporal.errors import SpoolError
 from rxtemporal.storage.event_log.database import Database
@@ -37,9 +38,10 @@ def try_each(way: str, state: str, fault: str, count: int) -> int:
     return refused
 
 
-@pytest.mark.parametrize("fault", [*FAULTS, "replace"])
-@pytest.mark.parametrize("state", ["killed", "closed"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("way", "state", "fault"),
+    draw_product(WAYS, ["killed", "closed"], [*FAULTS, "replace"], together=2),
+)
 def test_recovery_is_whole_or_refused(way: str, state: str, fault: str) -> None:
     """Whichever file is changed, and where. A bit may be in a page that is not in use."""
     refused = try_each(way, state, fault, 3)

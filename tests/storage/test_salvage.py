@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from damaged_folders import EVENTS, FAULTS, RESULTS, WAYS, list_damage, make_folders, recover
+from products import draw_product
 from reactivex.subject import Subject
 from runs import SOON
 
@@ -44,10 +45,10 @@ def salvaged(folder: Path) -> list[int] | None:
     return there
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(3, marks=pytest.mark.full)])
-@pytest.mark.parametrize("fault", [*FAULTS, "replace"])
-@pytest.mark.parametrize("state", ["killed", "closed"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("way", "state", "fault", "count"),
+    draw_product(WAYS, ["killed", "closed"], [*FAULTS, "replace"], [1, 3], together=2),
+)
 def test_an_inspection_says_what_a_run_would(way: str, state: str, fault: str, count: int) -> None:
     """A folder is damaged if, and only if, it is refused; its copy has events of it, in order."""
     for place, folder in list_damage(way, state, fault, count):

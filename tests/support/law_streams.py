@@ -20,7 +20,7 @@ from oracle import Event, Row
 import rxtemporal as rxt
 
 # there are many cases, and one stream of some thirty events shows much
-examples = settings(max_examples=max(10, settings().max_examples // 3))
+examples = settings(max_examples=max(5, settings().max_examples // 3))
 
 
 CASES: dict[str, Case] = law_table.CASES | law_table_windows.CASES | law_table_joins.CASES

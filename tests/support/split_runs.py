@@ -45,7 +45,7 @@ def find_names(query: rxt.Streamable) -> tuple[TracedFields, dict[str, str]] | N
     return None
 
 
-examples = settings(max_examples=max(10, settings().max_examples // 6))
+examples = settings(max_examples=max(5, settings().max_examples // 3))
 SPLIT = [name for name in CASES if find_names(plan(name)) is not None]
 some_split = pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[] if n in SOME else [pytest.mark.full]) for n in SPLIT]
