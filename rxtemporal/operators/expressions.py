@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import polars as pl
@@ -187,11 +187,20 @@ def infer_schema(schema: pl.Schema, expressions: Iterable[pl.Expr], operator: st
     inferred = pl.Schema(
         {name: payload_type(name, dtype, lists=True) for name, dtype in result.items()}
     )
+    _keep_inferred(known, inferred.items(), trees)
+    return inferred
+
+
+def _keep_inferred(
+    known: tuple[object, ...],
+    types: Iterable[tuple[str, pl.DataType]],
+    trees: Sequence[str | None],
+) -> None:
+    """Keep types that have been inferred, unless the trees of their expressions are long."""
     if sum(_SHORT + 1 if tree is None else len(tree) for tree in trees) <= _SHORT:
         if len(_INFERRED) >= _MOST_INFERRED:
             _INFERRED.clear()
-        _INFERRED[known] = tuple(inferred.items())
-    return inferred
+        _INFERRED[known] = tuple(types)
 
 
 def infer_field_type(
@@ -237,6 +246,10 @@ def infer_number_type(expression: pl.Expr, schema: pl.Schema, who: str) -> pl.Da
 
 def infer_aggregate_type(expression: pl.Expr, schema: pl.Schema, what: str) -> pl.DataType:
     """Return the type of an expression that reduces rows of ``schema`` to one value."""
+    tree = _serialize(expression)
+    known = ("one value", *schema.items(), tree)
+    if (inferred := _INFERRED.get(known)) is not None:
+        return inferred[0][1]
     group = make_query(schema).group_by(pl.lit(0).alias("__group__"))
     try:
         frame = group.agg(expression)
@@ -253,7 +266,9 @@ def infer_aggregate_type(expression: pl.Expr, schema: pl.Schema, what: str) -> p
             f"{what} gives one value for each row, and one for all rows is needed. "
             "Hint: end it with an aggregation such as .sum() or .first()."
         )
-    return payload_type(name, dtype)
+    found = payload_type(name, dtype)
+    _keep_inferred(known, [(name, found)], [tree])
+    return found
 
 
 def _make_polars_error(what: str, error: Exception, schema: pl.Schema) -> SchemaError:
