@@ -7,7 +7,7 @@ exactly one builtin type: no code of the value's own runs afterwards, and nobody
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from types import NoneType
@@ -51,9 +51,9 @@ class Field:
 
     plain: ClassVar[frozenset[type]] = frozenset()
     """Types of which polars takes every value exactly, or raises."""
-    exact: ClassVar[type | None] = None
-    """The type of which every value is in its plain form and fits, if there is one; of ``str``
-    every ASCII text."""
+    condition: str | None = None
+    """The source of a condition on ``value`` that most values meet which are in their plain form
+    and fit, and no others; None if there is none."""
 
     def __init__(self, name: str, dtype: pl.DataType) -> None:
         self.name, self.dtype = name, dtype
@@ -94,7 +94,7 @@ class _NullField(Field):
 
 class _BoolField(Field):
     plain = frozenset({bool, NoneType})
-    exact: ClassVar[type | None] = bool
+    condition = "type(value) is bool"
 
     def _to_plain(self, value: Any) -> bool:
         return bool(value)
@@ -105,11 +105,7 @@ class _IntField(Field):
         super().__init__(name, dtype)
         self._bits = pl.Series([], dtype=dtype).to_numpy().dtype
         self._least, self._most = int(np.iinfo(self._bits).min), int(np.iinfo(self._bits).max)
-
-    def check(self, value: Any) -> Any:
-        if type(value) is int and self._least <= value <= self._most:
-            return value
-        return super().check(value)
+        self.condition = f"type(value) is int and {self._least} <= value <= {self._most}"
 
     def column(self, values: Sequence[Any]) -> pl.Series:
         if set(map(type, values)) == {int}:
@@ -126,7 +122,7 @@ class _IntField(Field):
 
 class _FloatField(Field):
     plain = frozenset({float, NoneType})
-    exact: ClassVar[type | None] = float
+    condition: str | None = "type(value) is float"
 
     def check(self, value: Any) -> Any:
         if type(value) is float:
@@ -144,7 +140,7 @@ class _FloatField(Field):
 class _SmallFloatField(_FloatField):
     # polars makes infinity of what is too large
     plain = frozenset()
-    exact: ClassVar[type | None] = None
+    condition = None
 
     def check(self, value: Any) -> Any:
         return Field.check(self, value)
@@ -158,12 +154,7 @@ class _SmallFloatField(_FloatField):
 
 class _TextField(Field):
     plain = frozenset({str, NoneType})
-    exact: ClassVar[type | None] = str
-
-    def check(self, value: Any) -> Any:
-        if type(value) is str and value.isascii():
-            return value
-        return super().check(value)
+    condition = "type(value) is str and value.isascii()"
 
     def _to_plain(self, value: Any) -> str:
         text = str.__str__(value)
@@ -173,7 +164,7 @@ class _TextField(Field):
 
 class _BytesField(Field):
     plain = frozenset({bytes, NoneType})
-    exact: ClassVar[type | None] = bytes
+    condition = "type(value) is bytes"
 
     def _to_plain(self, value: Any) -> bytes:
         return value if type(value) is bytes else bytes(memoryview(value))
@@ -264,3 +255,32 @@ def _is_between(column: pl.Series, least: int, most: int) -> bool:
     low: Any = numbers.min()
     high: Any = numbers.max()
     return bool(low is None or (least <= low and high <= most))
+
+
+def make_row_reader(
+    fields: Sequence[Field], checks: Mapping[str, Callable[[Any], Any]]
+) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """Return a function that reads the fields of a row, each in its plain form.
+
+    ``checks`` has a function for each field, for the values that do not meet its condition.
+    ``KeyError``: a field is missing. The function is generated, which takes half the time of a loop
+    over the fields: it is called once for each row that is pushed.
+
+    >>> fields = [field_of("device", pl.String()), field_of("temp", pl.Float64())]
+    >>> read = make_row_reader(fields, {field.name: field.check for field in fields})
+    >>> read({"temp": 20, "device": "a", "ts": 5})
+    {'device': 'a', 'temp': 20.0}
+    """
+    lines = ["def read_row(row):"]
+    # the names of fields are in it as literals alone
+    for number, field in enumerate(fields):
+        lines.append(f"    value = row[{field.name!r}]")
+        check = f"check_{number}(value)"
+        is_plain = field.condition or "False"
+        lines.append(f"    value_{number} = value if {is_plain} else {check}")
+    values = ", ".join(f"{field.name!r}: value_{n}" for n, field in enumerate(fields))
+    lines.append(f"    return {{{values}}}")
+    defined: dict[str, Any] = {f"check_{n}": checks[each.name] for n, each in enumerate(fields)}
+    exec("\n".join(lines), defined)
+    read: Callable[[Mapping[str, Any]], dict[str, Any]] = defined["read_row"]
+    return read

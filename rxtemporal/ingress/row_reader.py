@@ -29,7 +29,7 @@ from rxtemporal.core.events import (
     PointEvent,
     RowEvent,
 )
-from rxtemporal.core.fields import Field, UnfitError, field_of
+from rxtemporal.core.fields import Field, UnfitError, field_of, make_row_reader
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.records import find_record
 from rxtemporal.core.safe_text import brief, describe_error, encodable, type_name
@@ -145,14 +145,11 @@ class RowReader:
         self._refuses = extra is Extra.REFUSE
         fields = [field_of(*each) for each in self.schema.items()]
         self._required = tuple(name for name in required if name in self.schema)
-        self._checks = [
-            (
-                each.name,
-                each.exact,
-                partial(_require, each) if each.name in required else each.check,
-            )
+        self._checks = {
+            each.name: partial(_require, each) if each.name in required else each.check
             for each in fields
-        ]
+        }
+        self._read_row = make_row_reader(fields, self._checks)
         self._is_scalar = list(self.schema) == [SCALAR_FIELD]
         # the fields of an event's payload, and those of a row
         self._inner = frozenset(self.schema) | ({seq} if seq else set())
@@ -193,24 +190,20 @@ class RowReader:
         # this runs once for each row that is pushed
         if type(row) is not dict or len(row) != self._plain_width:
             return None
-        fields: dict[str, Any] = {}
+        start, read_row = self._start, self._read_row
         try:
-            time: Any = UNSTAMPED if self._start is None else row[self._start]
-            for name, exact, check in self._checks:
-                value = row[name]
-                kind = type(value)
-                is_plain = kind is exact and (kind is not str or value.isascii())
-                fields[name] = value if is_plain else check(value)
+            time: Any = UNSTAMPED if start is None else row[start]
+            fields = read_row(row)
             form = self.times.form
             if type(time) is int:
                 if form == "ticks" and MIN_TIME <= time < MAX_TIME:
                     return make_point(time, time, fields)
                 if (
                     self._factor is None
-                    or not MIN_TIME <= (start := time * self._factor) < MAX_TIME
+                    or not MIN_TIME <= (ticks := time * self._factor) < MAX_TIME
                 ):
                     return None
-                return make_point(to_datetime(start), start, fields)
+                return make_point(to_datetime(ticks), ticks, fields)
             is_utc = type(time) is datetime and time.tzinfo is UTC
             return PointEvent(time, fields) if is_utc and form == "datetime" else None
         except _BAD:  # to be explained
@@ -247,12 +240,7 @@ class RowReader:
 
     def _read_fields(self, row: dict[Any, Any]) -> Any:
         """Return the payload of a row, each field in its plain form."""
-        fields: dict[str, Any] = {}
-        for name, exact, check in self._checks:
-            value = row[name]
-            kind = type(value)
-            is_plain = kind is exact and (kind is not str or value.isascii())
-            fields[name] = value if is_plain else check(value)
+        fields = self._read_row(row)
         return fields[SCALAR_FIELD] if self._is_scalar else fields
 
     def _end_of(self, row: dict[Any, Any]) -> Any:
@@ -298,8 +286,7 @@ class RowReader:
         values = (device,) if len(names) == 1 else device
         if not isinstance(values, (list, tuple)) or len(values) != len(names):
             raise UnfitError(f"a device is a tuple of {', '.join(names)}, got {brief(device)}")
-        checks = {name: check for name, _, check in self._checks}
-        read = tuple(checks[name](each) for name, each in zip(names, values, strict=True))
+        read = tuple(self._checks[name](each) for name, each in zip(names, values, strict=True))
         return read[0] if len(names) == 1 else read
 
     def _refuse_own_start(self) -> None:
