@@ -15,6 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from law_causes import Caused, list_rows
+from law_streams import SOME
 
 import rxtemporal as rxt
 from rxtemporal import agg
@@ -44,7 +45,7 @@ def check_recomputed(name: str, data: st.DataObject) -> None:
         assert caused.recompute(number, causes), (result, causes)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if name in SOME])
 @few
 @given(data=st.data())
 def test_causes_are_enough(name: str, data: st.DataObject) -> None:
