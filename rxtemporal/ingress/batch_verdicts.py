@@ -235,8 +235,13 @@ def judge_rows(
     ``ahead`` is the mask of those that are ahead of the wall clock, if any are.
     """
     kind = mark_ahead(kind, len(start), ahead, drops_ahead=drops_ahead)
-    if not len(kind) and (passed := pass_rows(start, rules, state)) is not None:
-        return Verdicts(start, end, passed[0], NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, False)
+    if len(kind):
+        passed = _pass_items(start, kind, rules, state)
+    else:
+        passed = pass_rows(start, rules, state)
+    if passed is not None:
+        backwards = len(kind) > 0 and passed[1]
+        return Verdicts(start, end, passed[0], NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, backwards)
     starts, ends, reason, before, after = _load_kernels().admit(
         start, end, kind, row, moved, *rules, state
     )
@@ -264,13 +269,25 @@ def pass_rows(
     None if one is late. ``in_order``: they are known to be in order; otherwise this takes a look at
     each row.
     """
-    every, span, delay, _, _ = rules
     if not len(start) or start.item(0) < find_late_bound(state[0]):
         return None
-    if passes_in_order(delay) and (in_order or _load_order().is_sorted(start)):
+    if passes_in_order(rules.delay) and (in_order or _load_order().is_sorted(start)):
         return _pass_in_order(start, rules, state), True
-    passed, after = _load_kernels().pass_in_time(start, every, span, delay, state)
-    return (after, False) if passed == len(start) else None
+    passed = _pass_items(start, NO_KINDS, rules, state)
+    return None if passed is None else (passed[0], False)
+
+
+def _pass_items(
+    start: Int64s, kind: Bytes, rules: Rules, state: State
+) -> tuple[State, bool] | None:
+    """Return the state after complete rows in time and CTIs, and True if a CTI goes back.
+
+    None if a row is late, or there are other items.
+    """
+    every, span, delay, _, cti_delay = rules
+    kernel = _load_kernels().pass_in_time
+    passed, backwards, after = kernel(start, kind, every, span, delay, cti_delay, state)
+    return (after, bool(backwards)) if passed == len(start) else None
 
 
 def _pass_in_order(start: Int64s, rules: Rules, state: State) -> State:

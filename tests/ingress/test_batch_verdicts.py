@@ -7,9 +7,16 @@ import random
 import numpy as np
 import pytest
 
-from rxtemporal.engine.door_rules import NEVER
+from rxtemporal.engine.door_rules import CTI, NEVER, ROW
 from rxtemporal.engine.kernels.door import admit
-from rxtemporal.ingress.batch_verdicts import NO_KINDS, NO_ROWS, Rules, State, pass_rows
+from rxtemporal.ingress.batch_verdicts import (
+    NO_KINDS,
+    NO_ROWS,
+    Rules,
+    State,
+    judge_rows,
+    pass_rows,
+)
 
 EVERY_AND_SPAN = [(0, 0), (1, 0), (3, 0), (0, 1), (0, 7)]
 
@@ -28,7 +35,7 @@ def test_rows_in_time_reach_the_state_that_row_by_row_reaches(seed: int, in_orde
     for _ in range(40):
         start = np.array(rng.choices(range(40), k=rng.choice([1, 2, 9])), np.int64)
         start = np.sort(start) if in_order else start
-        rules: Rules = (*rng.choice(EVERY_AND_SPAN), rng.choice([0, 4, 30, -2]), False, 0)
+        rules = Rules(*rng.choice(EVERY_AND_SPAN), rng.choice([0, 4, 30, -2]), False, 0)
         state = draw(rng)
         _, _, reason, _, reached = admit(
             start, start + 1, NO_KINDS, NO_ROWS, NO_ROWS, *rules, state
@@ -40,3 +47,28 @@ def test_rows_in_time_reach_the_state_that_row_by_row_reaches(seed: int, in_orde
             assert pass_rows(start, rules, state, True) == expected
         passes += expected is not None
     assert passes
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_and_ctis_have_the_verdicts_that_each_has(seed: int) -> None:
+    """In time or late; CTIs may go back, and count less the delay."""
+    rng, outcomes = random.Random(seed), set()
+    for _ in range(60):
+        count = rng.choice([1, 2, 9])
+        start = np.sort(rng.choices(range(40), k=count)) + rng.choices([0, 0, 0, -3], k=count)
+        kind = np.array(rng.choices([ROW, ROW, CTI], k=count), np.int8)
+        delay = rng.choice([0, 4, 30])
+        rules = Rules(*rng.choice(EVERY_AND_SPAN), delay, False, rng.choice([0, delay]))
+        state = draw(rng)
+        starts, ends, reason, before, reached = admit(
+            start, start + 1, kind, NO_ROWS, NO_ROWS, *rules, state
+        )
+        verdicts = judge_rows(start, start + 1, rules, state, kind)
+        assert verdicts.state == reached
+        assert verdicts.late.tolist() == np.flatnonzero(reason).tolist()
+        assert verdicts.start.tolist() == starts.tolist()
+        assert verdicts.end.tolist() == ends.tolist()
+        backwards = bool(((kind == CTI) & (start < before)).any())
+        assert verdicts.backwards is backwards
+        outcomes.add((bool(reason.any()), backwards))
+    assert len(outcomes) == 4

@@ -159,17 +159,28 @@ def admit(
 
 
 @jit
-def pass_in_time(start: Ints, every: int, span: int, delay: int, state: State) -> tuple[int, State]:
-    """Return how many complete rows come before the first one that is late, and the state then.
+def pass_in_time(
+    start: Ints, kind: Bytes, every: int, span: int, delay: int, cti_delay: int, state: State
+) -> tuple[int, bool, State]:
+    """Return how many complete rows and CTIs come before any other item, or a row that is late.
 
-    The arguments are as in ``admit``. O(n); a fraction of what verdicts cost.
+    Besides, True if a CTI among them goes back, and the state then. The arguments are as in
+    ``admit``. O(n); a fraction of what verdicts cost.
     """
+    backwards = False
     for i in range(len(start)):
+        what = kind[i] if len(kind) else ROW
+        if what == CTI:
+            backwards |= start[i] < state[0]
+            state = _take_cti(start[i], cti_delay, state)
+            continue
+        if what != ROW:
+            return i, backwards, state
         _, verdict, after = _take_row(start[i], start[i], False, state)
         if verdict:
-            return i, state
+            return i, backwards, state
         state = _make_due_cti(start[i], every, span, delay, after)
-    return len(start), state
+    return len(start), backwards, state
 
 
 # the columns of the state of a device: its CTI, what that would be by its own events alone, the
