@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     from rxtemporal.serve.server import Server
 
-    Server(app, report, senders).listen()
+    Server(app, report, senders, owns_process=True).listen()
     return 0
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Message, Scope, Send
 
@@ -95,5 +94,10 @@ async def send_error(scope: Scope, send: Send, error: RequestError) -> None:
 
 
 def find_header(scope: Scope, name: str) -> str | None:
-    """Return the first header with a name, as Latin-1."""
-    return Headers(scope=scope).get(name)
+    """Return the first header with a name in lower case, as Latin-1."""
+    # starlette's Headers take ten times as long to say that there is none, five times a request
+    key = name.encode()
+    for given, value in scope["headers"]:
+        if given == key:
+            return str(value, "latin-1")
+    return None

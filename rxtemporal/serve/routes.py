@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Scope
 
@@ -20,11 +19,9 @@ from rxtemporal.serve.responses import RequestError, find_header
 def check_origin(scope: Scope) -> None:
     """Refuse a request that a page of another site has made."""
     # a browser tells it of requests without an origin, too, such as those of an image
-    headers = Headers(scope=scope)
-    if headers.get("sec-fetch-site") == "cross-site":
-        raise RequestError(403, "a page of another site needs a token here")
-    origin = headers.get("origin")
-    if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():
+    origin, host = find_header(scope, "origin"), find_header(scope, "host") or ""
+    is_other = origin is not None and origin.partition("://")[2].lower() != host.lower()
+    if is_other or find_header(scope, "sec-fetch-site") == "cross-site":
         raise RequestError(403, "a page of another site needs a token here")
 
 
@@ -51,6 +48,8 @@ def is_own_name(host: str) -> bool:
 
 
 WEBSOCKET = "WEBSOCKET"
+# so many paths are remembered
+MOST_PATHS = 256
 
 
 class Need(enum.Enum):
@@ -86,6 +85,8 @@ class Routes:
     def __init__(self, routes: Iterable[Route]) -> None:
         # the routes of each path by method, and the pattern of the path
         self._routes: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}
+        # senders ask for the same paths again and again
+        self._match = functools.lru_cache(maxsize=MOST_PATHS)(self._match_anew)
         self.add(routes)
 
     def add(self, routes: Iterable[Route]) -> None:
@@ -93,6 +94,7 @@ class Routes:
         for route in routes:
             pattern, _, _ = compile_path(route.path)
             self._routes.setdefault(route.path, (pattern, {}))[1][route.method] = route
+        self._match.cache_clear()
 
     def list_routes(self) -> Iterator[Route]:
         """Yield all routes, in the order in which their paths were added."""
@@ -101,13 +103,20 @@ class Routes:
 
     def find(self, path: str, method: str) -> tuple[Route, dict[str, Any]]:
         """Return the route of a request with its parameters. ``RequestError``: 404, 405."""
+        if (matched := self._match(path)) is None:
+            raise self._make_missing(path)
+        methods, parameters = matched
+        route = methods.get("GET" if method == "HEAD" else method)
+        if route is None:
+            raise _make_wrong_method(methods, method)
+        return route, parameters.copy()
+
+    def _match_anew(self, path: str) -> tuple[dict[str, Route], dict[str, Any]] | None:
+        """Return the routes of a path by method, and its parameters; None if there is none."""
         for pattern, methods in self._routes.values():
             if (found := pattern.match(path)) is not None:
-                route = methods.get("GET" if method == "HEAD" else method)
-                if route is None:
-                    raise _make_wrong_method(methods, method)
-                return route, found.groupdict()
-        raise self._make_missing(path)
+                return methods, found.groupdict()
+        return None
 
     def _make_missing(self, path: str) -> RequestError:
         """Return the answer to a path that there is not, with those that there are."""

@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -229,3 +230,36 @@ def test_a_port_in_use_is_told() -> None:
         server = Server(serve_app(make_house()[0], settings), lambda words: None)
         with pytest.raises(ArgumentError, match="another service may have the port"):
             server.listen()
+
+
+COUNTING = """
+import gc, sys
+import rxtemporal as rxt
+from rxtemporal import serve
+
+
+class Frozen(rxt.Sink):
+    def write(self, batch):
+        print("frozen:", gc.get_freeze_count() > 10_000, file=sys.stderr, flush=True)
+
+
+readings = rxt.PushSource("readings", schema={"device": str}, start="ts", unit="ticks")
+house = rxt.Application("house")
+house.query("frozen", readings.stream)
+app = serve.app(house, sinks={"frozen": Frozen()})
+"""
+
+
+def test_a_process_that_serves_has_no_long_collections(tmp_path: Path) -> None:
+    """Once its kernels are there, the collector does not go through what has been loaded."""
+    (tmp_path / "counting.py").write_text(COUNTING)
+    with serve(f"{tmp_path / 'counting.py'}:app", "--port", "0") as service:
+        url = service.listen()
+        for time in itertools.count(1):
+            httpx.post(
+                f"{url}/streams/readings", json={"ts": time, "device": "a"}, timeout=PATIENCE
+            )
+            if service.wait_for("frozen:").endswith("True"):
+                break
+        service.process.send_signal(signal.SIGTERM)
+        assert service.wait() == 0
