@@ -9,6 +9,8 @@ from rxtemporal.core.ticks import MIN_TIME
 
 # rows from which on those that have ended are looked for
 LEAST_ROWS = 4_096
+# batches of fewer rows cost less as one
+FEW = 256
 
 
 class OpenTail:
@@ -16,8 +18,8 @@ class OpenTail:
 
     Batches are only kept when they come; rows that have ended are dropped once the rows have
     doubled. So a row costs a constant, and there are at most twice as many rows as are open, or
-    some thousands. Payloads are shared with those that hold the same batches; a batch of which all
-    rows are open is not copied until its rows are asked for.
+    some thousands. Payloads are shared with those that hold the same batches; a large one of which
+    all rows are open is not copied until its rows are asked for.
     """
 
     __slots__ = ("_batches", "_bound", "_rows")
@@ -38,16 +40,15 @@ class OpenTail:
             self._drop_ended(batch.cti)
 
     def _drop_ended(self, cti: int) -> None:
-        """Drop the rows that have ended before a CTI, batch by batch unless they are edges."""
+        """Drop the rows that have ended before a CTI: of large batches one by one."""
         batches = self._batches
-        if any(batch.has_edges for batch in batches):  # its end may be in another batch
+        # the end of an edge may be in another batch
+        if self._rows < FEW * len(batches) or any(batch.has_edges for batch in batches):
             self.collect(cti)
             return
         open_rows = [_take_open(batch, cti) for batch in batches]
         # one of them shows the fields
         self._set([rows for rows in open_rows if len(rows)] or open_rows[:1])
-        if len(self._batches) > LEAST_ROWS // 2:
-            self._set([EventBatch.concat(self._batches)])
 
     def _set(self, batches: list[EventBatch]) -> None:
         self._batches, self._rows = batches, sum(map(len, batches))

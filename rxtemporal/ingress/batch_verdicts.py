@@ -235,12 +235,10 @@ def judge_rows(
     ``ahead`` is the mask of those that are ahead of the wall clock, if any are.
     """
     kind = mark_ahead(kind, len(start), ahead, drops_ahead=drops_ahead)
-    if len(kind):
-        passed = _pass_items(start, kind, rules, state)
-    else:
-        passed = pass_rows(start, rules, state)
+    has_kinds = len(kind) > 0
+    passed = _pass_items(start, kind, rules, state) if has_kinds else pass_rows(start, rules, state)
     if passed is not None:
-        backwards = len(kind) > 0 and passed[1]
+        backwards = has_kinds and passed[1]
         return Verdicts(start, end, passed[0], NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, backwards)
     starts, ends, reason, before, after = _load_kernels().admit(
         start, end, kind, row, moved, *rules, state

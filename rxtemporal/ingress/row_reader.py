@@ -185,9 +185,12 @@ class RowReader:
     def read_plain(self, row: Any) -> PointEvent | None:
         """Return a row as ``read_one`` does if that is simple; None for any other item.
 
-        Such a row is a dict of all fields of a point and no others, without a sequence number.
+        Such a row is a dict of all fields of a point and no others, without a sequence number; or a
+        list of one.
         """
         # this runs once for each row that is pushed
+        if type(row) is list and len(row) == 1:
+            row = row[0]
         if type(row) is not dict or len(row) != self._plain_width:
             return None
         start, read_row = self._start, self._read_row
@@ -204,8 +207,12 @@ class RowReader:
                 ):
                     return None
                 return make_point(to_datetime(ticks), ticks, fields)
+            if form != "datetime":
+                return None
+            if type(time) is str:
+                return PointEvent(plain_time(time, "start", self._unit), fields)
             is_utc = type(time) is datetime and time.tzinfo is UTC
-            return PointEvent(time, fields) if is_utc and form == "datetime" else None
+            return PointEvent(time, fields) if is_utc else None
         except _BAD:  # to be explained
             return None
 

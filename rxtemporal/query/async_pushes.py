@@ -158,14 +158,17 @@ class AsyncPushes:
 
     def _list_rows(
         self, pushes: Sequence[AsyncPush], events: Sequence[PointEvent | None], begin: int
-    ) -> Iterator[tuple[PointEvent, str]]:
-        """Yield the next pushes for one entry, up to one that is not an event or has to wait."""
+    ) -> Iterator[tuple[PointEvent, str, bool]]:
+        """Yield the next pushes for one entry, up to one that is not an event or has to wait.
+
+        Each with its input, and True if it is the only row of a list.
+        """
         entry = pushes[begin][0]
         for number in range(begin, len(pushes)):
             event, push = events[number], pushes[number]
             if event is None or push[0] is not entry or self._find_long(push) is not None:
                 return
-            yield event, push[2]
+            yield event, push[2], type(push[1]) is list
 
     def _find_long(self, push: AsyncPush) -> _LongPush | None:
         """Return the long push for which one of the same input has to wait."""

@@ -377,7 +377,7 @@ class PushSource:
         if event is None:
             verdict = self._judge(entry, item, name, seq)
         else:
-            verdict = entry.judge_one(event, name, None)
+            verdict = entry.judge_one(event, name, None, type(item) is list)
         if entry.is_logged:
             entry.settle()
         if verdict.late or verdict.rejected:

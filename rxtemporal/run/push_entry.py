@@ -256,15 +256,20 @@ class PushEntry(Reader):
 
     # Judging --------------------------------------------------------------------------------------
 
-    def judge_one(self, event: RowEvent | Cti, name: str, seq: int | None) -> Verdict:
-        """Accept one event of an input, unless its number has come before."""
+    def judge_one(
+        self, event: RowEvent | Cti, name: str, seq: int | None, compares: bool = False
+    ) -> Verdict:
+        """Accept one event of an input, unless its number has come before.
+
+        With ``compares`` its time is compared with the wall clock, as that of a list is.
+        """
         # this runs once for each row that is pushed: a with statement costs half as much again
         run_end, enter, leave = self.run_end, self._enter, self._leave
         enter()
         try:
             if not self._is_free or self.state is not _READING or not run_end.accepts:
                 self._begin(1)
-            verdict = self._judge_one(event, self.inputs[name], seq)
+            verdict = self._judge_one(event, self.inputs[name], seq, compares)
             if run_end.ended:
                 self._check_taken()
         finally:
@@ -273,19 +278,20 @@ class PushEntry(Reader):
             self._check_failed()
         return verdict
 
-    def judge_each(self, rows: Iterable[tuple[PointEvent, str]]) -> list[Verdict]:
-        """Accept rows without numbers, each with the name of its input; return their verdicts.
+    def judge_each(self, rows: Iterable[tuple[PointEvent, str, bool]]) -> list[Verdict]:
+        """Accept rows without numbers; return their verdicts.
 
-        They are as many as the run accepts. There are none behind a hand-off with a bound, where
-        each row waits for room.
+        Each row has the name of its input, and True if its time is compared with the wall clock.
+        Verdicts are as many as the run accepts. There are none behind a hand-off with a bound,
+        where each row waits for room.
         """
         if self._bound is not None:
             return []
         verdicts: list[Verdict] = []
         with self.lock:
             self._begin(0)
-            for event, name in rows:
-                verdicts.append(self._judge_one(event, self.inputs[name], None))
+            for event, name, compares in rows:
+                verdicts.append(self._judge_one(event, self.inputs[name], None, compares))
                 if not self.accepts:
                     break
             self._check_taken()
@@ -296,12 +302,14 @@ class PushEntry(Reader):
         told = LateEvent(event, self.name, *late)  # type: ignore[arg-type]
         return Verdict(late=(told,), cti=self.cti, unsure=int(found is UNSURE))
 
-    def _judge_one(self, event: RowEvent | Cti, of: PushedInput, seq: int | None) -> Verdict:
+    def _judge_one(
+        self, event: RowEvent | Cti, of: PushedInput, seq: int | None, compares: bool = False
+    ) -> Verdict:
         """Accept one event, and let other streams follow; the caller holds the lock."""
         # this runs once for each row that is pushed
         if self.arrivals is not None:
             event = self.arrivals.stamp(event)
-        if not of.accepted % CLOCK_ROWS:
+        if compares or not of.accepted % CLOCK_ROWS:
             self._compare(find_time(event), of)
         ahead, found, guard = False, NEW, self.guard
         is_row = type(event) is not Cti
