@@ -189,7 +189,6 @@ class PushEntry(Reader):
         # the verdict on one row in time, and the CTI that it tells
         self._in_time, self._told = Verdict(1), NO_CTI
         self._by_device = self.door.by_device
-        self._enter, self._leave = self.lock.__enter__, self.lock.__exit__
 
     def log(self, tape: Tape, records: int) -> None:
         """Note accepted items on a tape from now on; rows are held until they are durable."""
@@ -263,17 +262,14 @@ class PushEntry(Reader):
 
         With ``compares`` its time is compared with the wall clock, as that of a list is.
         """
-        # this runs once for each row that is pushed: a with statement costs half as much again
-        run_end, enter, leave = self.run_end, self._enter, self._leave
-        enter()
-        try:
+        run_end = self.run_end
+        # a lock is entered in C: Ctrl-C cannot come between the lock and the block
+        with self.lock:
             if not self._is_free or self.state is not _READING or not run_end.accepts:
                 self._begin(1)
             verdict = self._judge_one(event, self.inputs[name], seq, compares)
             if run_end.ended:
                 self._check_taken()
-        finally:
-            leave(None, None, None)
         if not run_end.accepts:
             self._check_failed()
         return verdict
