@@ -272,13 +272,14 @@ def make_row_reader(
     {'device': 'a', 'temp': 20.0}
     """
     lines = ["def read_row(row):"]
-    # the names of fields are in it as literals alone
+    # names are in it as literals alone, also those of a class of its own
+    names = [str.__repr__(field.name) for field in fields]
     for number, field in enumerate(fields):
-        lines.append(f"    value = row[{field.name!r}]")
+        lines.append(f"    value = row[{names[number]}]")
         check = f"check_{number}(value)"
         is_plain = field.condition or "False"
         lines.append(f"    value_{number} = value if {is_plain} else {check}")
-    values = ", ".join(f"{field.name!r}: value_{n}" for n, field in enumerate(fields))
+    values = ", ".join(f"{name}: value_{n}" for n, name in enumerate(names))
     lines.append(f"    return {{{values}}}")
     defined: dict[str, Any] = {f"check_{n}": checks[each.name] for n, each in enumerate(fields)}
     exec("\n".join(lines), defined)

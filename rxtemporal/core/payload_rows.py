@@ -74,7 +74,8 @@ def make_zipper(names: tuple[str, ...]) -> Callable[..., list[dict[str, Any]]]:
     copies of one dict with which they share their keys: each has half the size of a dict of its
     own, and many take two thirds of the time.
     """
-    fields = [(f"{name!r}", f"c{number}", f"v{number}") for number, name in enumerate(names)]
+    # of a class with a text of its own, too
+    fields = [(str.__repr__(name), f"c{n}", f"v{n}") for n, name in enumerate(names)]
     lists = ", ".join(each for _, each, _ in fields)
     # the names of fields are in it as literals alone
     code = f"""

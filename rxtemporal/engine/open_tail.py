@@ -16,18 +16,18 @@ FEW = 256
 class OpenTail:
     """The rows of a stream that have not ended before its CTI, with their true starts.
 
-    Batches are only kept when they come; rows that have ended are dropped once the rows have
-    doubled. So a row costs a constant, and there are at most twice as many rows as are open, or
-    some thousands. Payloads are shared with those that hold the same batches; a large one of which
-    all rows are open is not copied until its rows are asked for.
+    Batches are only kept when they come; rows that have ended are dropped once the rows, or the
+    batches, have doubled. So a row costs a constant, and there are at most twice as many rows as
+    are open, or some thousands. Payloads are shared with those that hold the same batches; a large
+    one of which all rows are open is not copied until its rows are asked for.
     """
 
-    __slots__ = ("_batches", "_bound", "_rows")
+    __slots__ = ("_batches", "_bound", "_most", "_rows")
 
     def __init__(self) -> None:
         self._batches: list[EventBatch] = []
         self._rows = 0
-        self._bound = LEAST_ROWS
+        self._bound = self._most = LEAST_ROWS
 
     def add(self, batch: EventBatch) -> None:
         """Add a batch that leaves."""
@@ -36,7 +36,7 @@ class OpenTail:
             return
         self._batches.append(batch)
         self._rows += len(batch.start)
-        if self._rows > self._bound or len(self._batches) > LEAST_ROWS:
+        if self._rows > self._bound or len(self._batches) > self._most:
             self._drop_ended(batch.cti)
 
     def _drop_ended(self, cti: int) -> None:
@@ -53,6 +53,7 @@ class OpenTail:
     def _set(self, batches: list[EventBatch]) -> None:
         self._batches, self._rows = batches, sum(map(len, batches))
         self._bound = max(LEAST_ROWS, 2 * self._rows)
+        self._most = max(LEAST_ROWS, 2 * len(batches))
 
     def collect(self, cti: int) -> EventBatch | None:
         """Return the rows that are open at a CTI; None if the fields are not known yet."""

@@ -190,7 +190,7 @@ class RowReader:
         """
         # this runs once for each row that is pushed
         if type(row) is list and len(row) == 1:
-            row = row[0]
+            row = next(iter(row), None)  # another thread may have emptied it
         if type(row) is not dict or len(row) != self._plain_width:
             return None
         start, read_row = self._start, self._read_row

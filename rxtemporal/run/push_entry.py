@@ -304,7 +304,7 @@ class PushEntry(Reader):
         """Accept one event, and let other streams follow; the caller holds the lock."""
         # this runs once for each row that is pushed
         if self.arrivals is not None:
-            event = self.arrivals.stamp(event)
+            event, compares = self.arrivals.stamp(event), False
         if compares or not of.accepted % CLOCK_ROWS:
             self._compare(find_time(event), of)
         ahead, found, guard = False, NEW, self.guard

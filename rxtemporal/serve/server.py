@@ -210,11 +210,12 @@ class Server(uvicorn.Server):
         """Keep the garbage collector from what the process has loaded, which stays in use.
 
         To go through it takes some 70 ms, in which no one is answered, and under load that happens
-        about twice a second.
+        about twice a second. If the run fails, its objects are freed, and the pauses come again.
         """
         await asyncio.to_thread(self._app.service.compilation.wait)
         gc.collect()
         gc.freeze()
+        self._app.service.on_restart = gc.unfreeze
 
     async def _send(self, host: str, port: int) -> None:
         """Run the senders once the service is ready for them."""

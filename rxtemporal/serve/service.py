@@ -229,6 +229,8 @@ class Service:
         self.evolve = self.partial = False
         self.replay_from: TimeLike | None = None
         self._drain_callbacks: list[Callable[[], None]] = []
+        # called when another run has begun after one that has failed
+        self.on_restart: Callable[[], object] = lambda: None
         self.pairs: dict[str, SinkPair] = {}
         # a process that the caller runs has compiled what it needs so far
         self.compilation = Compilation([])
@@ -385,6 +387,7 @@ class Service:
                 except Exception as error:
                     self.error = error
                     continue
+            self.on_restart()
             _log.warning("service.restarted", run=self.name, restarts=self.counts.restarts)
             return
 

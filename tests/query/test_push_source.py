@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import enum
 import sys
 import threading
 from collections import OrderedDict
@@ -910,3 +911,49 @@ def test_no_input_is_called_as_the_rows_of_none(results):
             with pytest.raises(rxt.ArgumentError, match="no input can be called 'source'"):
                 push()
         source.close()
+
+
+class Named(enum.StrEnum):
+    """Names of fields that are members."""
+
+    ROOM = "room"
+    TEMP = "temp"
+
+
+class Loud(str):
+    """A text whose own form is not that of a literal."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "exit()"
+
+
+@pytest.mark.parametrize("make", [np.str_, Named, Loud])
+def test_names_of_fields_may_be_of_a_class_of_their_own(make):
+    """They are the texts that they hold, one by one and in lists, and so are those of events."""
+    schema = {make("room"): str, make("temp"): float}
+    source, sink = rxt.PushSource("rows", schema=schema, start="t", unit="ticks"), rxt.Collect()
+    process = source.stream.run(sink)
+    assert source.push({"t": 1, "room": "hall", "temp": 20}).accepted == 1
+    assert source.push([{"t": 2, make("room"): "hall", make("temp"): 21.5}] * 2).accepted == 2
+    source.close()
+    process.wait()
+    assert sink.batch.payload.rows() == [("hall", 20.0), ("hall", 21.5), ("hall", 21.5)]
+    events = [rxt.PointEvent(n, {make("room"): "hall", make("temp"): n / 2}) for n in range(3)]
+    found = rxt.from_events(events).to_events()
+    assert [event.payload["temp"] for event in found] == [0.0, 0.5, 1.0]
+
+
+def test_a_list_of_one_row_is_the_row(results):
+    """Also one whose time is a text; what cannot be read is explained as that of a longer list."""
+    source = rxt.PushSource("rows", schema={"temp": float}, start="t", delay="5s")
+    process = source.stream.run(results)
+    assert source.push([{"t": "2026-05-01T12:00:00Z", "temp": 20}]).accepted == 1
+    late = source.push([{"t": "2026-05-01T11:00:00Z", "temp": 20}]).late
+    assert [(each.index, each.by) for each in late] == [(0, 3_595_000_000)]
+    (bad,) = source.push([{"t": "2026-05-01T12:00:00Z", "temp": "hot"}]).rejected
+    assert (bad.index, "cannot hold 'hot'" in bad.reason) == (0, True)
+    assert source.stats().accepted == 1
+    source.close()
+    process.wait()

@@ -52,6 +52,8 @@ def test_a_run_that_failed_is_started_again_and_goes_on(tmp_path: Path) -> None:
     app, source = make_house()
     sink = Faulty()
     service = Service(app, make_settings(tmp_path), {"totals": sink})
+    began: list[int] = []
+    service.on_restart = lambda: began.append(service.counts.restarts)
     service.start()
     assert source.push(rows(range(5))).accepted == 5
     sink.error = OSError("the table is away")
@@ -66,6 +68,7 @@ def test_a_run_that_failed_is_started_again_and_goes_on(tmp_path: Path) -> None:
     service.stop()
     assert [(row["start_time"], row["count"]) for row in sink.rows] == [(0, 5), (10, 2)]
     assert sink.opened >= 2
+    assert began == [service.counts.restarts]
 
 
 def test_a_configuration_names_sinks(tmp_path: Path) -> None:
