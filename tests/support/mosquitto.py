@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +143,9 @@ def publish(
     for _ in range(count):
         assert arrived.acquire(timeout=60)
     client.disconnect()
-    client.loop_stop()
+    # its thread may end, and be forgotten, just when it is waited for
+    with suppress(AttributeError):
+        client.loop_stop()
 
 
 def _connect(client: Any, port: int) -> None:
