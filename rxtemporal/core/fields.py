@@ -107,6 +107,11 @@ class _IntField(Field):
         self._least, self._most = int(np.iinfo(self._bits).min), int(np.iinfo(self._bits).max)
         self.condition = f"type(value) is int and {self._least} <= value <= {self._most}"
 
+    def check(self, value: Any) -> Any:
+        if type(value) is int and self._least <= value <= self._most:
+            return value
+        return super().check(value)
+
     def column(self, values: Sequence[Any]) -> pl.Series:
         if set(map(type, values)) == {int}:
             # numpy raises for any int that is too large; polars also tries to write it out
@@ -155,6 +160,11 @@ class _SmallFloatField(_FloatField):
 class _TextField(Field):
     plain = frozenset({str, NoneType})
     condition = "type(value) is str and value.isascii()"
+
+    def check(self, value: Any) -> Any:
+        if type(value) is str and value.isascii():
+            return value
+        return super().check(value)
 
     def _to_plain(self, value: Any) -> str:
         text = str.__str__(value)
@@ -263,8 +273,8 @@ def make_row_reader(
     """Return a function that reads the fields of a row, each in its plain form.
 
     ``checks`` has a function for each field, for the values that do not meet its condition.
-    ``KeyError``: a field is missing. The function is generated, which takes half the time of a loop
-    over the fields: it is called once for each row that is pushed.
+    ``KeyError``: a field is missing. The function is generated, which takes three quarters of the
+    time of a loop over the fields, or less: it is called once for each row that is pushed.
 
     >>> fields = [field_of("device", pl.String()), field_of("temp", pl.Float64())]
     >>> read = make_row_reader(fields, {field.name: field.check for field in fields})

@@ -109,7 +109,7 @@ def read_number(number: Any, unit: Unit) -> int:
         finite = number - number == 0
         exact = Fraction(number) * _TICKS[unit] if finite else None
         return check_range(None if exact is None else round(exact), number, unit)
-    one = _TICKS[unit]  # not multiplied by it: integers take a tenth of the time
+    one = _TICKS[unit]  # not multiplied by it: integers take a third of the time
     return check_range(int(number) * one.numerator // one.denominator, number, unit)
 
 
