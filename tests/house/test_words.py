@@ -9,6 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+# one process parses the package, once
+pytestmark = pytest.mark.xdist_group("words")
+
 PACKAGE = Path(__file__).resolve().parents[2] / "rxtemporal"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from lagged_runs import LaggedRun, check_each_device, run_lagged
 from law_streams import CASES, Expected, Sides, arranged, final_cti, plan
 from oracle import Event
-from split_runs import examples, find_names, some_split, split_compositions
+from split_runs import each_split, examples, find_names, split_compositions
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch, agg
@@ -85,7 +85,7 @@ def test_devices_that_are_ahead_in_different_sources_are_parted() -> None:
     assert found == [([0], [9, 1]), ([1], [1, 9])]
 
 
-@some_split
+@each_split
 @examples
 @given(data=st.data())
 def test_operators_do_not_wait_for_devices_that_are_behind(name: str, data: st.DataObject) -> None:
@@ -107,7 +107,7 @@ def test_compositions_do_not_wait_for_devices_that_are_behind(
     assert oracle.history(physical.rows(out)) == oracle.history(expected(name, sides))
 
 
-@some_split
+@each_split
 @examples
 @given(data=st.data())
 def test_results_leave_when_they_do_for_the_device_alone(name: str, data: st.DataObject) -> None:
@@ -194,7 +194,7 @@ def test_results_behind_what_is_held_leave_when_they_do_alone(
     check_each_device(in_stages(name), sides, Random(number))
 
 
-@some_split
+@each_split
 @examples
 @given(data=st.data())
 def test_windows_behind_an_operator_wait_for_no_device(name: str, data: st.DataObject) -> None:

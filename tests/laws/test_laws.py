@@ -22,16 +22,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from law_streams import (
     CASES,
-    OPERATORS,
     Expected,
     Sides,
     drawn,
+    each_operator,
     every_case,
     examples,
     final_cti,
     in_runs,
     plan,
-    some_cases,
 )
 from oracle import MAX_TIME, MIN_TIME, Event
 from polars.testing import assert_frame_equal
@@ -171,7 +170,7 @@ def long_run(name: str, ticks: int, together: int = 50, *, passing: bool = False
     return found
 
 
-@some_cases
+@each_operator
 def test_long_streams(name: str) -> None:
     """Ten times the data through the same operators hold no more at the peak, and give the same.
 
@@ -205,10 +204,7 @@ FOR_EVER = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[] if n in OPERATORS.values() else [pytest.mark.full]) for n in CASES],
-)
+@each_operator
 def test_keys_that_pass_are_forgotten(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five times the data, in which no key comes again, through the same operators know no more.
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from law_causes import Caused
 from law_streams import OPERATORS
 from oracle import Event
+from products import draw_cases
 from random_queries import PIECES, draw_query
 
 from rxtemporal import MAX_TIME
@@ -166,13 +167,13 @@ def test_what_removes_a_row_while_a_later_result_lives_is_a_cause() -> None:
 
 
 JOINS = [
-    pytest.param(name, marks=[] if name in OPERATORS.values() else [pytest.mark.full])
+    name
     for name in law_table_joins.TWO_STREAMS | law_table_joins.RELATED
     if ("join" in name or "relate" in name) and not name.endswith("by group")
 ]
 
 
-@pytest.mark.parametrize("name", JOINS)
+@pytest.mark.parametrize("name", draw_cases(JOINS, OPERATORS.values()))
 @few
 @given(data=st.data())
 def test_a_row_of_a_join_needs_each_of_its_causes(name: str, data: st.DataObject) -> None:

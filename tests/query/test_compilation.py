@@ -10,19 +10,15 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-import law_table
-import law_table_joins
-import law_table_windows
 import pytest
 from child_process import environment
+from law_streams import CASES, some_cases
 from physical import SCHEMA, planned
 
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.query import compilation
 from rxtemporal.query.compilation import compile_plan
-
-CASES = law_table.CASES | law_table_joins.CASES | law_table_windows.CASES
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +33,7 @@ def compile_all(*streams: rxt.Streamable) -> None:
         pass
 
 
-@pytest.mark.parametrize("name", CASES)
+@some_cases
 def test_rows_that_are_made_up_pass_each_operator(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

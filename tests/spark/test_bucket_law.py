@@ -12,6 +12,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from law_seven import CASES, query_of
+from products import draw_cases
 
 pa = pytest.importorskip("pyarrow")
 
@@ -91,9 +92,7 @@ def list_rows(work: BucketWork, results: list[dict[str, Any]]) -> list[oracle.Ro
     return found
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n in SOME else [pytest.mark.full]) for n in WHOLE]
-)
+@pytest.mark.parametrize("name", draw_cases(WHOLE, SOME))
 @examples
 @given(data=st.data())
 def test_failures_change_nothing(name: str, data: st.DataObject) -> None:

@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 from child_process import HERE, environment
 from kill_points import list_points
+from products import draw_cases
 from segment_batches import SegmentBatch
 from table_job import FOLDERS, ROWS, SCHEMA, STEPS, expected, make_segments, write_table
 
@@ -38,13 +39,8 @@ CASES = [
     for point in list_points(STEPS)
     for nth in range(1, PASSES[point.partition(": ")[2]] + 1)
 ]
-# by default one of each point, in the middle of the run
-KILLS = [
-    pytest.param(
-        point, nth, marks=[] if nth == PASSES[point.partition(": ")[2]] // 2 else [pytest.mark.full]
-    )
-    for point, nth in CASES
-]
+# by default one after each step, in the middle of the run
+DRAWN = [(f"after: {step}", passes // 2) for step, passes in PASSES.items()]
 
 
 def job(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -106,7 +102,7 @@ def test_an_undisturbed_run_passes_each_step_so_often(tmp_path: Path) -> None:
     assert kinds == {True: 4, False: 4}, "two compactions, and two segments after them"
 
 
-@pytest.mark.parametrize(("point", "nth"), KILLS)
+@pytest.mark.parametrize(("point", "nth"), draw_cases(CASES, DRAWN))
 def test_after_a_kill_at_any_step_each_row_is_there_once(
     tmp_path: Path, point: str, nth: int
 ) -> None:

@@ -73,6 +73,7 @@ def read(spark: SparkSession, folder: Path) -> Counts:
     return sorted((r.start_time, r.end_time, r.key, r.n) for r in rows)
 
 
+@pytest.mark.full
 def test_another_number_of_partitions(spark: SparkSession, tmp_path: Path) -> None:
     """Between runs; buckets and results stay what they are."""
     files = FileStream(tmp_path / "in", SCHEMA)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 from file_streams import FileStream
+from products import draw_cases
 
 import rxtemporal as rxt
 from rxtemporal import agg
@@ -173,6 +174,7 @@ def test_a_streaming_query(clicks: DataFrame, tmp_path: Path) -> None:
         assert "Traceback" not in said
 
 
+@pytest.mark.full
 @pytest.mark.java
 def test_a_row_that_breaks_a_cti(clicks: DataFrame, tmp_path: Path) -> None:
     """So does an error of this package in a stateful task."""
@@ -184,6 +186,7 @@ def test_a_row_that_breaks_a_cti(clicks: DataFrame, tmp_path: Path) -> None:
     assert isinstance(read_task_error(query.exception()), CtiViolationError)
 
 
+@pytest.mark.full
 @pytest.mark.java
 def test_another_query_on_a_checkpoint(clicks: DataFrame, tmp_path: Path) -> None:
     """A refused checkpoint names the difference."""
@@ -212,7 +215,7 @@ def test_from_dataframe(rows: DataFrame, clicks: DataFrame) -> None:
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("mode", ["spooled", "direct"])
+@pytest.mark.parametrize("mode", draw_cases(["spooled", "direct"], ["direct"]))
 def test_a_sink(rows: DataFrame, spark: SparkSession, tmp_path: Path, mode: Any) -> None:
     """A function that runs a query inside Spark ends the sink's run with that query's error."""
 
@@ -226,6 +229,7 @@ def test_a_sink(rows: DataFrame, spark: SparkSession, tmp_path: Path, mode: Any)
     assert any("in micro-batch 0" in note for note in raised.value.__notes__)
 
 
+@pytest.mark.full
 @pytest.mark.java
 def test_a_checkpoint_of_an_earlier_release(clicks: DataFrame, tmp_path: Path) -> None:
     """Where this package holds Spark's error it says so in its own words."""

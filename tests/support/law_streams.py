@@ -16,6 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from law_cases import Case
 from oracle import Event, Row
+from products import draw_cases
 
 import rxtemporal as rxt
 
@@ -30,9 +31,8 @@ every_case = pytest.mark.parametrize("name", CASES)
 # a case of each operator, and each kind of result over one kind of window; the others in full
 OPERATORS = {name.split(",")[0]: name for name in reversed(CASES)}
 SOME = {*OPERATORS.values(), *(name for name in CASES if name.startswith("snapshot_window"))}
-some_cases = pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n in SOME else [pytest.mark.full]) for n in CASES]
-)
+some_cases = pytest.mark.parametrize("name", draw_cases(CASES, SOME))
+each_operator = pytest.mark.parametrize("name", draw_cases(CASES, OPERATORS.values()))
 
 
 Sides = tuple[list[Event], ...]

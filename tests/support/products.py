@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from random import Random
 from typing import Any
 
 import pytest
 
-__all__ = ["draw_product", "draw_seeds", "list_facts"]
+__all__ = ["draw_cases", "draw_product", "draw_seeds", "list_facts"]
 
 # another seed draws another part
 SEED = 1
@@ -56,6 +56,11 @@ def draw_product(
     facts = {places: list_facts(places, together, outcome(*cases[places])) for places in cases}
     drawn = set(_cover(facts))
     return [_mark(each, places in drawn) for places, each in cases.items()]
+
+
+def draw_cases(cases: Iterable[Any], drawn: Container[Any]) -> list[Any]:
+    """Return cases, names or tuples, as parameters of a test; those not drawn are ``full``."""
+    return [_mark(case if isinstance(case, tuple) else (case,), case in drawn) for case in cases]
 
 
 def draw_seeds(count: int, drawn: int) -> list[Any]:

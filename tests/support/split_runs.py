@@ -15,8 +15,9 @@ from buckets import split
 from compositions import COMPOSITIONS
 from compositions import plan as composed
 from hypothesis import settings
-from law_streams import CASES, SOME, plan
+from law_streams import CASES, OPERATORS, SOME, plan
 from physical import SIDES
+from products import draw_cases
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch
@@ -47,9 +48,8 @@ def find_names(query: rxt.Streamable) -> tuple[TracedFields, dict[str, str]] | N
 
 examples = settings(max_examples=max(5, settings().max_examples // 3))
 SPLIT = [name for name in CASES if find_names(plan(name)) is not None]
-some_split = pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n in SOME else [pytest.mark.full]) for n in SPLIT]
-)
+some_split = pytest.mark.parametrize("name", draw_cases(SPLIT, SOME))
+each_split = pytest.mark.parametrize("name", draw_cases(SPLIT, OPERATORS.values()))
 split_compositions = pytest.mark.parametrize(
     "name", [name for name in COMPOSITIONS if find_names(composed(name)) is not None]
 )
