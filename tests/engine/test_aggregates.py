@@ -390,6 +390,7 @@ def test_extremes_keep_few_removed_values() -> None:
     assert len(running._value) - running._free[1] < 50
 
 
+@pytest.mark.long
 def test_extremes_give_up_the_room_of_a_burst() -> None:
     """The values that stay, those of other keys among them, are found in the smaller room."""
     running, most = Extreme(pl.Int64(), greatest=False), LARGE

@@ -106,6 +106,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.long
 def test_a_kernel_is_compiled_again_when_a_part_of_it_has_changed(tmp_path: Path) -> None:
     """Also if the part is in another file, as after an upgrade that leaves machine code behind."""
     (tmp_path / "kernel.py").write_text(textwrap.dedent(KERNEL))

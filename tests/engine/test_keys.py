@@ -264,6 +264,7 @@ def test_keys_are_forgotten_when_most_are_not_held() -> None:
     assert keys.MANY_KEYS + 2 * 500 < max(sizes) <= keys.MANY_KEYS + 2 * 500 + 100
 
 
+@pytest.mark.long
 def test_keys_of_which_a_batch_brings_many_are_forgotten_every_few_batches() -> None:
     """To forget costs as much for a few keys as for many; few batches do not fill the spare."""
     coder, moves, sizes = KeyCoder({"k": pl.Int64()}), [], []

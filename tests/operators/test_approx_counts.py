@@ -37,6 +37,7 @@ WINDOWS: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_the_error_is_small(kind: str) -> None:
     """In each kind of window that no row leaves before its end, also of rows that are picked."""

@@ -30,7 +30,9 @@ PLACES = {
     "Pacific/Apia": date(2011, 12, 30),
     "UTC": date(2026, 1, 1),
 }
-UNITS = ("1d", "2d", "1w", "1mo", "3mo", "1y", "6h", "5h", "25m")
+UNITS = [
+    "1d", "2d", "1w", "1mo", "3mo", "1y", "6h", "5h", pytest.param("25m", marks=pytest.mark.long),
+]  # fmt: skip
 
 
 def find_instant(day: date, at: timedelta, zone: str) -> datetime:

@@ -58,6 +58,7 @@ def test_rows_that_are_in_no_later_result_are_not_held(
         assert step.rows == held
 
 
+@pytest.mark.long
 def test_memory_of_a_table_that_never_ends_stays() -> None:
     """Ten times the rows hold no more rows, and use no more numbers."""
     step = make_step(3, "first")
@@ -70,6 +71,7 @@ def test_memory_of_a_table_that_never_ends_stays() -> None:
     assert max(numbers) <= 4_096
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("falls", [True, False])
 def test_many_rows_of_one_key(falls: bool) -> None:
     """Each row that comes first or last in the order is found behind thousands that do not yet."""
