@@ -150,7 +150,7 @@ class _Incremental(Aggregate):
         assert self.reads is not None
         dtype = infer_field_type(self.reads, schema)
         if (decimal := self._find_decimal(schema)) is not None:
-            from rxtemporal.operators.windows.decimal_sums import DecimalSum
+            from rxtemporal.operators.windows.aggregates import DecimalSum
 
             return DecimalSum(decimal, name, mean=self.kind != "sum")
         if self.kind in ("avg", "mean"):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.safe_text import brief
 from rxtemporal.errors import ArgumentError, RxTemporalError
-from rxtemporal.sinks.json_rows import make_encoder
+from rxtemporal.sinks.formats import make_encoder
 from rxtemporal.sinks.positioned import PositionedSink
 
 # the header, property or field with the id of a row

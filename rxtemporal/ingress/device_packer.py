@@ -54,8 +54,8 @@ from rxtemporal.ingress.batch_verdicts import (
 )
 from rxtemporal.ingress.clock_guard import ClockGuard
 from rxtemporal.ingress.clock_settings import ClockSettings
-from rxtemporal.ingress.clock_stats import MOST_FURTHEST, QUANTILES, ClockStats, DeviceClock
 from rxtemporal.ingress.door import IN_TIME, Accepted, Decision
+from rxtemporal.ingress.input_state import MOST_FURTHEST, QUANTILES, ClockStats, DeviceClock
 from rxtemporal.ingress.lateness import REASONS, Lateness, LateReason, make_no_event_error
 from rxtemporal.ingress.packer import Packer
 

@@ -69,7 +69,7 @@ from rxtemporal.ingress.settings import (
 
 if TYPE_CHECKING:
     from rxtemporal.engine.kernels.hash_table import IntTable
-    from rxtemporal.ingress.clock_stats import ClockStats
+    from rxtemporal.ingress.input_state import ClockStats
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

@@ -24,7 +24,7 @@ from rxtemporal.core.events import (
     PointEvent,
     RowEvent,
 )
-from rxtemporal.core.payload_rows import PayloadLister, list_payloads
+from rxtemporal.core.payloads import PayloadLister, list_payloads
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, to_datetime
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

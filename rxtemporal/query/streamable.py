@@ -15,7 +15,7 @@ from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError, exp
 from rxtemporal.operators.evolution import name_operator
 from rxtemporal.operators.plan import Node
 from rxtemporal.operators.stream import Composed
-from rxtemporal.query.method import method, window_method
+from rxtemporal.query.method import make_unknown_method_error, method, window_method
 from rxtemporal.query.runnable_stream import WARN_AFTER, RunnableStream
 from rxtemporal.sinks.sink import Sink, as_sink
 
@@ -109,9 +109,6 @@ class Streamable(RunnableStream):
             """Raise an error that names the method that was probably meant."""
             if name.startswith("_"):
                 raise AttributeError(name)
-            # imported here: only a mistake needs it
-            from rxtemporal.query.wrong_calls import make_unknown_method_error
-
             raise make_unknown_method_error(name, dir(self))
 
     def __repr__(self) -> str:

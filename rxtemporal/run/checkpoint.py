@@ -1,4 +1,8 @@
-"""Checkpoints of a run: it saves its state from time to time, and the next run resumes from it."""
+"""Checkpoints of a run: it saves its state from time to time, and the next run resumes from it.
+
+The folder keeps some earlier checkpoints, with the events since: a changed query may continue one
+of them, in place of the last.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import dataclasses
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,21 +19,68 @@ from urllib.parse import quote
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.spans import Span, span
-from rxtemporal.core.ticks import TimeLike, describe, time_ticks
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TimeLike, describe, time_ticks
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.ingress.side_source import RejectSource
 from rxtemporal.ingress.source import Cursor
 from rxtemporal.run.evolution import Evolution, begin_anew
 from rxtemporal.run.execution import Execution
-from rxtemporal.run.history import find_cut, find_time, thin_out
 from rxtemporal.run.outlet import Outlet, SavedOutput
 from rxtemporal.run.reader import Reader
 from rxtemporal.run.run_state import ANEW, SavedRun, read_run, refuse_unsavable
 from rxtemporal.storage.event_log.event_log import EventLog
 from rxtemporal.storage.event_log.layout import EARLIER
 from rxtemporal.storage.event_log.store import RunStore
-from rxtemporal.storage.event_log.stored_log import FILE, Checkpoint
+from rxtemporal.storage.event_log.stored_log import FILE, Checkpoint, StoredLog
+
+# how many checkpoints are kept, evenly spaced
+KEPT = 8
+
+
+def find_time(ctis: Iterable[int]) -> int:
+    """Return the highest of the CTIs of sources that have not ended.
+
+    >>> find_time([3, MAX_TIME, 5])
+    5
+    """
+    return max((cti for cti in ctis if cti < MAX_TIME), default=MAX_TIME)
+
+
+def thin_out(found: Sequence[Checkpoint], now: int, keep: int) -> list[Checkpoint]:
+    """Return those of the checkpoints, in order, that stay for a history of ``keep`` ticks.
+
+    They are the last one that is as old, and of those after it about ``KEPT``, evenly spaced.
+
+    >>> times = [0, 10, 11, 20, 21, 30, 31]
+    >>> [each.time for each in thin_out([Checkpoint(t, 1, t, t) for t in times], 95, 80)]
+    [11, 21, 31]
+    """
+    timed = [(each.time, each) for each in found if each.time is not None]
+    old = sum(at <= now - keep for at, _ in timed)
+    kept: list[Checkpoint] = []
+    reached = MIN_TIME
+    for at, each in timed[max(old - 1, 0) :]:
+        if not kept or at - reached >= keep // KEPT:
+            kept.append(each)
+            reached = at
+    return kept
+
+
+def find_cut(store: StoredLog, replay_from: TimeLike) -> Checkpoint:
+    """Return the last checkpoint from before a time. ``CheckpointError``: there is none."""
+    at, last = time_ticks(replay_from), store.find_checkpoint()
+    found = [each for each in (*last.kept, last) if each.time is not None]
+    before = [each for each in found if each.time is not None and each.time <= at]
+    if before:
+        return before[-1]
+    begin = f"its history begins at {describe(found[0].time or 0)}" if found else "it has none"
+    raise CheckpointError(
+        f"{store.path} cannot be replayed from {describe(at)}: {begin}. Hint: replay "
+        "from a later time; without it, what is new begins at the last checkpoint. keep_history=, "
+        "or keep_history in [state] of a service, is for how long events are kept from now on."
+    )
+
 
 _log = get_logger(__name__)
 

@@ -15,8 +15,7 @@ from rxtemporal.core.safe_text import show
 from rxtemporal.core.spans import format_age
 from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND, to_datetime
 from rxtemporal.engine.stage import Stage
-from rxtemporal.ingress.clock_stats import ClockStats
-from rxtemporal.ingress.input_state import SourceStats
+from rxtemporal.ingress.input_state import ClockStats, SourceStats
 from rxtemporal.ingress.lateness import LateReason
 from rxtemporal.ingress.settings import HandOffDiagnostics
 from rxtemporal.operators.plan import Node

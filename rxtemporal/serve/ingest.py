@@ -35,10 +35,12 @@ from rxtemporal.serve.body_rows import (
     BodyError,
     BodyRows,
     find_form,
+    is_cloud_body,
     make_raw_reader,
+    read_attributes,
+    read_cloud_body,
     read_rows,
 )
-from rxtemporal.serve.cloud_bodies import is_cloud_body, read_attributes, read_cloud_body
 from rxtemporal.serve.dead_letters import DeadLetter, DeadLetters, show_bytes
 from rxtemporal.serve.responses import RequestError, dumps, send_json
 from rxtemporal.serve.service import Service

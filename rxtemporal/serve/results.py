@@ -21,7 +21,7 @@ from rxtemporal.engine import codec
 from rxtemporal.errors import ArgumentError
 from rxtemporal.serve.bells import Bell
 from rxtemporal.serve.responses import dumps
-from rxtemporal.sinks.positions import find_position, list_positions
+from rxtemporal.sinks.positioned import find_position, list_positions
 from rxtemporal.sinks.sink import Sink
 
 # so many small batches, or rows of them, become one
@@ -77,7 +77,7 @@ class KeptRows:
     ``start < t``. It holds in every life of the run, since after a batch with CTI ``t`` exactly
     these have been written, whatever the boundaries of batches. The order of rows with the same
     start is the same in one run, and may be another one in the next. Where each device has its own
-    time a position is the number of a batch; see ``rxtemporal.sinks.positions``.
+    time a position is the number of a batch; see ``rxtemporal.sinks.positioned``.
 
     At most ``most_rows`` rows stay, of about ``most_bytes`` bytes, and an eighth more before the
     oldest go. ``oldest`` is the first position from which all rows are there.

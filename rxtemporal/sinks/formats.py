@@ -1,14 +1,14 @@
-"""Formats of result files, by the suffix of their names."""
+"""Formats of results: files by the suffix of their names, and rows as JSON."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from rxtemporal.errors import ArgumentError
+from rxtemporal.errors import ArgumentError, BindingError
 
 Format: TypeAlias = Literal["csv", "json", "parquet"]
 
@@ -51,3 +51,20 @@ def publish_parquet(frame: pl.DataFrame, path: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def make_encoder(sink: str) -> Any:
+    """Return an encoder with ``encode`` and ``encode_lines``, for rows as dicts.
+
+    Values that JSON does not have become text, NaN becomes null.
+
+    >>> make_encoder("Http").encode({"start_time": 4, "temp": float("nan")})
+    b'{"start_time":4,"temp":null}'
+    """
+    try:
+        import msgspec
+    except ModuleNotFoundError as error:
+        raise BindingError(
+            f"{sink} needs msgspec. Hint: pip install 'rxtemporal[json]'."
+        ) from error
+    return msgspec.json.Encoder(enc_hook=str)

@@ -24,9 +24,8 @@ from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, RxTemporalError
-from rxtemporal.sinks.backoff import Backoff
-from rxtemporal.sinks.json_rows import make_encoder
-from rxtemporal.sinks.positions import find_position
+from rxtemporal.sinks.formats import make_encoder
+from rxtemporal.sinks.positioned import Backoff, find_position
 from rxtemporal.sinks.sink import Sink
 
 

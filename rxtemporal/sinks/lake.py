@@ -14,7 +14,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.core.spans import Span, span
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, StoppedError
-from rxtemporal.sinks.positions import take_rest
+from rxtemporal.sinks.positioned import take_rest
 from rxtemporal.sinks.table import TableSink
 
 _log = get_logger(__name__)

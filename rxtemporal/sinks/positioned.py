@@ -1,22 +1,76 @@
-"""Sinks that know what they have delivered, and try again while the other side is away."""
+"""Sinks that know what they have delivered, and try again while the other side is away.
+
+A position in the results of a query stands for exactly the results before it, in every life of a
+run. Where the stream has one time it is a time: the results before it are those that start before
+it, however they are cut into batches. Where each device has its own time, results leave in no order
+of theirs; then their batches are numbered, and a position is the number of the next batch.
+"""
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 import uuid
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import END, START, EventBatch, TimeForm
+from rxtemporal.core.batch import END, START, EventBatch, Int64s, TimeForm
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, RxTemporalError, SpoolError
-from rxtemporal.sinks.backoff import Backoff
-from rxtemporal.sinks.positions import find_position, take_rest
 from rxtemporal.sinks.sink import ReadySink
+
+# seconds before the second attempt, and the most between two
+FIRST, MOST = 0.1, 10.0
+
+
+class Backoff:
+    """Pauses that grow, for ``patience`` seconds in all.
+
+    >>> waits = Backoff(0.05)
+    >>> waits.next() is None, Backoff(60).next(asked=3)
+    (True, 3)
+    """
+
+    def __init__(self, patience: float) -> None:
+        self._end = time.monotonic() + patience
+        self._pause = FIRST
+
+    def next(self, asked: float = 0.0) -> float | None:
+        """Return the seconds to wait before the next attempt; None if there is no time for one.
+
+        ``asked``: the other side has asked for so many seconds.
+        """
+        wait = asked or self._pause * random.uniform(0.5, 1)
+        self._pause = min(2 * self._pause, MOST)
+        return None if time.monotonic() + wait > self._end else wait
+
+
+def find_position(batch: EventBatch) -> int:
+    """Return the position after a batch of results."""
+    return batch.cti if batch.number is None else batch.number + 1
+
+
+def list_positions(batch: EventBatch) -> Int64s:
+    """Return the position of each row: those that are not below a position come after it."""
+    if batch.number is None:
+        return batch.start
+    return np.full(len(batch), batch.number)
+
+
+def take_rest(batch: EventBatch, position: int) -> EventBatch:
+    """Return the results of a batch that come after a position; one-time results are in order."""
+    if find_position(batch) <= position:
+        return batch.none(batch.cti)
+    if batch.number is not None:
+        return batch
+    begin = int(np.searchsorted(batch.start, position))
+    return batch.slice(begin, len(batch)) if begin else batch
+
 
 _log = get_logger(__name__)
 

@@ -41,7 +41,7 @@ class Sink(ABC):
     """When what it writes to began not to answer, of ``time.monotonic``; None: it answers."""
 
     by_position: bool = False
-    """True if it knows by a position which results it has; see ``rxtemporal.sinks.positions``."""
+    """True if it knows by a position which results it has; see ``rxtemporal.sinks.positioned``."""
 
     numbered: bool = False
     """True if its positions are numbers of batches: each device has its own time."""

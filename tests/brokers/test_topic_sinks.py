@@ -26,7 +26,7 @@ from topic_reader import TopicReader, read_topic
 import rxtemporal as rxt
 from rxtemporal.brokers import kafka_topic
 from rxtemporal.errors import ArgumentError, RxTemporalError, SpoolError
-from rxtemporal.serve.sink_settings import SinkSettings
+from rxtemporal.serve.settings import SinkSettings
 
 SCHEMA = {"device": str, "n": int}
 _numbers = count()
@@ -147,7 +147,7 @@ class TestKafka:
     ) -> None:
         """The attempt is repeated with a new producer; copies have the same id."""
         monkeypatch.setattr(kafka_topic, "ATTEMPT", 1.0)
-        monkeypatch.setattr("rxtemporal.sinks.backoff.FIRST", 0.01)
+        monkeypatch.setattr("rxtemporal.sinks.positioned.FIRST", 0.01)
         sink = rxt.KafkaTopic(cluster.servers, topic)
         source = rxt.PushSource("readings", schema=SCHEMA, hand_off=rxt.HandOff())
         process = source.stream.run(sink, name="means")
@@ -313,7 +313,7 @@ class TestMqtt:
 
     def test_a_broker_that_is_away_is_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The rows come after it is back."""
-        monkeypatch.setattr("rxtemporal.sinks.backoff.FIRST", 0.01)
+        monkeypatch.setattr("rxtemporal.sinks.positioned.FIRST", 0.01)
         with broker() as mosquitto:
             sink = rxt.MqttTopic(mosquitto.url, "t/{n}", retain=True)
             source = rxt.PushSource("readings", schema=SCHEMA, hand_off=rxt.HandOff())

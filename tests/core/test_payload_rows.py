@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from rxtemporal.core.columns import Columns
-from rxtemporal.core.payload_rows import list_payloads as _list_payloads
+from rxtemporal.core.payloads import list_payloads as _list_payloads
 
 FRAME = pl.DataFrame(
     {

@@ -12,9 +12,8 @@ from reactivex.subject import Subject
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.view.debug import so_far as module
-from rxtemporal.view.debug.live import LiveFlow
-from rxtemporal.view.debug.so_far import MOST_ROWS, ResultsSoFar
+from rxtemporal.view.debug import live as module
+from rxtemporal.view.debug.live import MOST_ROWS, LiveFlow, ResultsSoFar
 
 
 @pytest.fixture(autouse=True)

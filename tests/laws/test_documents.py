@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.engine.kernels.snap import snap
+from rxtemporal.engine.kernels.lifetimes import snap
 
 SUBJECTS = (rxt.CtiSynchronizingSubject, rxt.CtiSynchronizingSubjectAlternate)
 both_subjects = pytest.mark.parametrize("subject_type", SUBJECTS)

@@ -15,7 +15,7 @@ import reactivex
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.errors import ArgumentError, EventError, SchemaError
-from rxtemporal.query.wrong_calls import HINTS
+from rxtemporal.query.method import HINTS
 
 S = rxt.from_events([rxt.PointEvent(1, {"k": "a", "x": 2})], schema={"k": str, "x": int})
 W = S.tumbling_window("1m")

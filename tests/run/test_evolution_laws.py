@@ -31,7 +31,7 @@ from runs import Log
 
 import rxtemporal as rxt
 from rxtemporal import EventShape
-from rxtemporal.run.history import find_cut
+from rxtemporal.run.checkpoint import find_cut
 from rxtemporal.storage.event_log.stored_log import StoredLog
 
 Sides = tuple[list[Event], list[Event]]

@@ -52,7 +52,7 @@ def test_a_service_is_not_ready_before_its_kernels_are_compiled(
             yield number
             assert go_on.wait(60)
 
-    monkeypatch.setattr("rxtemporal.serve.compilation.compile_plan", compile_plan)
+    monkeypatch.setattr("rxtemporal.serve.service.compile_plan", compile_plan)
     service, source = start()
     condition = str(dict(list_conditions(service))["compiled"])
     assert condition.startswith("kernels are compiled: 0 of ")

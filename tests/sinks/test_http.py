@@ -103,8 +103,8 @@ def receive(*answers: Answer) -> Iterator[Receiver]:
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait little between two attempts."""
-    monkeypatch.setattr("rxtemporal.sinks.backoff.FIRST", 0.001)
-    monkeypatch.setattr("rxtemporal.sinks.backoff.MOST", 0.01)
+    monkeypatch.setattr("rxtemporal.sinks.positioned.FIRST", 0.001)
+    monkeypatch.setattr("rxtemporal.sinks.positioned.MOST", 0.01)
 
 
 def post(sink: rxt.Http, *times: int) -> None:

@@ -16,7 +16,7 @@ import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.errors import CheckpointError, CtiViolationError, RxTemporalError, SchemaError
 from rxtemporal.spark import SparkSink, from_dataframe, run, stream
-from rxtemporal.spark.task_errors import Task, read_task_error, report_task_errors
+from rxtemporal.spark.tasks import Task, read_task_error, report_task_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rxtemporal.spark.task_process import spare_collections
+from rxtemporal.spark.tasks import spare_collections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ def test_other_processes_collect_as_before() -> None:
 @pytest.mark.java
 def test_a_task_spares_what_is_imported(spark: SparkSession) -> None:
     """After the first task a collection has few objects to go through; the next changes nothing."""
-    from rxtemporal.spark.task_errors import Task
+    from rxtemporal.spark.tasks import Task
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import gc

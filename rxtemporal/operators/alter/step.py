@@ -14,7 +14,7 @@ from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Columns, Nullable, SeriesColumn
 from rxtemporal.core.event_columns import make_events
 from rxtemporal.core.events import IntervalEvent
-from rxtemporal.core.payload_rows import list_dicts
+from rxtemporal.core.payloads import list_dicts
 from rxtemporal.core.schema import END, START
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, ticks, to_datetime
 from rxtemporal.engine.expressions.evaluator import Evaluator

@@ -13,7 +13,7 @@ from rxtemporal.errors import ArgumentError, SchemaError
 from rxtemporal.operators.detect import kernel, layout
 from rxtemporal.operators.detect import ways as kernel_ways
 from rxtemporal.operators.detect.automaton import ANY, GAP, WAIT, Automaton
-from rxtemporal.operators.detect.conditions import Conditions
+from rxtemporal.operators.detect.conditions import Conditions, Registers, Ways
 from rxtemporal.operators.detect.layout import (
     FIRST,
     NODE,
@@ -28,7 +28,6 @@ from rxtemporal.operators.detect.layout import (
     MatchTables,
 )
 from rxtemporal.operators.detect.programs import Programs
-from rxtemporal.operators.detect.registers import Registers, Ways
 from rxtemporal.operators.detect.settings import DetectSettings
 from rxtemporal.operators.detect.stores import MatchStores, list_ranges
 

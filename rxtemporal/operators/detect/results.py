@@ -11,9 +11,9 @@ from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import time_series
 from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import SchemaError
+from rxtemporal.operators.detect.conditions import RowValues
 from rxtemporal.operators.detect.functions import Function, parse_column
 from rxtemporal.operators.detect.layout import ROW_START
-from rxtemporal.operators.detect.row_values import RowValues
 from rxtemporal.operators.detect.settings import DetectSettings
 
 # columns of the frame in which a function is computed

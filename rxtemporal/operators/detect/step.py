@@ -16,7 +16,7 @@ from rxtemporal.engine.records import RecordStore
 from rxtemporal.engine.rows import grow
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.detect import kernel
-from rxtemporal.operators.detect.conditions import Conditions
+from rxtemporal.operators.detect.conditions import Conditions, Registers, RowValues
 from rxtemporal.operators.detect.layout import (
     LEFT_COMPLETE,
     NONE,
@@ -27,9 +27,7 @@ from rxtemporal.operators.detect.layout import (
 )
 from rxtemporal.operators.detect.matcher import MatchOutcome, PatternMatcher, make_rules
 from rxtemporal.operators.detect.programs import Programs
-from rxtemporal.operators.detect.registers import Registers
 from rxtemporal.operators.detect.results import Matches, Results
-from rxtemporal.operators.detect.row_values import RowValues
 from rxtemporal.operators.detect.settings import DetectSettings
 from rxtemporal.operators.detect.stores import MatchStores
 from rxtemporal.operators.scan.ordered_step import sort_rows

@@ -14,6 +14,7 @@ from rxtemporal.engine.records import RecordStore
 from rxtemporal.engine.rows import grow
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.detect import layout
+from rxtemporal.operators.detect.conditions import Registers
 from rxtemporal.operators.detect.layout import (
     BRANCH_COLUMNS,
     FIRST,
@@ -36,7 +37,6 @@ from rxtemporal.operators.detect.layout import (
     THREAD_COUNT,
     THREADS,
 )
-from rxtemporal.operators.detect.registers import Registers
 
 _BY_KEY = KeyRecords(
     (-1, 0, 0, MAX_TIME, -1, 0, -1, 0), {LAST_ROW: "row", THREADS: "thread", SLOTS: "slot"}

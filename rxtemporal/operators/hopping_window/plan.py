@@ -73,8 +73,7 @@ class HoppingWindows(TimeWindows):
 
     def bounds(self) -> Bounds:
         """Return new bounds."""
-        from rxtemporal.operators.hopping_window.bounds import HoppingBounds
-        from rxtemporal.operators.hopping_window.calendar_bounds import CalendarBounds
+        from rxtemporal.operators.hopping_window.bounds import CalendarBounds, HoppingBounds
 
         if self.calendar is not None:
             return CalendarBounds(self.grid, self.duration, points=self.points)

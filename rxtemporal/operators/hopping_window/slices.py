@@ -21,7 +21,7 @@ from rxtemporal.engine.state import Stateful
 from rxtemporal.engine.step import find_earliest_due
 from rxtemporal.operators.distinct.step import DistinctStep
 from rxtemporal.operators.hopping_window.bounds import MOST_WINDOWS, make_endless_error
-from rxtemporal.operators.hopping_window.slice_kernel import cut_at_bounds, find_stops
+from rxtemporal.operators.hopping_window.kernel import cut_at_bounds, find_stops
 from rxtemporal.operators.windows.overlaps import AT, COVER, OVERLAP, SlicePlan, add_overlap
 from rxtemporal.operators.windows.step import WindowStep
 

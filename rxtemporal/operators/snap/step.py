@@ -10,7 +10,7 @@ import numpy.typing as npt
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.holdings import BATCHES
-from rxtemporal.engine.kernels.snap import snap, snap_end, snap_start
+from rxtemporal.engine.kernels.lifetimes import snap, snap_end, snap_start
 from rxtemporal.engine.state import Stateful
 
 

@@ -36,8 +36,7 @@ from rxtemporal.operators.windows.aggregates import Changes
 from rxtemporal.operators.windows.bounds import NO_TIMES, Windows
 from rxtemporal.operators.windows.field_values import ResultTypes, make_arrays
 from rxtemporal.operators.windows.kernels.changes import BITS, LAST
-from rxtemporal.operators.windows.kernels.overlaps import measure_cover
-from rxtemporal.operators.windows.kernels.starts import find_oldest, follow_links
+from rxtemporal.operators.windows.kernels.starts import find_oldest, follow_links, measure_cover
 from rxtemporal.operators.windows.overlaps import add_overlap
 from rxtemporal.operators.windows.results import ResultRows, WindowResults
 from rxtemporal.operators.windows.rows import Contents

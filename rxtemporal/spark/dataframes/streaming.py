@@ -41,7 +41,7 @@ from rxtemporal.spark.query.inputs import DataFrameInput, stream
 from rxtemporal.spark.query.packing import dump_batches
 from rxtemporal.spark.schema import quote_name
 from rxtemporal.spark.sink.supervisor import claim, leave, note
-from rxtemporal.spark.task_errors import read_task_error
+from rxtemporal.spark.tasks import read_task_error
 from rxtemporal.storage.files import make_folder, report_errors
 
 if TYPE_CHECKING:

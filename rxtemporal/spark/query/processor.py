@@ -13,8 +13,7 @@ from pyspark.sql.types import BinaryType, LongType, Row, StructField, StructType
 from rxtemporal.spark.jvm.session import is_connect
 from rxtemporal.spark.query.bucket_keys import make_bucket_key
 from rxtemporal.spark.query.bucket_state import BucketState, StatefulWork, StateHead
-from rxtemporal.spark.task_errors import report_task_errors
-from rxtemporal.spark.task_process import spare_collections
+from rxtemporal.spark.tasks import report_task_errors, spare_collections
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -23,7 +23,7 @@ from rxtemporal.spark.query.job import Job, Query
 from rxtemporal.spark.query.reader import InputReader
 from rxtemporal.spark.query.streaming import run_streaming
 from rxtemporal.spark.schema import arrow_schema
-from rxtemporal.spark.task_errors import Task
+from rxtemporal.spark.tasks import Task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

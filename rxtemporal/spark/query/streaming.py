@@ -34,7 +34,7 @@ from rxtemporal.spark.query.processor import process
 from rxtemporal.spark.query.reader import InputReader
 from rxtemporal.spark.query.stream_door import COUNTS, DoorWork
 from rxtemporal.spark.schema import arrow_schema
-from rxtemporal.spark.task_errors import Task
+from rxtemporal.spark.tasks import Task
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -24,7 +24,7 @@ from rxtemporal.spark.jvm.session import is_connect, open_session
 from rxtemporal.spark.schema import arrow_schema, spool_schema
 from rxtemporal.spark.sink.worker import SinkJob
 from rxtemporal.spark.targets.target import DIRECT, EDGE, STATE, Origin, Writer, writer_for
-from rxtemporal.spark.task_errors import read_task_error
+from rxtemporal.spark.tasks import read_task_error
 from rxtemporal.storage.files import report_errors
 from rxtemporal.storage.segments import rows_frame
 

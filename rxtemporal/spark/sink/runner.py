@@ -30,7 +30,7 @@ from rxtemporal.spark.sink.worker import (
     retry_after,
 )
 from rxtemporal.spark.targets.target import Writer, writer_for
-from rxtemporal.spark.task_errors import read_task_error
+from rxtemporal.spark.tasks import read_task_error
 from rxtemporal.storage.segments import SegmentFolder
 
 if TYPE_CHECKING:

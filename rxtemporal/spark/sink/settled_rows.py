@@ -18,7 +18,7 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.engine.shape import IntervalStep
 from rxtemporal.errors import CheckpointError, EventError
-from rxtemporal.sinks.positions import find_position, take_rest
+from rxtemporal.sinks.positioned import find_position, take_rest
 from rxtemporal.spark.targets.target import EDGE
 
 

@@ -23,7 +23,7 @@ from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark.schema import arrow_schema
 from rxtemporal.spark.targets.target import EDGE, STATE
-from rxtemporal.spark.task_errors import report_task_errors
+from rxtemporal.spark.tasks import report_task_errors
 from rxtemporal.storage.segments import SegmentFolder
 
 if TYPE_CHECKING:

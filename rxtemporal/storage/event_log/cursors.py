@@ -13,7 +13,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
-from rxtemporal.core.payload_rows import list_payloads
+from rxtemporal.core.payloads import list_payloads
 from rxtemporal.core.schema import conform, to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.engine.added_fields import add_fields

@@ -11,7 +11,7 @@ import numpy as np
 
 from rxtemporal.core.batch import Int64s, TimeForm
 from rxtemporal.core.safe_text import describe_error
-from rxtemporal.ingress.clock_stats import ClockStats
+from rxtemporal.ingress.input_state import ClockStats
 from rxtemporal.ingress.source import StreamSource
 from rxtemporal.operators.causes.history import ADJUSTED, LATE, TIME, Arrivals
 from rxtemporal.operators.causes.lost_row import write_delay, write_span

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import zip_longest
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s, TimeForm
 from rxtemporal.core.log import get_logger
-from rxtemporal.core.safe_text import brief
+from rxtemporal.core.safe_text import brief, describe_failure
 from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.driver import Entry
@@ -51,7 +52,64 @@ from rxtemporal.view.debug.nodes import (
     encode_steps,
     find_lane_fields,
 )
-from rxtemporal.view.debug.so_far import ResultsSoFar, SoFar
+
+# seconds from one look to the next, at least
+PAUSE = 0.9
+# a look that takes long is followed by a pause of so many times as long
+REST = 9
+# seconds that a look waits for a process that is busy
+PATIENCE = 0.2
+# so many rows of a query are shown
+
+
+class SoFar(NamedTuple):
+    """Result of a look at one query: its last rows, the number of all of them, and an error."""
+
+    rows: EventBatch
+    total: int
+    error: str = ""
+
+
+_NOTHING = SoFar(EventBatch.empty(pl.Schema(), MIN_TIME), 0)
+
+
+class ResultsSoFar:
+    """Looks at the results so far of each query of a process, shared by all who ask.
+
+    There is one look at a time, and looks take about a tenth of the time at most: whoever asks
+    meanwhile gets what the last one has found. While a query is busy, that stays. Threads: any.
+    """
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._lock = threading.Lock()
+        self._due = 0.0
+        # what is known of each query, in their order
+        self.found = [_NOTHING] * len(process._outlets)
+
+    def read(self) -> list[SoFar]:
+        """Return what is known of each query, after a look if it is time."""
+        if self._lock.acquire(blocking=False):
+            try:
+                begun = time.monotonic()
+                if begun >= self._due:
+                    self.found = [self._look(*each) for each in enumerate(self.found)]
+                    ended = time.monotonic()
+                    self._due = ended + max(PAUSE, REST * (ended - begun))
+            finally:
+                self._lock.release()
+        return self.found
+
+    def _look(self, number: int, before: SoFar) -> SoFar:
+        try:
+            rows = self._process._look(number, PATIENCE)
+        except TimeoutError:
+            return before
+        except Exception as error:  # of a user's function, too
+            return _NOTHING._replace(error=describe_failure(error))
+        newest = np.sort(np.argsort(rows.start, kind="stable")[-MOST_ROWS:])
+        return SoFar(rows.take(newest), len(rows))
+
 
 Item = TypeVar("Item")
 # so many rows of each node are kept while somebody looks

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import Int64s, TimeForm
-from rxtemporal.ingress.clock_stats import ClockStats
+from rxtemporal.ingress.input_state import ClockStats
 from rxtemporal.operators.causes.causes import Causes, merge_rows
 from rxtemporal.operators.causes.history import ADJUSTED, LATE, Arrivals, History
 from rxtemporal.operators.operator import Operator, TwoInputs
