@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from products import draw_seeds
 from run_settings import save_never, save_often, skip_sync
 from runs import SOON
 from statements import Write, is_checkpoint, watch_file
@@ -147,7 +148,7 @@ class Image(NamedTuple):
     sent: int
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", draw_seeds(3, 1))
 def test_any_moment_of_a_checkpoint_can_be_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

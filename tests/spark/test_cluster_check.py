@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,12 +16,16 @@ from rxtemporal.text.findings import Finding
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OWN = {**probe_process(), "skew": 0.0}
+
+@functools.cache
+def own() -> dict[str, Any]:
+    """Return the facts about this process."""
+    return {**probe_process(), "skew": 0.0}
 
 
 def compare(**changes: Any) -> dict[str, Finding]:
     """Return the findings about an executor that differs in this from the driver."""
-    findings = module._compare({**copy.deepcopy(OWN), **changes}, OWN)
+    findings = module._compare({**copy.deepcopy(own()), **changes}, own())
     return {each.name: each for each in findings}
 
 
@@ -40,11 +45,11 @@ def test_an_executor_like_the_driver_lacks_nothing() -> None:
 @pytest.mark.parametrize("name", PACKAGES)
 def test_a_package_that_is_missing_or_another_version_is_bad(name: str) -> None:
     """Both versions are told."""
-    missing = compare(packages={**OWN["packages"], name: None})[name]
-    other = compare(packages={**OWN["packages"], name: "0.0.1"})[name]
+    missing = compare(packages={**own()["packages"], name: None})[name]
+    other = compare(packages={**own()["packages"], name: "0.0.1"})[name]
     assert (missing.bad, missing.detail) == (True, "not installed")
     assert other.bad
-    assert other.detail == f"0.0.1; the driver has {OWN['packages'][name]}"
+    assert other.detail == f"0.0.1; the driver has {own()['packages'][name]}"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +64,7 @@ def test_another_package_is_bad_even_if_its_version_is_the_same(
     change: dict[str, str], told: str
 ) -> None:
     """Files count, not only the number of the version."""
-    finding = compare(rxtemporal={**OWN["rxtemporal"], **change})["rxtemporal"]
+    finding = compare(rxtemporal={**own()["rxtemporal"], **change})["rxtemporal"]
     assert finding.bad
     assert told in finding.detail
 

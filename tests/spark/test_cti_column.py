@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from products import draw_cases
 
 pa = pytest.importorskip("pyarrow")
 
@@ -87,7 +88,7 @@ def here(query: Any, rows: list[oracle.Row]) -> list[oracle.Row]:
     return [oracle.Row(*row) for row in history(list(made.to_batches()))]
 
 
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.parametrize("name", draw_cases(FIRST, [*FIRST][::2]))
 @examples
 @given(data=st.data())
 def test_one_stage_feeds_another(name: str, data: st.DataObject) -> None:

@@ -65,6 +65,7 @@ def run_with_killed_starts(program: str, folder: Path, times: int) -> subprocess
     )
 
 
+@pytest.mark.full
 def test_a_session_says_it_and_starts_the_next_time(tmp_path: Path) -> None:
     """The error names the signal, and nothing of the dead process is left."""
     done = run_with_killed_starts(SESSION, tmp_path, 1)

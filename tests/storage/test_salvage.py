@@ -47,7 +47,7 @@ def salvaged(folder: Path) -> list[int] | None:
 
 @pytest.mark.parametrize(
     ("way", "state", "fault", "count"),
-    draw_product(WAYS, ["killed", "closed"], [*FAULTS, "replace"], [1, 3], together=2),
+    draw_product(WAYS, ["killed", "closed"], [*FAULTS, "replace"], [1, 3]),
 )
 def test_an_inspection_says_what_a_run_would(way: str, state: str, fault: str, count: int) -> None:
     """A folder is damaged if, and only if, it is refused; its copy has events of it, in order."""
