@@ -79,7 +79,9 @@ COLD = """
     source = rxt.PushSource("readings", schema={"device": str, "temp": float}, delay=timedelta(0))
     devices = source.stream.group_by("device")
     house = rxt.Application("house")
-    minutes = devices.tumbling_window("1m").aggregate(n=agg.count(), mean=agg.avg("temp"))
+    minutes = devices.tumbling_window("1m").aggregate(
+        n=agg.count(), mean=agg.avg("temp"), spread=agg.std("temp")
+    )
     house.query("minutes", minutes)
     house.query("hops", devices.hopping_window("5m", "1m").aggregate(most=agg.max("temp")))
     compiled = []
@@ -103,7 +105,8 @@ COLD = """
                 with event.install_listener("numba:compile", Listener()):
                     for second in [*range(0, 600, 7), 5, 400, 700]:
                         time = (now + timedelta(seconds=second)).isoformat()
-                        row = {"device": f"d{second % 3}", "time": time, "temp": 20.5}
+                        temp = (20.5, 1e100, 1e-100)[second % 2 + (second > 300)]
+                        row = {"device": f"d{second % 3}", "time": time, "temp": temp}
                         await client.post("/streams/readings", json=row)
                         await client.post("/streams/readings", json=[row] * 50)
         print(json.dumps([before, compiled]))

@@ -47,7 +47,7 @@ Grid: TypeAlias = tuple[int, int, int]
 _NO_SUMS = np.empty((1, 0, 4))
 _NO_SUM: SumInput = (
     freeze(np.empty(0)), freeze(np.empty(0, np.bool_)), _NO_SUMS, _NO_SUMS,
-    np.zeros((1, 3), np.int64), np.empty(0, np.int64), False,
+    None, np.empty(0, np.int64), False,
 )  # fmt: skip
 
 

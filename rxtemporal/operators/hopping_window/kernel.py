@@ -9,6 +9,7 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.engine.kernels.compiled import jit
 from rxtemporal.operators.windows.kernels.changes import write_changes
 from rxtemporal.operators.windows.kernels.float_sums import (
+    Rest,
     Tally,
     Weight,
     add_values,
@@ -108,7 +109,7 @@ def find_windows(
     weight: Weight,
     sums: Floats,
     tally: Tally,
-    rest: Ints,
+    rest: Rest,
     counts: Ints,
     mean: bool,
     found: Ints,

@@ -53,7 +53,7 @@ Own = Sequence[Column]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 # value, weight, sums, tally, rest, counts and mean of a kernel in ``float_sums``
-SumInput: TypeAlias = tuple[Column, Column, Column, Column, Column, Column, bool]
+SumInput: TypeAlias = tuple[Column, Column, Column, Column, Column | None, Column, bool]
 # sums or means, and the mask of those that have values; None: all have
 SumResult: TypeAlias = tuple[Floats, Bools | None]
 # the records of extremes
@@ -136,6 +136,11 @@ def grow_sums(sums: Column, span: int, keys: int) -> Column:
 def make_room(rest: Int64s) -> Int64s:
     """Return the rests of exact sums with room for more of them."""
     return grow_rows(rest, max(2 * len(rest), 512))
+
+
+def get_rest(rest: Int64s) -> Int64s | None:
+    """Return the rests of exact sums as kernels take them: None as long as there is room for none."""
+    return rest if len(rest) > 1 else None
 
 
 def _turn_ring(its: Column, turns: int) -> Column:
@@ -323,8 +328,8 @@ class FloatSum(Stateful):
         return self._list_input(own)
 
     def _list_input(self, own: Own) -> SumInput:
-        tally, state = self._tally, (self._rest, self._counts, self._mean)
-        return own[0], own[1], self._sums, tally, *state
+        rest = get_rest(self._rest)
+        return own[0], own[1], self._sums, self._tally, rest, self._counts, self._mean
 
     def complete(
         self, changes: Changes, own: Own, samples: Samples, sums: Floats, there: Bools | None
@@ -419,7 +424,7 @@ class Variance(Stateful):
         while True:
             compute_variance(
                 changes.what, changes.key, own[0], own[1], samples.at, samples.of, self._root,
-                self._sums, self._squares, self._rest, progress, out, there,
+                self._sums, self._squares, get_rest(self._rest), progress, out, there,
             )  # fmt: skip
             if not progress[STOPPED]:
                 return Nullable(out, there)

@@ -9,7 +9,8 @@ not, or ``int64``, the length of an overlap. A weight of 0 stands for no value.
 
 The state is ``sums`` ``float64[1 + span, keys, 4]``: the running sums and the ring, as in
 ``aggregates``; of each the total, the error, the sum of weights, and the first node of its rest in
-``rest``. The sum of weights is in ``tally``, which is ``sums`` itself or its memory as ``int64``,
+``rest``, which is None as long as no sum has one: a kernel then stops where one is needed, and is
+compiled without the digits, which take three times as long as all else. The sum of weights is in ``tally``, which is ``sums`` itself or its memory as ``int64``,
 in which those of lengths are exact. ``counts`` ``int64[5]``: the progress; the place in the ring of
 rows that begin now; and over all keys the weight of running values, since where it is 0 nothing is
 looked up.
@@ -43,6 +44,7 @@ Bools = npt.NDArray[np.bool_]
 Weight = Bools | Ints
 Tally = Floats | Ints
 Number = int | np.uint64
+Rest = Ints | None
 
 
 # places in ``counts``, after those of the progress
@@ -61,7 +63,7 @@ def sum_floats(
     weight: Weight,
     sums: Floats,
     tally: Tally,
-    rest: Ints,
+    rest: Rest,
     counts: Ints,
     mean: bool,
     out: Floats,
@@ -98,8 +100,8 @@ def sum_floats(
             return empty
         total = by_place[k, 0] + by_place[k, 1]
         if by_place[k, 3] != 0.0:
-            fits = not is_full(rest)
-            if not fits:
+            if rest is None or is_full(rest):
+                fits = False
                 break
             total = _settle(by_place, k, 0.0, 1, rest)
         out[s] = total / max(values, 1.0) if mean else total
@@ -122,7 +124,7 @@ def sum_windows(
     weight: Weight,
     sums: Floats,
     tally: Tally,
-    rest: Ints,
+    rest: Rest,
     counts: Ints,
     mean: bool,
     out: Floats,
@@ -161,7 +163,7 @@ def add_values(
     sums: Floats,
     by_place: Floats,
     weights: Tally,
-    rest: Ints,
+    rest: Rest,
     counts: Ints,
 ) -> None:
     """Apply the changes from number ``begin`` up to ``end``, unless the sum has stopped before."""
@@ -197,7 +199,7 @@ def write_sums(
     sums: Floats,
     by_place: Floats,
     weights: Tally,
-    rest: Ints,
+    rest: Rest,
     counts: Ints,
     mean: bool,
     out: Floats,
@@ -241,7 +243,7 @@ def write_sums(
             total += error
             by_place[leaves, 0] = by_place[leaves, 1] = 0.0
             weights[leaves, 2] = 0
-        elif is_full(rest):
+        elif rest is None or is_full(rest):
             counts[WRITTEN], counts[STOPPED] = s, 1
             return empty
         else:
@@ -271,9 +273,14 @@ def _add(sums: Floats, weights: Tally, k: Number, value: float, times: int) -> b
 
 @jit
 def _add_rest(
-    sums: Floats, weights: Tally, k: Number, value: float, times: int, rest: Ints
+    sums: Floats, weights: Tally, k: Number, value: float, times: int, rest: Rest
 ) -> bool:
     """Do what ``_add`` does not; return False if that has to wait for room."""
+    if rest is None:
+        if weights[k, 2] + times != 0:
+            return False
+        sums[k, 0] = sums[k, 1] = weights[k, 2] = 0
+        return True
     if is_full(rest):
         return False
     weights[k, 2] += times

@@ -59,7 +59,7 @@ def compute_variance(
     root: bool,
     sums: Floats,
     squares: Floats,
-    rest: Ints,
+    rest: Ints | None,
     progress: Ints,
     out: Floats,
     there: Bools,
@@ -68,8 +68,8 @@ def compute_variance(
 
     Changes and samples are those of ``kernels.aggregates``. A variance needs two values that are
     not null, and is NaN if one is NaN or infinite. State: the exact sums of the values, ``sums``
-    ``float64[keys, 4]``, two floats, the number of values, and the first node in ``rest``; and
-    those of the squares, ``squares`` ``float64[keys, 5]``, four floats and the first node.
+    ``float64[keys, 4]``, two floats, the number of values, and the first node in ``rest``,
+    which is None as long as no sum has one, as in ``float_sums``; and those of the squares, ``squares`` ``float64[keys, 5]``, four floats and the first node.
     """
     i, s = progress[APPLIED], progress[WRITTEN]
     fits = True
@@ -81,8 +81,8 @@ def compute_variance(
                 k = np.uint64(key[row])
                 sign = 1 - 2 * (what[i] & 1)
                 if not _add(sums, squares, k, sign, float(value[row])):
-                    fits = not is_full(rest)
-                    if not fits:
+                    if rest is None or is_full(rest):
+                        fits = False
                         break
                     _add_rest(sums, squares, k, sign, float(value[row]), rest)
             i += 1
@@ -97,6 +97,9 @@ def compute_variance(
             if distances >= 0.0:
                 variance = distances / (sums[k, 2] - 1.0)
                 out[s] = math.sqrt(variance) if root else variance
+            elif rest is None:
+                fits = False
+                break
             else:
                 out[s] = _subtract_digits(sums, squares, k, rest, root)
         s += 1
@@ -108,6 +111,9 @@ def _add(sums: Floats, squares: Floats, k: int | np.uint64, sign: int, value: fl
     """Add a value, or take it away; if that is not all, do nothing and return False."""
     values = sums[k, 2] + float(sign)
     size = abs(value)
+    if values == 0.0 and sums[k, 3] == 0.0 and squares[k, 4] == 0.0:
+        sums[k] = squares[k] = 0.0
+        return True
     if values == 0.0 or not (_SMALL <= size < _LARGE or size == 0.0):
         return False
     x = value * float(sign)
