@@ -139,7 +139,7 @@ def make_room(rest: Int64s) -> Int64s:
 
 
 def get_rest(rest: Int64s) -> Int64s | None:
-    """Return the rests of exact sums as kernels take them: None as long as there is room for none."""
+    """Return the rests of exact sums as kernels take them: None as long as no sum has one."""
     return rest if len(rest) > 1 else None
 
 

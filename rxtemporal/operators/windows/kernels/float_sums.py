@@ -9,11 +9,11 @@ not, or ``int64``, the length of an overlap. A weight of 0 stands for no value.
 
 The state is ``sums`` ``float64[1 + span, keys, 4]``: the running sums and the ring, as in
 ``aggregates``; of each the total, the error, the sum of weights, and the first node of its rest in
-``rest``, which is None as long as no sum has one: a kernel then stops where one is needed, and is
-compiled without the digits, which take three times as long as all else. The sum of weights is in ``tally``, which is ``sums`` itself or its memory as ``int64``,
-in which those of lengths are exact. ``counts`` ``int64[5]``: the progress; the place in the ring of
-rows that begin now; and over all keys the weight of running values, since where it is 0 nothing is
-looked up.
+``rest``. That is None as long as no sum has a rest: a kernel then stops where one is needed, and is
+compiled without the digits, which would take three times as long as all else. The sum of weights is
+in ``tally``, which is ``sums`` itself or its memory as ``int64``, in which those of lengths are
+exact. ``counts`` ``int64[5]``: the progress; the place in the ring of rows that begin now; and over
+all keys the weight of running values, since where it is 0 nothing is looked up.
 ``by_place``, ``weights``: ``sums`` and ``tally`` as ``[…, 4]``, of which an index is faster.
 """
 
