@@ -109,6 +109,47 @@ class DevicePacker(Packer):
     which the owner finds who has not been heard; a replay has none.
     """
 
+    __slots__ = (
+        "_clock",
+        "_coder",
+        "_counts_ahead",
+        "_counts_wall",
+        "_fleet",
+        "_floor",
+        "_group",
+        "_is_moved",
+        "_is_sorted",
+        "_kernel",
+        "_largest_lateness",
+        "_latest",
+        "_limits",
+        "_looked",
+        "_moved",
+        "_moves",
+        "_numbered",
+        "_pass_for",
+        "_pass_until",
+        "_passed",
+        "_passed_at",
+        "_passed_since",
+        "_passes",
+        "_plain",
+        "_reached",
+        "_reader",
+        "_row_clocks",
+        "_rows_passed",
+        "_single",
+        "_states",
+        "_tells_moves",
+        "_told",
+        "_top",
+        "_turn",
+        "_waiting_devices",
+        "_why",
+        "is_down",
+        "read_moment",
+    )
+
     by_device = True
     _largest_lateness: int
 

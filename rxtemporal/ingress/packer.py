@@ -123,6 +123,23 @@ class Packer(Door):
     reported.
     """
 
+    __slots__ = (
+        "_ctis",
+        "_edges",
+        "_free",
+        "_kind",
+        "_least",
+        "_limit",
+        "_most",
+        "_omits_ctis",
+        "_waiting",
+        "only_keeps",
+        "payloads",
+        "sent",
+        "times",
+        "unreported",
+    )
+
     def __init__(
         self,
         settings: AdvanceTimeSettings | None,

@@ -174,6 +174,18 @@ class PushEntry(Reader):
     Threads: any.
     """
 
+    __slots__ = (
+        "_bound",
+        "_by_device",
+        "_held",
+        "_in_time",
+        "_is_free",
+        "_told",
+        "forks",
+        "inputs",
+        "is_logged",
+    )
+
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         # the inputs there have been, by name

@@ -94,6 +94,8 @@ class PushedStream(Reader, HandOffObserver):
     The three methods of the observer take the lock; callers of the others hold it.
     """
 
+    __slots__ = ("_accept_later", "_acquire", "_plain", "_release", "_watched")
+
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         # bound once, for the lock under which no batch is made

@@ -30,6 +30,21 @@ class Reader(InputStream):
     hold it.
     """
 
+    __slots__ = (
+        "_closed",
+        "_items",
+        "_saved_position",
+        "cursor",
+        "holds_rows",
+        "lock",
+        "meter",
+        "on_safe",
+        "position",
+        "replayed",
+        "run_end",
+        "waits",
+    )
+
     def __init__(
         self,
         source: StreamSource,
