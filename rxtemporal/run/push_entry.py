@@ -463,7 +463,8 @@ class PushEntry(Reader):
             behind = door.measure_behind(event, time) if by_device else door.high - time  # type: ignore[arg-type]
         # a log tells the input and the number of an item; an edge is closed by its own input alone
         if ahead or kind is EdgeEvent or self.tape is not None or self._log is not None:
-            batch = self._judge_event(Sent(event, of.sender, seq, ahead))  # type: ignore[arg-type]
+            is_plain = not ahead and of.sender is None and seq is None
+            batch = self._judge_event(event if is_plain else Sent(event, of.sender, seq, ahead))  # type: ignore[arg-type]
         else:
             self.sender = of.sender
             batch = None if door.keep(event) else door.judge(event)  # type: ignore[arg-type]
