@@ -34,54 +34,6 @@ from rxtemporal.storage.event_log.layout import EARLIER
 from rxtemporal.storage.event_log.store import RunStore
 from rxtemporal.storage.event_log.stored_log import FILE, Checkpoint, StoredLog
 
-# how many checkpoints are kept, evenly spaced
-KEPT = 8
-
-
-def find_time(ctis: Iterable[int]) -> int:
-    """Return the highest of the CTIs of sources that have not ended.
-
-    >>> find_time([3, MAX_TIME, 5])
-    5
-    """
-    return max((cti for cti in ctis if cti < MAX_TIME), default=MAX_TIME)
-
-
-def thin_out(found: Sequence[Checkpoint], now: int, keep: int) -> list[Checkpoint]:
-    """Return those of the checkpoints, in order, that stay for a history of ``keep`` ticks.
-
-    They are the last one that is as old, and of those after it about ``KEPT``, evenly spaced.
-
-    >>> times = [0, 10, 11, 20, 21, 30, 31]
-    >>> [each.time for each in thin_out([Checkpoint(t, 1, t, t) for t in times], 95, 80)]
-    [11, 21, 31]
-    """
-    timed = [(each.time, each) for each in found if each.time is not None]
-    old = sum(at <= now - keep for at, _ in timed)
-    kept: list[Checkpoint] = []
-    reached = MIN_TIME
-    for at, each in timed[max(old - 1, 0) :]:
-        if not kept or at - reached >= keep // KEPT:
-            kept.append(each)
-            reached = at
-    return kept
-
-
-def find_cut(store: StoredLog, replay_from: TimeLike) -> Checkpoint:
-    """Return the last checkpoint from before a time. ``CheckpointError``: there is none."""
-    at, last = time_ticks(replay_from), store.find_checkpoint()
-    found = [each for each in (*last.kept, last) if each.time is not None]
-    before = [each for each in found if each.time is not None and each.time <= at]
-    if before:
-        return before[-1]
-    begin = f"its history begins at {describe(found[0].time or 0)}" if found else "it has none"
-    raise CheckpointError(
-        f"{store.path} cannot be replayed from {describe(at)}: {begin}. Hint: replay "
-        "from a later time; without it, what is new begins at the last checkpoint. keep_history=, "
-        "or keep_history in [state] of a service, is for how long events are kept from now on."
-    )
-
-
 _log = get_logger(__name__)
 
 # seconds between two checkpoints, and how much of a run's time they may take
@@ -90,6 +42,8 @@ SECONDS, SHARE = 10.0, 0.1
 PATIENCE = 10.0
 # seconds that the next run in this process waits for one that has just been stopped
 RELEASE_PATIENCE = 60.0
+# how many checkpoints are kept, evenly spaced
+KEPT = 8
 # folders of runs stopped in this process; the event is set when another run may use the folder
 _releasing: dict[Path, threading.Event] = {}
 
@@ -683,3 +637,47 @@ def _refuse_same_names(readers: Sequence[Reader]) -> None:
             f"several streams of this run are called {twice[0]!r}, but each is saved under its "
             "name. Hint: give each its own name, with name= or in an Application."
         )
+
+
+def find_time(ctis: Iterable[int]) -> int:
+    """Return the highest of the CTIs of sources that have not ended.
+
+    >>> find_time([3, MAX_TIME, 5])
+    5
+    """
+    return max((cti for cti in ctis if cti < MAX_TIME), default=MAX_TIME)
+
+
+def thin_out(found: Sequence[Checkpoint], now: int, keep: int) -> list[Checkpoint]:
+    """Return those of the checkpoints, in order, that stay for a history of ``keep`` ticks.
+
+    They are the last one that is as old, and of those after it about ``KEPT``, evenly spaced.
+
+    >>> times = [0, 10, 11, 20, 21, 30, 31]
+    >>> [each.time for each in thin_out([Checkpoint(t, 1, t, t) for t in times], 95, 80)]
+    [11, 21, 31]
+    """
+    timed = [(each.time, each) for each in found if each.time is not None]
+    old = sum(at <= now - keep for at, _ in timed)
+    kept: list[Checkpoint] = []
+    reached = MIN_TIME
+    for at, each in timed[max(old - 1, 0) :]:
+        if not kept or at - reached >= keep // KEPT:
+            kept.append(each)
+            reached = at
+    return kept
+
+
+def find_cut(store: StoredLog, replay_from: TimeLike) -> Checkpoint:
+    """Return the last checkpoint from before a time. ``CheckpointError``: there is none."""
+    at, last = time_ticks(replay_from), store.find_checkpoint()
+    found = [each for each in (*last.kept, last) if each.time is not None]
+    before = [each for each in found if each.time is not None and each.time <= at]
+    if before:
+        return before[-1]
+    begin = f"its history begins at {describe(found[0].time or 0)}" if found else "it has none"
+    raise CheckpointError(
+        f"{store.path} cannot be replayed from {describe(at)}: {begin}. Hint: replay "
+        "from a later time; without it, what is new begins at the last checkpoint. keep_history=, "
+        "or keep_history in [state] of a service, is for how long events are kept from now on."
+    )

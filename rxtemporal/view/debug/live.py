@@ -59,7 +59,11 @@ PAUSE = 0.9
 REST = 9
 # seconds that a look waits for a process that is busy
 PATIENCE = 0.2
-# so many rows of a query are shown
+# so many rows of each node are kept while somebody looks, and of results so far
+MOST_ROWS = 2_000
+# so many bytes of rows are kept of each node, to find causes among them: each looker joins them
+# once in a second, which takes about 6 ms for each node in which rows flow
+MOST_BYTES = 1_000_000
 
 
 class SoFar(NamedTuple):
@@ -112,11 +116,6 @@ class ResultsSoFar:
 
 
 Item = TypeVar("Item")
-# so many rows of each node are kept while somebody looks
-MOST_ROWS = 2_000
-# so many bytes of rows are kept of each node, to find causes among them: each looker joins them
-# once in a second, which takes about 6 ms for each node in which rows flow
-MOST_BYTES = 1_000_000
 
 
 class Newest(Generic[Item]):
