@@ -266,6 +266,21 @@ def test_durations_that_never_end() -> None:
         times.to_polars()
 
 
+@pytest.mark.parametrize("count", [47, 60, 93])
+def test_overlaps_of_more_ticks_than_an_integer_holds(count: int) -> None:
+    """They are an error also if their sum, as an Int64, is positive again; no mean is wrong."""
+    length = 2 * 10**17
+    rows = [rxt.IntervalEvent(0, length, {"k": n, "v": 1.0}) for n in range(count)]
+    stream = rxt.from_events(rows)
+    window = stream.hopping_window(length, length).aggregate(mean=agg.time_mean("v"))
+    with pytest.raises(rxt.SchemaError, match="add up to more ticks than an Int64 holds"):
+        window.to_polars()
+    # those of each key are not added to the others
+    of_keys = stream.group_by("k").hopping_window(length, length)
+    means = of_keys.aggregate(mean=agg.time_mean("v")).to_polars()
+    assert means["mean"].to_list() == [1.0] * count
+
+
 def test_an_endless_signal_says_what_ends_it() -> None:
     """The first remedy is the greatest gap."""
     endless = read([(1.0, 0)]).to_signal().tumbling_window("1m")

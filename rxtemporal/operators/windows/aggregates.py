@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from decimal import Context, Decimal
 from types import MappingProxyType
 from typing import Any, Protocol, Self, TypeAlias
@@ -56,6 +58,8 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 SumInput: TypeAlias = tuple[Column, Column, Column, Column, Column | None, Column, bool]
 # sums or means, and the mask of those that have values; None: all have
 SumResult: TypeAlias = tuple[Floats, Bools | None]
+# more values than ever run
+MOST_RUNNING = 1 << 53
 # the records of extremes
 RECORDS = KeyRecords(NEW_RECORD)
 
@@ -138,8 +142,30 @@ def make_room(rest: Int64s) -> Int64s:
     return grow_rows(rest, max(2 * len(rest), 512))
 
 
+_uses_digits: ContextVar[bool] = ContextVar("uses_digits", default=False)
+
+
+@contextmanager
+def use_digits() -> Iterator[None]:
+    """Let sums that are made inside the block call the kernels of sums that need digits.
+
+    They do so whatever their values, which costs time, and compiles these kernels.
+    """
+    token = _uses_digits.set(True)
+    try:
+        yield
+    finally:
+        _uses_digits.reset(token)
+
+
+def make_rest() -> Int64s:
+    """Return the rests of sums that have none."""
+    rest = np.zeros((1, 3), np.int64)
+    return make_room(rest) if _uses_digits.get() else rest
+
+
 def get_rest(rest: Int64s) -> Int64s | None:
-    """Return the rests of exact sums as kernels take them: None as long as no sum has one."""
+    """Return the rests of exact sums as kernels take them: None until there is room for one."""
     return rest if len(rest) > 1 else None
 
 
@@ -283,8 +309,9 @@ class FloatSum(Stateful):
         self._weighed = weighed
         self.dtypes: tuple[Any, ...] = (np.float64, np.int64 if weighed else np.bool_)
         self._sums = np.zeros((1, 0, 4), np.float64)
-        self._rest = np.zeros((1, 3), np.int64)
+        self._rest = make_rest()
         self._counts = np.array([0, 0, 0, 1, 0])
+        self._uses_digits = _uses_digits.get()
 
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values, and which are not null."""
@@ -305,7 +332,9 @@ class FloatSum(Stateful):
         kept = selection.kept["key"]
         _release_rests(self._sums, self._rest, kept)
         self._sums = kept.pick(self._sums, 1)
-        self._counts[RUNNING] = self._tally[0, :, 2].sum()
+        # at least the number of values; lengths may add up to more than an int64
+        weights = self._tally[0, :, 2].sum(dtype=np.float64)
+        self._counts[RUNNING] = min(weights, MOST_RUNNING)
 
     def merge_from(self, other: Self, moves: Moves) -> None:
         """Take over the sums of other keys."""
@@ -335,10 +364,11 @@ class FloatSum(Stateful):
         self, changes: Changes, own: Own, samples: Samples, sums: Floats, there: Bools | None
     ) -> core.Column:
         """Return the column of sums that were computed with the windows; compute the others."""
-        if self._counts[STOPPED]:
+        if self._counts[STOPPED] or self._uses_digits:
             if there is None:
                 there = np.ones(len(sums), np.bool_)
-            self._resume()
+            if self._counts[STOPPED]:
+                self._resume()
             self._continue(changes, own, samples, sums, there)
         return self.finish(sums, there)
 
@@ -393,7 +423,7 @@ class Variance(Stateful):
         self._root = root
         self._sums = np.zeros((0, 4), np.float64)
         self._squares = np.zeros((0, 5), np.float64)
-        self._rest = np.zeros((1, 3), np.int64)
+        self._rest = make_rest()
 
     def columns(self, field: core.Column) -> list[Column | bool]:
         """Return the values, and which are not null."""

@@ -9,11 +9,11 @@ not, or ``int64``, the length of an overlap. A weight of 0 stands for no value.
 
 The state is ``sums`` ``float64[1 + span, keys, 4]``: the running sums and the ring, as in
 ``aggregates``; of each the total, the error, the sum of weights, and the first node of its rest in
-``rest``. That is None as long as no sum has a rest: a kernel then stops where one is needed, and is
+``rest``. That is None until a sum needs one: a kernel then stops where one is needed, and is
 compiled without the digits, which would take three times as long as all else. The sum of weights is
 in ``tally``, which is ``sums`` itself or its memory as ``int64``, in which those of lengths are
 exact. ``counts`` ``int64[5]``: the progress; the place in the ring of rows that begin now; and over
-all keys the weight of running values, since where it is 0 nothing is looked up.
+all keys the number of running values, since where it is 0 nothing is looked up.
 ``by_place``, ``weights``: ``sums`` and ``tally`` as ``[…, 4]``, of which an index is faster.
 """
 
@@ -49,8 +49,8 @@ Rest = Ints | None
 
 # places in ``counts``, after those of the progress
 TURN, RUNNING = 3, 4
-# stands at ``STOPPED`` for weights whose sum is no int64
-TOO_LONG = 2
+# stand at ``STOPPED`` for a rest that has no room, and for weights whose sum is no int64
+NO_ROOM, TOO_LONG = 1, 2
 
 
 @jit
@@ -75,33 +75,30 @@ def sum_floats(
     """
     by_place, weights = sums.reshape((-1, 4)), tally.reshape((-1, 4))
     i, s = counts[APPLIED], counts[WRITTEN]
-    empty = running = 0
-    fits = True
+    empty = running = stopped = 0
     # one loop: there may be a sample for each change, and a call for each costs more than it does
-    while fits:
+    while not stopped:
         upto = at[s] if s < len(at) else len(what)
         while i < upto:
             row = np.uint64(what[i] >> 3)
             if weight[row]:
                 k = np.uint64(key[row])
-                times = weight[row] * (1 - 2 * (what[i] & 1))
+                sign = 1 - 2 * (what[i] & 1)
+                times = weight[row] * sign
                 if not _add(by_place, weights, k, value[row], times):
-                    fits = _add_rest(by_place, weights, k, value[row], times, rest)
-                    if not fits:
+                    stopped = _add_rest(by_place, weights, k, value[row], times, rest)
+                    if stopped:
                         break
-                running += times
+                running += sign
             i += 1
-        if not fits or s == len(at):
+        if stopped or s == len(at):
             break
         k = np.uint64(of[s])
         values = weights[k, 2]
-        if values < 0:
-            counts[APPLIED], counts[WRITTEN], counts[STOPPED] = i, s, TOO_LONG
-            return empty
         total = by_place[k, 0] + by_place[k, 1]
         if by_place[k, 3] != 0.0:
             if rest is None or is_full(rest):
-                fits = False
+                stopped = NO_ROOM
                 break
             total = _settle(by_place, k, 0.0, 1, rest)
         out[s] = total / max(values, 1.0) if mean else total
@@ -109,7 +106,7 @@ def sum_floats(
         empty += int(not values > 0)
         s += 1
     counts[RUNNING] += running
-    counts[APPLIED], counts[WRITTEN], counts[STOPPED] = i, s, int(not fits)
+    counts[APPLIED], counts[WRITTEN], counts[STOPPED] = i, s, stopped
     return empty
 
 
@@ -177,16 +174,16 @@ def add_values(
         if weight[row]:
             k = np.uint64(key[row])
             once = change & 4
-            times = weight[row] * (1 - 2 * (change & 1))
+            sign = 1 - 2 * (change & 1)
+            times = weight[row] * sign
             place = ring + k if once else k
-            if not (
-                _add(by_place, weights, place, value[row], times)
-                or _add_rest(by_place, weights, place, value[row], times, rest)
-            ):
-                counts[STOPPED] = 1
-                end = i
-                break
-            running += 0 if once else times
+            if not _add(by_place, weights, place, value[row], times):
+                stopped = _add_rest(by_place, weights, place, value[row], times, rest)
+                if stopped:
+                    counts[STOPPED] = stopped
+                    end = i
+                    break
+            running += 0 if once else sign
     counts[RUNNING] += running
     counts[APPLIED] = end
 
@@ -244,7 +241,7 @@ def write_sums(
             by_place[leaves, 0] = by_place[leaves, 1] = 0.0
             weights[leaves, 2] = 0
         elif rest is None or is_full(rest):
-            counts[WRITTEN], counts[STOPPED] = s, 1
+            counts[WRITTEN], counts[STOPPED] = s, NO_ROOM
             return empty
         else:
             total = _pass(by_place, weights, k, joins, leaves, rest)
@@ -257,7 +254,10 @@ def write_sums(
 
 @jit
 def _add(sums: Floats, weights: Tally, k: Number, value: float, times: int) -> bool:
-    """Add a value so many times to a sum; if that is not all, do nothing and return False."""
+    """Add a value so many times to a sum; if that is not all, do nothing and return False.
+
+    It is not if the sum of weights is no int64: it is negative then, as no weight is.
+    """
     x = float(value) * float(times)
     before, error = float(sums[k, 0]), float(sums[k, 1])
     values = weights[k, 2] + times
@@ -265,30 +265,31 @@ def _add(sums: Floats, weights: Tally, k: Number, value: float, times: int) -> b
     after = error + more
     # false if a bit is lost, and also for NaN, to which infinities and an overflow lead
     fits = after - error == more and after - more == error
-    if fits and values != 0:
+    if fits and values > 0:
         sums[k, 0], sums[k, 1], weights[k, 2] = total, after, values
         return True
     return False
 
 
 @jit
-def _add_rest(
-    sums: Floats, weights: Tally, k: Number, value: float, times: int, rest: Rest
-) -> bool:
-    """Do what ``_add`` does not; return False if that has to wait for room."""
+def _add_rest(sums: Floats, weights: Tally, k: Number, value: float, times: int, rest: Rest) -> int:
+    """Do what ``_add`` does not; return 0, or what stops the kernel."""
+    values = weights[k, 2] + times
+    if values < 0:
+        return TOO_LONG
     if rest is None:
-        if weights[k, 2] + times != 0:
-            return False
+        if values != 0:
+            return NO_ROOM
         sums[k, 0] = sums[k, 1] = weights[k, 2] = 0
-        return True
+        return 0
     if is_full(rest):
-        return False
-    weights[k, 2] += times
-    if weights[k, 2] == 0:
+        return NO_ROOM
+    weights[k, 2] = values
+    if values == 0:
         clear(sums, k, 2, rest)
     else:
         _settle(sums, k, float(value) * float(abs(times)), 1 if times > 0 else -1, rest)
-    return True
+    return 0
 
 
 @jit

@@ -1,4 +1,4 @@
-"""Windows of rows by their starts: sessions, and counts of consecutive distinct starts.
+"""Windows of rows by their starts: sessions and counts of distinct starts; overlaps with windows.
 
 State arrays are ``int64[keys]`` (``queued`` ``bool[keys]``), updated in place. They describe each
 key's last session: its ``first`` and ``last`` start, ``cap`` and ``end``, and its rows as a list

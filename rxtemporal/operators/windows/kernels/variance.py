@@ -69,7 +69,7 @@ def compute_variance(
     Changes and samples are those of ``kernels.aggregates``. A variance needs two values that are
     not null, and is NaN if one is NaN or infinite. State: the exact sums of the values, ``sums``
     ``float64[keys, 4]``, two floats, the number of values, and the first node in ``rest``, which is
-    None as long as no sum has one, as in ``float_sums``; and those of the squares, ``squares``
+    None until there is room for one, as in ``float_sums``; and those of the squares, ``squares``
     ``float64[keys, 5]``, four floats and the first node.
     """
     i, s = progress[APPLIED], progress[WRITTEN]
