@@ -1,4 +1,4 @@
-"""Conversion of payload objects to columns, with a given schema or one inferred from them."""
+"""Payloads as columns, with a given schema or one inferred from them, and columns as payloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State of one input of a stream: how far its time has come, and what became of its events."""
+"""State of one input of a stream: its time, what became of its events, and its clocks."""
 
 from __future__ import annotations
 

@@ -188,8 +188,6 @@ def _check_call(
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        # imported here: only a mistake needs it
-
         raise make_call_error(operator.__name__, signature, str(error), kwargs) from None
 
 

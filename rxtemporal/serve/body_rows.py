@@ -1,4 +1,4 @@
-"""Rows of a body: JSON, JSON lines or an Arrow IPC stream, held to the limits of a service."""
+"""Rows of a body: JSON, JSON lines, Arrow or CloudEvents, held to the limits of a service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Service: the runs of an application one after the other, with its sources and its results."""
+"""Service: runs of an application one after the other, its sources, results and compilation."""
 
 from __future__ import annotations
 

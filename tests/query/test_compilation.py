@@ -83,6 +83,9 @@ COLD = """
         n=agg.count(), mean=agg.avg("temp"), spread=agg.std("temp")
     )
     house.query("minutes", minutes)
+    house.query("means", devices.tumbling_window("1m").aggregate(mean=agg.avg("temp")))
+    alive = devices.snapshot_window().aggregate(mean=agg.avg("temp"), spread=agg.std("temp"))
+    house.query("alive", alive)
     house.query("hops", devices.hopping_window("5m", "1m").aggregate(most=agg.max("temp")))
     compiled = []
 

@@ -1,4 +1,4 @@
-"""Hopping sweep: for each key, the windows of a regular grid that hold any row."""
+"""Hopping windows: a sweep over those that hold any row, and lifetimes cut at their bounds."""
 
 from __future__ import annotations
 
