@@ -372,8 +372,9 @@ def make_zipper(names: tuple[str, ...]) -> Callable[..., list[dict[str, Any]]]:
     copies of one dict with which they share their keys: each has half the size of a dict of its
     own, and many take two thirds of the time.
     """
-    # of a class with a text of its own, too
-    fields = [(str.__repr__(name), f"c{n}", f"v{n}") for n, name in enumerate(names)]
+    # names of a class of their own equal these, and would be in the rows of whoever asks next
+    names = tuple(map(str.__str__, names))
+    fields = [(repr(name), f"c{n}", f"v{n}") for n, name in enumerate(names)]
     lists = ", ".join(each for _, each, _ in fields)
     # the names of fields are in it as literals alone
     code = f"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.payloads import list_payloads as _list_payloads
+from rxtemporal.core.payloads import make_zipper
 
 FRAME = pl.DataFrame(
     {
@@ -80,3 +82,15 @@ def test_rows_without_fields_are_empty_dicts() -> None:
     first, second = list_payloads(pl.DataFrame(height=2))
     assert first == second == {}
     assert first is not second
+
+
+def test_names_of_rows_are_plain_whoever_asked_first() -> None:
+    """The function that makes rows is kept for all who have equal names."""
+
+    class Name(enum.StrEnum):
+        FIELD = "a field of this test alone"
+
+    for names in ((Name.FIELD,), (Name.FIELD.value,)):
+        for count in (1, 2):
+            rows = make_zipper(names)([*range(count)])
+            assert {type(key) for row in rows for key in row} == {str}
