@@ -6,6 +6,9 @@ as far as these wait for that CTI. So a plan is cut behind such an operator. Eac
 of its own, whose sources are the streams at which it was cut, and gets for each device the output
 CTI that the operator would have for that device alone. So a device is split off only behind an
 operator that it holds back, and what comes before stays in one lane.
+
+A run reads the results of its lanes by a ``LaneLeaf``, and counts the rows of an operator in all
+lanes by a ``LanePart``.
 """
 
 from __future__ import annotations
