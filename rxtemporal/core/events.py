@@ -394,3 +394,5 @@ _set_cti_start: Final = Cti.__dict__["start"].__set__
 _set_cti_time: Final = Cti.__dict__["start_time"].__set__
 
 Event: TypeAlias = PointEvent | IntervalEvent | EdgeEvent | Cti
+# start and end in ticks, and payload of a complete row for which no event has been made
+PlainRow: TypeAlias = tuple[int, int, Any]

@@ -196,7 +196,8 @@ class Door:
         """
         kind = type(event)
         is_complete = kind is PointEvent or kind is IntervalEvent
-        if is_complete and not ahead and self.pass_row(event.start):
+        if is_complete and not ahead and event.start >= self.late_below:
+            self.note_row(event.start)
             return event, 0, None  # type: ignore[return-value]
         if isinstance(event, Cti):
             if not ahead:
@@ -210,14 +211,15 @@ class Door:
         return self._judge(event, ahead)
 
     def _judge(self, event: RowEvent, ahead: bool) -> Decision:
-        self.events += 1
-        self.largest_lateness = max(self.largest_lateness, measure_lateness(event, self.high))
         policy = None if self.settings is None else self.settings.policy
         kept, reason, row = judge(event, self.cti, policy, self.open_rows)
         late = None if reason is None else self._count_late(event, reason)
         ends = ends_row(event)
-        if self.generates and not ends and not ahead:
-            self._generate(event.start)
+        if ends or ahead:
+            self.events += 1
+            self.largest_lateness = max(self.largest_lateness, measure_lateness(event, self.high))
+        else:
+            self.note_row(event.start)
         if row is None:
             return kept, 0, late
         if ends and kept is not None and kept.payload is not row.edge.payload:
@@ -225,9 +227,17 @@ class Door:
             kept = EdgeEvent.create_end(kept.start_time, kept.end_time, row.edge.payload)
         return kept, row.id, late
 
-    def _generate(self, start: int) -> None:
-        """Make the CTI that the event with this start makes due, if any."""
+    def note_row(self, start: int) -> None:
+        """Count a row that has been judged, and make the CTI that it makes due, if any.
+
+        The row is complete or begins, and is not ahead of the wall clock.
+        """
         # this runs once for each row that is pushed
+        self.events += 1
+        if self.high - start > self.largest_lateness:
+            self.largest_lateness = self.high - start
+        if not self.generates:
+            return
         self._count += 1
         every = self._every
         if every != 1 and not is_due(start, self._count, every, self.rules.span, self._last):
@@ -238,21 +248,6 @@ class Door:
         cti = make_cti(start, self._delay)
         if cti > self.own:
             self._reach(cti)
-
-    def pass_row(self, start: int) -> bool:
-        """Accept a complete row in time, and make the CTI that is due; a late one changes nothing.
-
-        The row is not ahead of the wall clock.
-        """
-        # this runs once for each row that is pushed
-        if start < self.late_below:
-            return False
-        self.events += 1
-        if self.high - start > self.largest_lateness:
-            self.largest_lateness = self.high - start
-        if self.generates:
-            self._generate(start)
-        return True
 
     def pass_cti(self, time: int) -> bool:
         """Advance to a plain CTI of the source; return False, with nothing changed, for another."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from rxtemporal.core.events import (
     Cti,
     Event,
     IntervalEvent,
+    PlainRow,
     PointEvent,
     RowEvent,
     ends_row,
@@ -39,17 +40,10 @@ from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.lateness import Lateness
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.ingress.stream_time import StreamTime
+from rxtemporal.ingress.unpacker import make_event
 
-
-class SavedRow(NamedTuple):
-    """A row that waited when the stream was saved."""
-
-    start: int
-    end: int
-    payload: Any
-
-
-Pending: TypeAlias = RowEvent | SavedRow
+# a row that waits: an event; or the ticks and the payload of one that is none or was saved
+Pending: TypeAlias = RowEvent | PlainRow
 # the CTIs that stood before events: each with the number of the first event after it
 Ctis: TypeAlias = list[tuple[int, int]]
 
@@ -59,16 +53,20 @@ def find_cti(ctis: Ctis, number: int) -> int:
     return ctis[bisect_right(ctis, number, key=itemgetter(0)) - 1][1]
 
 
+def to_plain(rows: Iterable[Pending]) -> list[PlainRow]:
+    """Return the start, the end and the payload of each row."""
+    return [row if type(row) is tuple else (row.start, row.end, row.payload) for row in rows]  # type: ignore[union-attr]
+
+
 def make_batch(
-    events: Sequence[Pending], edges: Mapping[int, int], payload: Columns, cti: int
+    rows: Sequence[PlainRow], edges: Mapping[int, int], payload: Columns, cti: int
 ) -> EventBatch:
-    """Return events as a batch with these payloads, and a CTI after them.
+    """Return rows as a batch with these payloads, and a CTI after them.
 
     ``edges`` has the ids of those that are edges, by their numbers.
     """
-    # a comprehension reads a slot in less time than attrgetter does
-    start = np.fromiter([event.start for event in events], np.int64, payload.height)
-    end = np.fromiter([event.end for event in events], np.int64, payload.height)
+    start = np.fromiter([start for start, _, _ in rows], np.int64, payload.height)
+    end = np.fromiter([end for _, end, _ in rows], np.int64, payload.height)
     if not edges:
         return EventBatch.of_rows(start, end, payload, cti)
     edge = np.zeros(payload.height, np.int64)
@@ -88,14 +86,14 @@ class SavedWaitingRows(Deferred):
         """Return start, end, fields, edge id and the CTI before it of each row."""
         edges, ctis = self.edges, self.ctis
         return [
-            [row.start, row.end, to_fields(row.payload), edges.get(n, 0), find_cti(ctis, n)]
-            for n, row in enumerate(self.rows)
+            [start, end, to_fields(payload), edges.get(n, 0), find_cti(ctis, n)]
+            for n, (start, end, payload) in enumerate(to_plain(self.rows))
         ]
 
     @classmethod
     def restore(cls, plain: Sequence[Sequence[Any]]) -> Self:
         """Return the rows of which ``make_plain`` returned this."""
-        rows = [SavedRow(start, end, payload) for start, end, payload, *_ in plain]
+        rows = [(start, end, payload) for start, end, payload, *_ in plain]
         edges = {number: edge for number, (*_, edge, _) in enumerate(plain) if edge}
         ctis = [(number, before) for number, (*_, before) in enumerate(plain)]
         return cls(rows, edges, [(0, MIN_TIME), *ctis])
@@ -245,7 +243,7 @@ class Packer(Door):
     @property
     def next_due(self) -> int | None:
         """The start of the oldest waiting row; None if no row waits."""
-        return min([row.start for row in self._waiting], default=None)
+        return min([start for start, _, _ in to_plain(self._waiting)], default=None)
 
     def keep(self, event: Event) -> bool:
         """Keep an event that only has to wait; return False, with nothing changed, for another.
@@ -256,18 +254,14 @@ class Packer(Door):
         # this runs once for each event that is pushed
         kind, waiting = type(event), self._waiting
         if kind is PointEvent or kind is IntervalEvent:
-            if type(event.start_time) is not self._kind or len(waiting) >= self._free:
+            if type(event.start_time) is not self._kind:
                 return False
-            if self.only_keeps:
-                self.events += 1
-                waiting.append(event)  # type: ignore[arg-type]
-                return True
-            before = self.cti
-            if not self.pass_row(event.start):
+            if not self.only_keeps:
+                return self.keep_row(event.start, event)  # type: ignore[arg-type]
+            if len(waiting) >= self._free:
                 return False
+            self.events += 1
             waiting.append(event)  # type: ignore[arg-type]
-            if self.cti > before:
-                self._ctis.append((len(waiting), self.cti))
             return True
         if (
             kind is Cti
@@ -279,6 +273,22 @@ class Packer(Door):
             self._note_cti()
             return True
         return False
+
+    def keep_row(self, start: int, row: Pending) -> bool:
+        """Keep a complete row that starts there, as ``keep``, which returns False for others.
+
+        Its times have the form of the stream's.
+        """
+        # this runs once for each row that is pushed
+        waiting = self._waiting
+        if start < self.late_below or len(waiting) >= self._free:
+            return False
+        before = self.cti
+        self.note_row(start)
+        waiting.append(row)
+        if self.cti > before:
+            self._ctis.append((len(waiting), self.cti))
+        return True
 
     def take(self, event: Event) -> EventBatch | None:
         """Take one event; return a batch if one is due."""
@@ -429,7 +439,7 @@ class Packer(Door):
     def _pack_if_typed(self) -> EventBatch | None:
         # a batch of time alone needs no fields
         if self._waiting and not self.payloads.is_complete:
-            self.payloads.learn([row.payload for row in self._waiting])
+            self.payloads.learn([payload for _, _, payload in to_plain(self._waiting)])
             if not self.payloads.is_complete and len(self._waiting) < UNTYPED_ROWS:
                 return None
         return self.pack()
@@ -444,8 +454,9 @@ class Packer(Door):
             self.sent = cti
             self._note_cti()
             return EventBatch.empty(self.payloads.columns([]).schema, cti)
-        payload = self.payloads.columns([row.payload for row in waiting])
-        batch = make_batch(waiting, self._edges, payload, cti)
+        rows = to_plain(waiting)
+        payload = self.payloads.columns([payload for _, _, payload in rows])
+        batch = make_batch(rows, self._edges, payload, cti)
         self.sent = cti
         self._clear()
         return batch
@@ -459,7 +470,7 @@ class Packer(Door):
         while True:
             try:
                 if isinstance(error, BadPayloadError) and error.row < len(self._waiting):
-                    annotate(error, f"the event is {self._waiting[error.row]!r}")
+                    annotate(error, f"the event is {self._make_event(error.row)!r}")
                     self._forget_from(error.row)
                 return self.pack(), error
             except BadPayloadError as earlier:
@@ -469,6 +480,14 @@ class Packer(Door):
         self.set_cti(find_cti(self._ctis, row))
         del self._waiting[row:]
         self._edges = {number: edge for number, edge in self._edges.items() if number < row}
+
+    def _make_event(self, row: int) -> RowEvent:
+        """Return a row that waits as an event."""
+        waiting = self._waiting[row]
+        if type(waiting) is not tuple:
+            return waiting  # type: ignore[return-value]
+        start, end, payload = waiting
+        return make_event(self.times.show(start), start, end, self._edges.get(row, 0), payload)
 
     # State ----------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from rxtemporal.core.events import (
     Event,
     EventShape,
     IntervalEvent,
+    PlainRow,
     PointEvent,
     RowEvent,
 )
@@ -35,7 +36,7 @@ from rxtemporal.core.records import find_record
 from rxtemporal.core.safe_text import brief, describe_error, encodable, type_name
 from rxtemporal.core.schema import SCALAR_FIELD, to_fields
 from rxtemporal.core.spans import SECOND
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, time_ticks
 from rxtemporal.core.time_forms import Unit, check_unit, find_time_form, find_unit_form
 from rxtemporal.errors import ArgumentError, EventError, SchemaError
 from rxtemporal.ingress.arrivals import ARRIVAL, UNSTAMPED, ArrivalTime, check_arrival
@@ -182,37 +183,39 @@ class RowReader:
         except _BAD as error:
             return Rejected(index, self._explain(error, item), item), None
 
-    def read_plain(self, row: Any) -> PointEvent | None:
-        """Return a row as ``read_one`` does if that is simple; None for any other item.
+    def read_plain(self, row: Any) -> PlainRow | None:
+        """Return start, end and payload of a row if that is simple; None for any other item.
 
         Such a row is a dict of all fields of a point and no others, without a sequence number; or a
-        list of one.
+        list of one. Its start is of the form that the stream's times are known to have.
         """
         # this runs once for each row that is pushed
-        if type(row) is list and len(row) == 1:
+        if type(row) is not dict:
+            if type(row) is not list or len(row) != 1:
+                return None
             row = next(iter(row), None)  # another thread may have emptied it
-        if type(row) is not dict or len(row) != self._plain_width:
+            if type(row) is not dict:
+                return None
+        if len(row) != self._plain_width:
             return None
         start, read_row = self._start, self._read_row
         try:
             time: Any = UNSTAMPED if start is None else row[start]
             fields = read_row(row)
             form = self.times.form
-            if type(time) is int:
-                if form == "ticks" and MIN_TIME <= time < MAX_TIME:
-                    return make_point(time, time, fields)
-                if (
-                    self._factor is None
-                    or not MIN_TIME <= (ticks := time * self._factor) < MAX_TIME
-                ):
+            if form == "datetime":
+                kind = type(time)
+                if kind is int and self._factor is not None:
+                    time *= self._factor
+                elif kind is str:
+                    time = time_ticks(plain_time(time, "start", self._unit))
+                elif kind is datetime and time.tzinfo is UTC:
+                    time = time_ticks(time)
+                else:
                     return None
-                return make_point(to_datetime(ticks), ticks, fields)
-            if form != "datetime":
+            elif form is None or type(time) is not int:
                 return None
-            if type(time) is str:
-                return PointEvent(plain_time(time, "start", self._unit), fields)
-            is_utc = type(time) is datetime and time.tzinfo is UTC
-            return PointEvent(time, fields) if is_utc else None
+            return (time, time + TICK, fields) if MIN_TIME <= time < MAX_TIME else None
         except _BAD:  # to be explained
             return None
 

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 from rxtemporal.core.safe_text import brief
+from rxtemporal.core.ticks import Time, to_datetime
 from rxtemporal.core.time_forms import ONE, TimeForm, explain_units, find_time_form
 from rxtemporal.errors import EventError
 
@@ -56,6 +57,14 @@ class StreamTime:
                 f"stream {name!r} has times in ticks and datetimes: {brief(what)} has "
                 f"{self.explain(time)}"
             )
+
+    def show(self, ticks: int) -> Time:
+        """Return ticks in the form in which the times are shown.
+
+        >>> StreamTime("datetime").show(0).isoformat()
+        '1970-01-01T00:00:00+00:00'
+        """
+        return to_datetime(ticks) if self.shown == "datetime" else ticks
 
     def explain(self, time: Any) -> str:
         """Return what a time is, why it may not come, and what to write."""

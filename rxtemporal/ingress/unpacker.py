@@ -135,7 +135,7 @@ def _list_edges(batch: EventBatch, form: TimeForm) -> list[RowEvent]:
 
 def list_events(batch: EventBatch, time: TimeForm) -> list[RowEvent]:
     """Return each row in its original form: point, interval or edge."""
-    return [_row_event(*row) for row in _rows(batch, time)]
+    return [make_event(*row) for row in _rows(batch, time)]
 
 
 def _rows(batch: EventBatch, form: TimeForm) -> Any:
@@ -145,7 +145,8 @@ def _rows(batch: EventBatch, form: TimeForm) -> Any:
     return zip(times, starts, batch.end.tolist(), batch.edge.tolist(), payloads, strict=True)
 
 
-def _row_event(time: Time, start: int, end: int, edge: int, payload: Any) -> RowEvent:
+def make_event(time: Time, start: int, end: int, edge: int, payload: Any) -> RowEvent:
+    """Return a row in its original form: point, interval, or edge if it has the id of one."""
     if edge:
         kind = EdgeType.START if end == MAX_TIME else EdgeType.END
         return make_edge(kind, time, start, end, payload)

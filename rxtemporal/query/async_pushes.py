@@ -14,7 +14,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.ingress.verdict import Verdict
 
 if TYPE_CHECKING:
-    from rxtemporal.core.events import PointEvent
+    from rxtemporal.core.events import PlainRow
     from rxtemporal.run.push_entry import PushEntry
 
 _log = get_logger(__name__)
@@ -58,7 +58,7 @@ class AsyncPushes:
     def __init__(
         self,
         name: str,
-        read: Callable[[Any, Any], PointEvent | None],
+        read: Callable[[Any, Any], PlainRow | None],
         judge: _Judge,
         tell: Callable[[Verdict, str], None],
         accepts: Callable[[], bool],
@@ -140,14 +140,14 @@ class AsyncPushes:
             _answer(hasty)
         _answer(self._settle(answers))
 
-    def _read_one(self, push: AsyncPush) -> PointEvent | None:
+    def _read_one(self, push: AsyncPush) -> PlainRow | None:
         try:
             return self._read(push[1], push[3])
         except BaseException:  # the row's own code; to be told by its judge
             return None
 
     def _judge_each(
-        self, pushes: Sequence[AsyncPush], events: Sequence[PointEvent | None], begin: int
+        self, pushes: Sequence[AsyncPush], events: Sequence[PlainRow | None], begin: int
     ) -> list[_Answer]:
         """Accept the next pushes of single rows under one lock; answer as many."""
         try:
@@ -157,8 +157,8 @@ class AsyncPushes:
         return [(pushes[n], verdict, None) for n, verdict in enumerate(verdicts, begin)]
 
     def _list_rows(
-        self, pushes: Sequence[AsyncPush], events: Sequence[PointEvent | None], begin: int
-    ) -> Iterator[tuple[PointEvent, str, bool]]:
+        self, pushes: Sequence[AsyncPush], events: Sequence[PlainRow | None], begin: int
+    ) -> Iterator[tuple[PlainRow, str, bool]]:
         """Yield the next pushes for one entry, up to one that is not an event or has to wait.
 
         Each with its input, and True if it is the only row of a list.

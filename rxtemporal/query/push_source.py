@@ -12,7 +12,14 @@ import polars as pl
 from reactivex import Observable
 from reactivex.disposable import Disposable
 
-from rxtemporal.core.events import Cti, EdgeEvent, EventShape, IntervalEvent, PointEvent
+from rxtemporal.core.events import (
+    Cti,
+    EdgeEvent,
+    EventShape,
+    IntervalEvent,
+    PlainRow,
+    PointEvent,
+)
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span
 from rxtemporal.core.ticks import MIN_TIME, Time, TimeLike, time_ticks
@@ -373,11 +380,11 @@ class PushSource:
         entry = self._entry
         if entry is None or self._closed or FORKS.count != entry.forks:
             entry = self._find_entry()
-        event = None if seq is not None else self._rows.read_plain(item)
-        if event is None:
+        point = None if seq is not None else self._rows.read_plain(item)
+        if point is None:
             verdict = self._judge(entry, item, name, seq)
         else:
-            verdict = entry.judge_one(event, name, None, type(item) is list)
+            verdict = entry.judge_one(point, name, None, type(item) is list)
         if entry.is_logged:
             entry.settle()
         if verdict.late or verdict.rejected:
@@ -469,7 +476,7 @@ class PushSource:
     def _accepts(self) -> bool:
         return self._entry is not None and self._entry.accepts
 
-    def _read(self, item: Any, seq: Any) -> PointEvent | None:
+    def _read(self, item: Any, seq: Any) -> PlainRow | None:
         """Return a row as a point that may only have to wait; None for any other push."""
         return None if seq is not None else self._rows.read_plain(item)
 

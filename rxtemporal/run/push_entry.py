@@ -34,7 +34,8 @@ import numpy as np
 from reactivex import abc
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
-from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, PointEvent, RowEvent
+from rxtemporal.core.event_columns import make_point
+from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, PlainRow, RowEvent
 from rxtemporal.core.spans import describe_span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.core.turns import FORKED, FORKS
@@ -180,6 +181,7 @@ class PushEntry(Reader):
         "_held",
         "_in_time",
         "_is_free",
+        "_needs_events",
         "_told",
         "forks",
         "inputs",
@@ -198,6 +200,8 @@ class PushEntry(Reader):
         self._held: HeldRows | None = None
         # True if a row of an open stream neither waits for room nor ends a silence, nor is held
         self._is_free = False
+        # True if each point has to be an event: it is stamped, noted, or given to its device
+        self._needs_events = True
         # the verdict on one row in time, and the CTI that it tells
         self._in_time, self._told = Verdict(1), NO_CTI
         self._by_device = self.door.by_device
@@ -222,6 +226,8 @@ class PushEntry(Reader):
             self._bound = queue
             queue.connect(self.door, self.abort)
         self._is_free = self._bound is None and self.source.lively is None and self._held is None
+        is_noted = self.tape is not None or self._log is not None
+        self._needs_events = is_noted or self._by_device or self.arrivals is not None
         return super().connect()
 
     @property
@@ -242,10 +248,8 @@ class PushEntry(Reader):
     @property
     def cti(self) -> Time | None:
         """The stream's CTI, in the form of the source's times; None before the first."""
-        cti = self.door.cti
-        if cti <= MIN_TIME:
-            return None
-        return to_datetime(cti) if self.door.times.shown == "datetime" else cti
+        door = self.door
+        return None if door.cti <= MIN_TIME else door.times.show(door.cti)
 
     def refuse(self) -> ProcessEndedError:
         """Return the error for those who push when the run takes nothing more."""
@@ -268,9 +272,9 @@ class PushEntry(Reader):
     # Judging --------------------------------------------------------------------------------------
 
     def judge_one(
-        self, event: RowEvent | Cti, name: str, seq: int | None, compares: bool = False
+        self, item: RowEvent | Cti | PlainRow, name: str, seq: int | None, compares: bool = False
     ) -> Verdict:
-        """Accept one event of an input, unless its number has come before.
+        """Accept one event or point of an input, unless its number has come before.
 
         With ``compares`` its time is compared with the wall clock, as that of a list is.
         """
@@ -279,15 +283,15 @@ class PushEntry(Reader):
         with self.lock:
             if not self._is_free or self.state is not _READING or not run_end.accepts:
                 self._begin(1)
-            verdict = self._judge_one(event, self.inputs[name], seq, compares)
+            verdict = self._judge_one(item, self.inputs[name], seq, compares)
             if run_end.ended:
                 self._check_taken()
         if not run_end.accepts:
             self._check_failed()
         return verdict
 
-    def judge_each(self, rows: Iterable[tuple[PointEvent, str, bool]]) -> list[Verdict]:
-        """Accept rows without numbers; return their verdicts.
+    def judge_each(self, rows: Iterable[tuple[PlainRow, str, bool]]) -> list[Verdict]:
+        """Accept points without numbers; return their verdicts.
 
         Each row has the name of its input, and True if its time is compared with the wall clock.
         Verdicts are as many as the run accepts. There are none behind a hand-off with a bound,
@@ -298,8 +302,8 @@ class PushEntry(Reader):
         verdicts: list[Verdict] = []
         with self.lock:
             self._begin(0)
-            for event, name, compares in rows:
-                verdicts.append(self._judge_one(event, self.inputs[name], None, compares))
+            for point, name, compares in rows:
+                verdicts.append(self._judge_one(point, self.inputs[name], None, compares))
                 if not self.accepts:
                     break
             self._check_taken()
@@ -310,38 +314,57 @@ class PushEntry(Reader):
         told = LateEvent(event, self.name, *late)  # type: ignore[arg-type]
         return Verdict(late=(told,), cti=self.cti, unsure=int(found is UNSURE))
 
+    def _to_event(self, item: RowEvent | Cti | PlainRow) -> Any:
+        if type(item) is not tuple:
+            return item
+        start, _, payload = item
+        return make_point(self.door.times.show(start), start, payload)
+
     def _judge_one(
-        self, event: RowEvent | Cti, of: PushedInput, seq: int | None, compares: bool = False
+        self,
+        item: RowEvent | Cti | PlainRow,
+        of: PushedInput,
+        seq: int | None,
+        compares: bool = False,
     ) -> Verdict:
-        """Accept one event, and let other streams follow; the caller holds the lock."""
+        """Accept one event or point, and let other streams follow; the caller holds the lock."""
         # this runs once for each row that is pushed
-        if self.arrivals is not None:
-            event, compares = self.arrivals.stamp(event), False
+        row: Any = item
+        is_row, guard = True, self.guard
+        if type(row) is tuple:
+            time = row[0]
+            if self._needs_events or (guard is not None and time > guard.limit):
+                row = self._to_event(row)
+        if type(row) is not tuple:
+            if self.arrivals is not None:
+                row, compares = self.arrivals.stamp(row), False
+            is_row, time = type(row) is not Cti, find_time(row)
         if compares or not of.accepted % CLOCK_ROWS:
-            self._compare(find_time(event), of)
-        ahead, found, guard = False, NEW, self.guard
-        is_row = type(event) is not Cti
-        if guard is not None and event.start > guard.limit and guard.is_ahead(event):
+            self._compare(time, of)
+        ahead, found = False, NEW
+        if guard is not None and time > guard.limit and guard.is_ahead(row):
             ahead = True
-            self._compare(event.start, of)
+            self._compare(row.start, of)
             if self.source.refuses_ahead and is_row:
-                return Verdict(rejected=(self._reject(0, event, of),), cti=self.cti)  # type: ignore[arg-type]
+                return Verdict(rejected=(self._reject(0, row, of),), cti=self.cti)
         if seq is not None and is_row:
-            found = of.judge_number(seq, event, ahead=ahead)  # type: ignore[arg-type]
+            found = of.judge_number(seq, row, ahead=ahead)
             if not found:
                 return Verdict(duplicates=1, cti=self.cti)
         try:
-            late = self.take(event, of, seq if is_row else None, ahead)
+            late = self.take(row, time, of, seq if is_row else None, ahead)
         except BaseException as error:
             raise self._fail(error) from error
         if self.flow.active:
             self.flow.follow(self)
         if late is not None:
-            return self._tell_late(event, late, found)
+            return self._tell_late(self._to_event(row), late, found)
         if not is_row:
             return Verdict(cti=self.cti)
-        if self.door.cti != self._told:
-            self._told, self._in_time = self.door.cti, make_accepted(self.cti)
+        cti = self.door.cti
+        if cti != self._told:
+            shown = None if cti <= MIN_TIME else self.door.times.show(cti)
+            self._told, self._in_time = cti, make_accepted(shown)
         return self._in_time if found is NEW else dataclasses.replace(self._in_time, unsure=1)
 
     def judge(self, rows: ReadRows, name: str) -> Verdict:
@@ -444,15 +467,20 @@ class PushEntry(Reader):
             count.late += late.list_events(self.name, time, places=places)
 
     def take(
-        self, event: RowEvent | Cti, of: PushedInput, seq: int | None, ahead: bool
+        self,
+        item: RowEvent | Cti | PlainRow,
+        time: int,
+        of: PushedInput,
+        seq: int | None,
+        ahead: bool,
     ) -> Lateness | None:
-        """Accept an event of an input; return how late it is, None if it is in time.
+        """Accept an event or a point of an input; return how late it is, None if it is in time.
 
-        Its number is new. Raises the error of an event that the stream cannot have.
+        ``time`` is what it shows of its input, and its number is new. Raises the error of an event
+        that the stream cannot have.
         """
         # this runs once for each row that is pushed
-        door, kind = self.door, type(event)
-        time = find_time(event) if kind is EdgeEvent else event.start
+        door, kind, batch = self.door, type(item), None
         if ahead:
             of.ahead += 1
             behind = 0
@@ -460,14 +488,11 @@ class PushEntry(Reader):
             if of.reached < time < MAX_TIME:  # no input has reached the end of time
                 of.reached = time
             by_device = self._by_device and kind is not Cti
-            behind = door.measure_behind(event, time) if by_device else door.high - time  # type: ignore[arg-type]
-        # a log tells the input and the number of an item; an edge is closed by its own input alone
-        if ahead or kind is EdgeEvent or self.tape is not None or self._log is not None:
-            is_plain = not ahead and of.sender is None and seq is None
-            batch = self._judge_event(event if is_plain else Sent(event, of.sender, seq, ahead))  # type: ignore[arg-type]
-        else:
+            behind = door.measure_behind(item, time) if by_device else door.high - time  # type: ignore[arg-type]
+        if kind is tuple and door.keep_row(time, item):  # type: ignore[arg-type]
             self.sender = of.sender
-            batch = None if door.keep(event) else door.judge(event)  # type: ignore[arg-type]
+        else:
+            batch = self._judge_item(self._to_event(item), of, seq, ahead)
         fate: Lateness | None = None
         if door.unreported:
             late: Any = door.unreported[-1]
@@ -484,6 +509,17 @@ class PushEntry(Reader):
         if behind > of.largest_lateness:
             of.largest_lateness = behind
         return fate
+
+    def _judge_item(
+        self, event: Any, of: PushedInput, seq: int | None, ahead: bool
+    ) -> EventBatch | None:
+        # a log tells the input and the number of an item; an edge is closed by its own input alone
+        is_noted = self.tape is not None or self._log is not None
+        if ahead or is_noted or type(event) is EdgeEvent:
+            is_plain = not ahead and of.sender is None and seq is None
+            return self._judge_event(event if is_plain else Sent(event, of.sender, seq, ahead))
+        self.sender = of.sender
+        return self.door.take(event)
 
     def take_rows(
         self, rows: EventBatch, of: PushedInput, seq: Int64s | None, ahead: Bools | None
@@ -624,7 +660,7 @@ class PushEntry(Reader):
         of = self.inputs[sent.input or OWN]
         if sent.seq is not None and not isinstance(sent.event, Cti):
             of.judge_number(sent.seq, sent.event, ahead=sent.ahead)
-        self.take(sent.event, of, sent.seq, sent.ahead)
+        self.take(sent.event, find_time(sent.event), of, sent.seq, sent.ahead)
 
     def _replay_rows(self, sent: SentRows) -> None:
         of, batch = self.inputs[sent.input or OWN], sent.batch

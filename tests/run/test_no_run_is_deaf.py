@@ -31,8 +31,8 @@ WAYS = [
 ]  # fmt: skip
 # the methods that fail; or None for a user's function, a sink, or the file of the run
 HOPS: dict[str, Any] = {
-    "door": (Door, "accept", "pass_cti", "pass_row", "accept_batch", "judge_columns"),
-    "packer": (Packer, "take", "keep", "take_verdicts", "judge_run"),
+    "door": (Door, "accept", "pass_cti", "note_row", "accept_batch", "judge_columns"),
+    "packer": (Packer, "take", "keep", "keep_row", "take_verdicts", "judge_run"),
     "pack": (Packer, "pack"),
     "columns": (PayloadReader, "columns"),
     "tape": (Tape, "event", "batch"),

@@ -81,7 +81,7 @@ def test_rows_that_wait_come_back_from_the_log(tmp_path: Path):
     assert set(sink.batch.start.tolist()) <= set(TIMES)
 
 
-HOPS = {"door": (Door, "pass_row"), "packer": (Packer, "keep"), "tape": (Tape, "events")}
+HOPS = {"door": (Door, "note_row"), "packer": (Packer, "keep_row"), "tape": (Tape, "events")}
 CASES = [
     (hop, way)
     for hop in HOPS
