@@ -57,7 +57,7 @@ from rxtemporal.ingress.clock_settings import ClockSettings
 from rxtemporal.ingress.door import IN_TIME, Accepted, Decision
 from rxtemporal.ingress.input_state import MOST_FURTHEST, QUANTILES, ClockStats, DeviceClock
 from rxtemporal.ingress.lateness import REASONS, Lateness, LateReason, make_no_event_error
-from rxtemporal.ingress.packer import Packer, to_plain
+from rxtemporal.ingress.packer import Packer, list_columns
 
 # a device is told to be silent after at most a further such part of the span
 _PARTS = 16
@@ -953,7 +953,7 @@ class DevicePacker(Packer):
         self._coder, states, told, fleet, moved, self._looked, moves, *down = devices
         self.is_down = any(down)
         self._group = KeyGroup(self._coder, self._turn)
-        self._waiting_devices = [self._find_device(row[2]) for row in to_plain(self._waiting)]
+        self._waiting_devices = [*map(self._find_device, list_columns(self._waiting)[2])]
         self._moves = [moves]
         self._grow()
         self._states[: len(states)], self._told[: len(told)] = states, told
