@@ -144,9 +144,10 @@ class EventBatch:
     @property
     def highest_start(self) -> int:
         """The highest start of the rows, of which there is one at least."""
-        if self.in_order:
-            return int(self.start[-1])
-        return int(np.maximum.reduce(self.start))  # half of what max() costs
+        start = self.start
+        if self.in_order or len(start) == 1:
+            return start.item(-1)
+        return int(np.maximum.reduce(start))  # half of what max() costs
 
     @property
     def lowest_start(self) -> int:
@@ -207,12 +208,12 @@ class EventBatch:
         """Return the rows with these numbers (or where this mask is True), and the same CTI."""
         in_order = False
         if rows.dtype == BOOL:
-            if rows.all():
+            count = np.count_nonzero(rows)
+            if count == len(rows):
                 return self
-            rows = rows.nonzero()[0]
-            if not len(rows):
+            if not count:
                 return self.none(self.cti)
-            in_order = self.in_order
+            rows, in_order = rows.nonzero()[0], self.in_order
         taken = EventBatch(
             self.start.take(rows),
             None if self._end is None else self._end.take(rows),

@@ -118,9 +118,20 @@ class IntervalStep(Stateful):
         if batch.has_edges:
             self._take_edges(batch)
         elif len(batch.start):
+            if self._passes(batch):
+                return batch
             self._take_complete(batch)
         cti = self._hold_cti(batch.cti)
         return self._merge(self._pop_before(cti), batch, cti)
+
+    def _passes(self, batch: EventBatch) -> bool:
+        """Return True if complete rows leave as they come: in order, with nothing that waits."""
+        start = batch.start
+        return (
+            start.item(-1) < batch.cti
+            and not (self._queue or self._runs)
+            and (len(start) == 1 or batch.in_order or is_sorted(start))
+        )
 
     def _take_edges(self, batch: EventBatch) -> None:
         """Have the rows of a batch wait, and close those that its end edges are of."""

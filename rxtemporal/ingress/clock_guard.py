@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-DAY = ticks(timedelta(days=1))
+HOUR, DAY = ticks(timedelta(hours=1)), ticks(timedelta(days=1))
 # an estimate is of the last one to two spans
 WINDOW = ticks(timedelta(minutes=5))
 
@@ -46,6 +46,9 @@ class ClockGuard:
 
     __slots__ = ("_now", "ahead", "limit")
 
+    step = TICKS_PER_SECOND
+    """The ticks of stream time for which one reading of the clock is enough."""
+
     def __init__(self, ahead: int, now: Callable[[], int]) -> None:
         self.ahead = ahead
         self._now = now
@@ -60,7 +63,7 @@ class ClockGuard:
         if time > allowed:
             return True
         # not ``allowed``: the clock may be set back, and what it said then must not count
-        self.limit = min(time + TICKS_PER_SECOND, allowed)
+        self.limit = min(time + self.step, allowed)
         return False
 
     def is_ahead(self, event: Any) -> bool:
@@ -96,10 +99,12 @@ class JumpWatch(ClockGuard):
     """Watch over CTIs of a stream without a guard: logs a jump beyond the wall clock.
 
     A CTI that is more than a day ahead of the clock is logged once for each input. Costs one
-    comparison for each CTI.
+    comparison for each CTI, and a reading of the clock for each hour of stream time.
     """
 
     __slots__ = ("_inputs", "_stream")
+
+    step = HOUR
 
     def __init__(self, stream: str, now: Callable[[], int]) -> None:
         super().__init__(DAY, now)
