@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cache
 from itertools import compress, repeat
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -125,6 +125,8 @@ class Verdicts:
 
     ``late`` are the indices of the late items; for each of these the ``reason``, the CTI ``before``
     it and ``by`` how many ticks it was late. ``backwards`` is True if a CTI among them goes back.
+    ``mask`` is True for the accepted items, and ``counts`` has the number of items by reason; both
+    are None if none is late.
     """
 
     start: Int64s
@@ -135,6 +137,13 @@ class Verdicts:
     before: Int64s
     by: Int64s
     backwards: bool
+    mask: Bools | None = None
+    counts: Int64s | None = None
+
+    @classmethod
+    def of_all(cls, start: Int64s, end: Int64s, state: State, *, backwards: bool = False) -> Self:
+        """Return the verdicts on items all of which are in time."""
+        return cls(start, end, state, NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, backwards)
 
     @classmethod
     def from_kernel(
@@ -149,10 +158,10 @@ class Verdicts:
         backwards: bool = False,
     ) -> Verdicts:
         """Return the verdicts in a kernel's columns; ``times`` give how late each item was."""
-        late = np.flatnonzero(reason)
-        broken = before[late]
-        by = np.maximum(broken - times[late], 0)
-        return cls(starts, ends, state, late, reason[late], broken, by, backwards)
+        late, late_reason, broken, by, mask, counts = _load_kernels().list_late(
+            times, reason, before, _GONE
+        )
+        return cls(starts, ends, state, late, late_reason, broken, by, backwards, mask, counts)
 
     @property
     def behind(self) -> int:
@@ -166,15 +175,14 @@ class Verdicts:
 
     def count_reasons(self) -> dict[LateReason, int]:
         """Return how many items are late, by reason."""
-        counts = np.bincount(self.reason, minlength=len(REASONS)).tolist()
-        return {r: n for r, n in zip(REASONS, counts, strict=True) if r and n}
+        if self.counts is None:
+            return {}
+        return {r: n for r, n in zip(REASONS, self.counts.tolist(), strict=True) if r and n}
 
     @property
     def kept(self) -> Bools:
         """Mask of the accepted items, CTIs among them."""
-        kept: Bools = np.ones(len(self.start), np.bool_)
-        kept[self.late[_GONE[self.reason]]] = False
-        return kept
+        return np.ones(len(self.start), np.bool_) if self.mask is None else self.mask
 
     def find_rows(self, kind: Bytes) -> Bools:
         """Return the mask of the accepted items that become rows of a batch."""
@@ -239,7 +247,7 @@ def judge_rows(
     passed = _pass_items(start, kind, rules, state) if has_kinds else pass_rows(start, rules, state)
     if passed is not None:
         backwards = has_kinds and passed[1]
-        return Verdicts(start, end, passed[0], NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, backwards)
+        return Verdicts.of_all(start, end, passed[0], backwards=backwards)
     starts, ends, reason, before, after = _load_kernels().admit(
         start, end, kind, row, moved, *rules, state
     )

@@ -519,8 +519,7 @@ class DevicePacker(Packer):
         """Return the verdicts on a batch, which advances its devices."""
         if ahead is None and not len(kind) and self._pass(batch, tells=True):
             state: State = (self.cti, self.own, 0, 0, 0, self.high, 0)
-            none = NO_ROWS, NO_KINDS, NO_ROWS, NO_ROWS, False
-            return Verdicts(batch.start, batch.end, state, *none)
+            return Verdicts.of_all(batch.start, batch.end, state)
         self._settle()
         devices = self.number_devices(batch.columns)
         self._numbered = batch.columns.share()

@@ -159,6 +159,28 @@ def admit(
 
 
 @jit
+def list_late(
+    times: Ints, reason: Bytes, before: Ints, gone: Bools
+) -> tuple[Ints, Bytes, Ints, Ints, Bools, Ints]:
+    """Return the late ones of n items that have been judged, and what has become of all.
+
+    Returns the indices of the late items; for each of these the verdict, the CTI before it, and
+    how many ticks it was late by its time; the mask of the accepted items; and the number of items
+    by verdict. ``reason`` and ``before`` are as from ``admit``; ``gone`` is True for each verdict
+    with which an item is not accepted. O(n).
+    """
+    late = reason.nonzero()[0]
+    verdicts, broken = reason[late], before[late]
+    by = np.maximum(broken - times[late], 0)
+    kept, counts = np.ones(len(reason), np.bool_), np.zeros(len(gone), np.int64)
+    counts[0] = len(reason) - len(late)
+    for m in range(len(late)):
+        kept[late[m]] = not gone[verdicts[m]]
+        counts[verdicts[m]] += 1
+    return late, verdicts, broken, by, kept, counts
+
+
+@jit
 def pass_in_time(
     start: Ints, kind: Bytes, every: int, span: int, delay: int, cti_delay: int, state: State
 ) -> tuple[int, bool, State]:
