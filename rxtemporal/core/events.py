@@ -11,7 +11,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias, TypeGuard, final
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    NoReturn,
+    TypeAlias,
+    TypeGuard,
+    TypeVar,
+    final,
+)
 
 from rxtemporal.core.ticks import (
     MAX_TIME,
@@ -25,6 +35,12 @@ from rxtemporal.core.ticks import (
     time_ticks,
 )
 from rxtemporal.errors import EventError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Times = TypeVar("Times", int, "npt.NDArray[np.int64]")
 
 
 class EventKind(Enum):
@@ -325,6 +341,18 @@ def ends_row(event: object) -> TypeGuard[EdgeEvent]:
 def get_judged_time(event: RowEvent | Cti) -> int:
     """Return the time that a CTI limits: of an end edge its end, of other events the start."""
     return event.end if ends_row(event) else event.start
+
+
+def find_late_bound(cti: Times) -> Times:
+    """Return the time below which a start is late at a CTI, or at each of several.
+
+    All doors and subjects ask this, for single events and for columns. A row that starts at the
+    CTI is in time, since a CTI promises that none follows that starts before it.
+
+    >>> find_late_bound(5)
+    5
+    """
+    return cti
 
 
 @final

@@ -6,14 +6,8 @@ Source: *Advancing Application Time*, and for edges the rules in ``rxtemporal.in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
-
+from rxtemporal.core.events import find_late_bound
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
-
-if TYPE_CHECKING:
-    from rxtemporal.core.batch import Int64s
-
-Times = TypeVar("Times", int, "Int64s")
 
 # kinds of items in a run
 ROW, START_EDGE, END_EDGE, CTI = range(4)
@@ -32,18 +26,6 @@ NO_LIMIT = -1
 # added to the moment of the wall clock at which a device was last heard, where that counts: above
 # all times of a fleet; and stands for a device of which nothing has been heard yet
 HEARD, NOT_HEARD = 1 << 61, 1 << 62
-
-
-def find_late_bound(cti: Times) -> Times:
-    """Return the time below which a start is late at a CTI, or at each of several.
-
-    All doors and subjects ask this, for single events and for columns. A row that starts at the
-    CTI is in time, since a CTI promises that none follows that starts before it.
-
-    >>> find_late_bound(5)
-    5
-    """
-    return cti
 
 
 def passes_in_order(delay: int) -> bool:

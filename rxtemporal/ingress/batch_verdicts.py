@@ -14,7 +14,14 @@ import numpy.typing as npt
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
 from rxtemporal.core.columns import Columns
-from rxtemporal.core.events import Cti, EventShape, IntervalEvent, PointEvent, RowEvent
+from rxtemporal.core.events import (
+    Cti,
+    EventShape,
+    IntervalEvent,
+    PointEvent,
+    RowEvent,
+    find_late_bound,
+)
 from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, match_form
 from rxtemporal.engine.door_rules import (
@@ -26,7 +33,6 @@ from rxtemporal.engine.door_rules import (
     NOWHERE,
     ROW,
     START_EDGE,
-    find_late_bound,
     make_cti,
     passes_in_order,
 )

@@ -15,7 +15,15 @@ import polars as pl
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.clocks import ClockMoves, Clocks, RowClocks
 from rxtemporal.core.columns import Coded, Columns, has_nulls
-from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, Event, RowEvent, ends_row
+from rxtemporal.core.events import (
+    Cti,
+    EdgeEvent,
+    EdgeType,
+    Event,
+    RowEvent,
+    ends_row,
+    find_late_bound,
+)
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import to_fields
@@ -30,7 +38,6 @@ from rxtemporal.engine.door_rules import (
     NEVER,
     NO_LIMIT,
     NOT_HEARD,
-    find_late_bound,
     find_sight,
     is_due,
     make_cti,

@@ -23,13 +23,13 @@ from rxtemporal.core.events import (
     PointEvent,
     RowEvent,
     ends_row,
+    find_late_bound,
     get_judged_time,
 )
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.codec import Deferred
 from rxtemporal.engine.door_rules import (
     NEVER,
-    find_late_bound,
     is_due,
     make_cti,
     make_sent_cti,

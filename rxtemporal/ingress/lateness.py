@@ -24,11 +24,18 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from rxtemporal.core.batch import Int64s
-from rxtemporal.core.events import Cti, EdgeEvent, RowEvent, ends_row, get_judged_time
+from rxtemporal.core.events import (
+    Cti,
+    EdgeEvent,
+    RowEvent,
+    ends_row,
+    find_late_bound,
+    get_judged_time,
+)
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.spans import SECOND, describe_span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND, describe
-from rxtemporal.engine.door_rules import NOWHERE, admit_end, admit_start, find_late_bound
+from rxtemporal.engine.door_rules import NOWHERE, admit_end, admit_start
 from rxtemporal.errors import CtiViolationError, EventError
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.settings import AdvanceTimePolicy

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from rxtemporal.core.events import find_late_bound
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.door_rules import (
     ADJUSTED,
@@ -31,7 +32,6 @@ from rxtemporal.engine.door_rules import (
     START_EDGE,
     admit_end,
     admit_start,
-    find_late_bound,
     find_lifted_cti,
     find_sight,
     is_due,

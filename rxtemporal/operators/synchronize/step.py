@@ -9,8 +9,9 @@ import numpy as np
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.clocks import Clocks
+from rxtemporal.core.events import find_late_bound
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.door_rules import CTI, END_EDGE, NO_LIMIT, find_late_bound
+from rxtemporal.engine.door_rules import CTI, END_EDGE, NO_LIMIT
 from rxtemporal.engine.holdings import OWNED
 from rxtemporal.engine.rows import grow_rows
 from rxtemporal.engine.state import Stateful

@@ -7,9 +7,8 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rxtemporal.core.events import Cti, EventShape, RowEvent, ends_row
+from rxtemporal.core.events import Cti, EventShape, RowEvent, ends_row, find_late_bound
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, match_form
-from rxtemporal.engine.door_rules import find_late_bound
 from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent, LateReason, judge, measure_lateness
 from rxtemporal.ingress.settings import AdvanceTimePolicy
