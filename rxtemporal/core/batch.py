@@ -11,6 +11,7 @@ import polars as pl
 
 from rxtemporal.core.clocks import Clocks
 from rxtemporal.core.columns import BOOL, Columns, end_column, read_times, time_series
+from rxtemporal.core.events import find_late_bound
 from rxtemporal.core.schema import conform
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, Time, describe, time_ticks
 from rxtemporal.core.time_forms import TimeForm as TimeForm
@@ -355,9 +356,11 @@ class EventBatch:
 
     def _check_promise(self, previous_cti: int) -> None:
         # for an end edge its end counts, for every other row its start
-        judged = np.where((self.edge != 0) & (self.end != MAX_TIME), self.end, self.start)
-        if len(judged) and judged.min() < previous_cti:
-            row = int(judged.argmin())
+        breaks, ends = self.start < find_late_bound(previous_cti), self.find_ends()
+        if ends is not None:
+            breaks = np.where(ends, self.end < previous_cti, breaks)
+        if breaks.any():
+            row = int(breaks.argmax())
             raise CtiViolationError(
                 f"row {row} breaks CTI {describe(previous_cti)}: {self._row_text(row)}"
             )

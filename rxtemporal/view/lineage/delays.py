@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
+from rxtemporal.core.events import find_late_bound
 from rxtemporal.core.schema import conform
 from rxtemporal.core.spans import Span, describe_span, format_delay, span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
@@ -114,8 +115,9 @@ def measure_rows(
         due, sent_ctis = due | delayed, sent_ctis & ~delayed
     high = _reach(np.where(due, begin, MIN_TIME))
     sent = _reach(np.where(sent_ctis, begin, MIN_TIME))
-    distance = np.where(high == MIN_TIME, -ALWAYS, high - time)
-    distance[sent > time] = ALWAYS
+    bound, sent_bound = (np.where(ends, cti, find_late_bound(cti)) for cti in (high, sent))
+    distance = np.where(high == MIN_TIME, -ALWAYS, bound - time)
+    distance[time < sent_bound] = ALWAYS
     if settings is not None and settings.when_ahead is WhenAhead.LATE:
         distance[ahead] = ALWAYS
     if ends.any():
