@@ -82,7 +82,10 @@ class Report:
     def __init__(self, benchmark: str, options: argparse.Namespace) -> None:
         self._benchmark = benchmark
         self._path: Path | None = options.json
-        self._options = {name: str(value) for name, value in vars(options).items()}
+        # without paths: the file may be kept, and those are of this machine alone
+        self._options = {
+            name: str(value) for name, value in vars(options).items() if not isinstance(value, Path)
+        }
         self.figures: list[Figure] = []
 
     def keep(self, figure: Figure) -> None:
