@@ -360,7 +360,8 @@ class EventBatch:
         if ends is not None:
             breaks = np.where(ends, self.end < previous_cti, breaks)
         if breaks.any():
-            row = int(breaks.argmax())
+            judged = self.start if ends is None else np.where(ends, self.end, self.start)
+            row = int(np.where(breaks, judged, MAX_TIME).argmin())
             raise CtiViolationError(
                 f"row {row} breaks CTI {describe(previous_cti)}: {self._row_text(row)}"
             )

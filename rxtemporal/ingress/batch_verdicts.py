@@ -450,13 +450,10 @@ class EventRun:
             ctis = compress(items, (kind == CTI).tobytes())
             if [cti for cti in ctis if cti.device is not None]:
                 return None
-        times: list[Any] = [item.start_time for item in items]
-        types: set[type] = {int}
-        try:
-            start = np.fromiter(times, np.int64, len(items))
-        except TypeError:  # there is a datetime
-            start = np.fromiter([item.start for item in items], np.int64, len(items))
-            types = set(map(type, times))
+        times = [item.start_time for item in items]
+        types = set(map(type, times))
+        ticks = times if types == {int} else [item.start for item in items]
+        start = np.fromiter(ticks, np.int64, len(items))
         end = start + TICK
         if _INTERVAL in kinds:
             rows = kind == _INTERVAL

@@ -211,14 +211,15 @@ class Door:
         return self._judge(event, ahead)
 
     def _judge(self, event: RowEvent, ahead: bool) -> Decision:
+        ends = ends_row(event)
+        generates = self.generates and not ends and not ahead
+        if not generates:  # before an error that ends the stream
+            self.events += 1
+            self.largest_lateness = max(self.largest_lateness, measure_lateness(event, self.high))
         policy = None if self.settings is None else self.settings.policy
         kept, reason, row = judge(event, self.cti, policy, self.open_rows)
         late = None if reason is None else self._count_late(event, reason)
-        ends = ends_row(event)
-        if ends or ahead:
-            self.events += 1
-            self.largest_lateness = max(self.largest_lateness, measure_lateness(event, self.high))
-        else:
+        if generates:
             self.note_row(event.start)
         if row is None:
             return kept, 0, late

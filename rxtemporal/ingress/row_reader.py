@@ -207,12 +207,12 @@ class RowReader:
                 kind = type(time)
                 if kind is int and self._factor is not None:
                     time *= self._factor
-                elif kind is str:
-                    time = time_ticks(plain_time(time, "start", self._unit))
-                elif kind is datetime and time.tzinfo is UTC:
-                    time = time_ticks(time)
                 else:
-                    return None
+                    if kind is str:
+                        time = plain_time(time, "start", self._unit)
+                    if type(time) is not datetime or time.tzinfo is not UTC:
+                        return None  # an event shows its time as it came
+                    time = time_ticks(time)
             elif form is None or type(time) is not int:
                 return None
             return (time, time + TICK, fields) if MIN_TIME <= time < MAX_TIME else None

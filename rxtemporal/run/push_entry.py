@@ -248,8 +248,8 @@ class PushEntry(Reader):
     @property
     def cti(self) -> Time | None:
         """The stream's CTI, in the form of the source's times; None before the first."""
-        door = self.door
-        return None if door.cti <= MIN_TIME else door.times.show(door.cti)
+        cti = self.door.cti
+        return None if cti <= MIN_TIME else self.door.times.show(cti)
 
     def refuse(self) -> ProcessEndedError:
         """Return the error for those who push when the run takes nothing more."""

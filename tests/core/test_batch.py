@@ -253,6 +253,7 @@ def test_a_batch_shows_its_size_fields_and_cti() -> None:
         (edges([(5, 6, 0)]), 6, CtiViolationError, "row 0 breaks CTI"),
         (edges([(7, 8, 0), (5, MAX_TIME, 1)], 9), 6, CtiViolationError, "row 1 breaks CTI"),
         (edges([(5, 6, 1)], 9), 7, CtiViolationError, "row 0 breaks CTI"),
+        (edges([(4, 5, 0), (1, 2, 0), (9, 10, 0)]), 6, CtiViolationError, "row 1 breaks CTI"),
         (EventBatch.empty({}, 5), 6, CtiViolationError, "goes back"),
         (edges([(5, 5, 0)]), 0, EventError, "row 0 ends before it starts"),
         (batch().replace(start=np.array([1])), 0, SchemaError, "differ in length"),

@@ -7,11 +7,13 @@ import random
 import numpy as np
 import pytest
 
+import rxtemporal as rxt
 from rxtemporal.engine.door_rules import CTI, NEVER, ROW
 from rxtemporal.engine.kernels.door import admit
 from rxtemporal.ingress.batch_verdicts import (
     NO_KINDS,
     NO_ROWS,
+    EventRun,
     Rules,
     State,
     judge_rows,
@@ -72,3 +74,11 @@ def test_rows_and_ctis_have_the_verdicts_that_each_has(seed: int) -> None:
         assert verdicts.backwards is backwards
         outcomes.add((bool(reason.any()), backwards))
     assert len(outcomes) == 4
+
+
+def test_a_run_tells_the_types_of_its_times() -> None:
+    """Numbers of numpy are of another type: their form is looked at once, not for each run."""
+    items = [rxt.PointEvent(np.int64(5), 1), rxt.PointEvent(np.int64(6), 1)]
+    run = EventRun.from_items(items)
+    assert run is not None
+    assert (run.time_types, run.start.tolist()) == ({np.int64}, [5, 6])

@@ -185,6 +185,15 @@ def test_an_event_in_time_goes_on_as_the_same_object() -> None:
         assert door.accept(event)[0] is event
 
 
+def test_an_event_that_ends_the_stream_counts() -> None:
+    """Its distance is the delay that would have been enough."""
+    door = Door(None, "s")
+    door.accept(Cti(10))
+    with pytest.raises(CtiViolationError):
+        door.accept(PointEvent(3, [1]))
+    assert (door.events, door.largest_lateness) == (1, 7)
+
+
 def test_points_in_time_stay_points_though_they_are_out_of_order() -> None:
     """Operators are faster over points, and nobody has to make their ends."""
     door = Door(settings(delay=9), "s")

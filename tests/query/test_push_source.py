@@ -241,6 +241,19 @@ def test_no_row_is_lost_in_many_gaps(results):
     assert len(starts(results)) == 4_000
 
 
+def test_a_late_row_shows_its_time_as_it_came(results):
+    """An ISO text keeps its offset, in a dict and in a list of many."""
+    source = rxt.PushSource("rows", schema={"x": int}, start="time", delay="0s")
+    with source.stream.run(results):
+        for time in ("12:00:00", "12:00:05"):
+            source.push({"time": f"2026-05-01T{time}+02:00", "x": 1})
+        row = {"time": "2026-05-01T12:00:01+02:00", "x": 2}
+        verdicts = [source.push(row), source.push([row]), source.push([row, row])]
+        source.close()
+    shown = {repr(late.event) for verdict in verdicts for late in verdict.late}
+    assert shown == {"PointEvent(2026-05-01T12:00:01+02:00, {'x': 2})"}
+
+
 def test_a_late_row_that_may_be_a_repeat_is_told(results, monkeypatch):
     """With more gaps than are remembered, a row in a forgotten one is accepted, late or in time."""
     monkeypatch.setattr("rxtemporal.ingress.pushed_inputs.RANGES", 2)
