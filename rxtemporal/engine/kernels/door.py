@@ -169,14 +169,20 @@ def list_late(
     by verdict. ``reason`` and ``before`` are as from ``admit``; ``gone`` is True for each verdict
     with which an item is not accepted. O(n).
     """
-    late = reason.nonzero()[0]
-    verdicts, broken = reason[late], before[late]
-    by = np.maximum(broken - times[late], 0)
-    kept, counts = np.ones(len(reason), np.bool_), np.zeros(len(gone), np.int64)
-    counts[0] = len(reason) - len(late)
-    for m in range(len(late)):
-        kept[late[m]] = not gone[verdicts[m]]
-        counts[verdicts[m]] += 1
+    # loops alone: they compile in less time than calls of numpy
+    n, m = len(reason), 0
+    kept, counts = np.empty(n, np.bool_), np.zeros(len(gone), np.int64)
+    for i in range(n):
+        kept[i] = not gone[reason[i]]
+        counts[reason[i]] += 1
+    size = n - counts[0]
+    late, verdicts = np.empty(size, np.int64), np.empty(size, np.int8)
+    broken, by = np.empty(size, np.int64), np.empty(size, np.int64)
+    for i in range(n):
+        if reason[i]:
+            late[m], verdicts[m], broken[m] = i, reason[i], before[i]
+            by[m] = max(before[i] - times[i], 0)
+            m += 1
     return late, verdicts, broken, by, kept, counts
 
 
