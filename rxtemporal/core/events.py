@@ -346,7 +346,8 @@ def get_judged_time(event: RowEvent | Cti) -> int:
 def find_late_bound(cti: Times) -> Times:
     """Return the time below which a start is late at a CTI, or at each of several.
 
-    All doors and subjects ask this, for single events and for columns. A row that starts at the
+    All that judge rows ask this: doors, subjects, the check of a batch, and the distances of rows
+    behind others; for single events and for columns. A row that starts at the
     CTI is in time, since a CTI promises that none follows that starts before it.
 
     >>> find_late_bound(5)

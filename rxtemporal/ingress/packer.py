@@ -477,7 +477,9 @@ class Packer(Door):
         while True:
             try:
                 if isinstance(error, BadPayloadError) and error.row < len(self._waiting):
-                    annotate(error, f"the event is {self._make_event(error.row)!r}")
+                    edge = self._edges.get(error.row, 0)
+                    event = self.make_event(self._waiting[error.row], edge)
+                    annotate(error, f"the event is {event!r}")
                     self._forget_from(error.row)
                 return self.pack(), error
             except BadPayloadError as earlier:
@@ -488,13 +490,15 @@ class Packer(Door):
         del self._waiting[row:]
         self._edges = {number: edge for number, edge in self._edges.items() if number < row}
 
-    def _make_event(self, row: int) -> RowEvent:
-        """Return a row that waits as an event."""
-        waiting = self._waiting[row]
-        if type(waiting) is not tuple:
-            return waiting  # type: ignore[return-value]
-        start, end, payload = waiting
-        return make_event(self.times.show(start), start, end, self._edges.get(row, 0), payload)
+    def make_event(self, item: Any, edge: int = 0) -> Any:
+        """Return a row for which no event was made as one; an event as it is.
+
+        ``edge`` is the id of the row if it is an edge.
+        """
+        if type(item) is not tuple:
+            return item
+        start, end, payload = item
+        return make_event(self.times.show(start), start, end, edge, payload)
 
     # State ----------------------------------------------------------------------------------------
 

@@ -121,15 +121,15 @@ class AsyncPushes:
     def _judge_all(self, pushes: Sequence[AsyncPush]) -> list[_Answer]:
         # one that has been cancelled has no waiter
         pushes = [push for push in pushes if not push[4].cancelled()]
-        events = [self._read_one(push) for push in pushes]
+        points = [self._read_one(push) for push in pushes]
         answers: list[_Answer] = []
         begin = 0
         while begin < len(pushes):
             kept: list[_Answer] = []
             if (long := self._find_long(pushes[begin])) is not None:
                 long.behind.append(pushes[begin])
-            elif events[begin] is not None:
-                kept = self._judge_each(pushes, events, begin)
+            elif points[begin] is not None:
+                kept = self._judge_each(pushes, points, begin)
             if long is None:
                 answers += kept or self._begin(pushes[begin])
             begin += len(kept) or 1
@@ -147,28 +147,28 @@ class AsyncPushes:
             return None
 
     def _judge_each(
-        self, pushes: Sequence[AsyncPush], events: Sequence[PlainRow | None], begin: int
+        self, pushes: Sequence[AsyncPush], points: Sequence[PlainRow | None], begin: int
     ) -> list[_Answer]:
         """Accept the next pushes of single rows under one lock; answer as many."""
         try:
-            verdicts = pushes[begin][0].judge_each(self._list_rows(pushes, events, begin))
+            verdicts = pushes[begin][0].judge_each(self._list_rows(pushes, points, begin))
         except BaseException as error:  # the run has ended, and refuses the others
             return [(pushes[begin], None, error)]
         return [(pushes[n], verdict, None) for n, verdict in enumerate(verdicts, begin)]
 
     def _list_rows(
-        self, pushes: Sequence[AsyncPush], events: Sequence[PlainRow | None], begin: int
+        self, pushes: Sequence[AsyncPush], points: Sequence[PlainRow | None], begin: int
     ) -> Iterator[tuple[PlainRow, str, bool]]:
-        """Yield the next pushes for one entry, up to one that is not an event or has to wait.
+        """Yield the next pushes for one entry, up to one that is not a plain point or has to wait.
 
         Each with its input, and True if it is the only row of a list.
         """
         entry = pushes[begin][0]
         for number in range(begin, len(pushes)):
-            event, push = events[number], pushes[number]
-            if event is None or push[0] is not entry or self._find_long(push) is not None:
+            point, push = points[number], pushes[number]
+            if point is None or push[0] is not entry or self._find_long(push) is not None:
                 return
-            yield event, push[2], type(push[1]) is list
+            yield point, push[2], type(push[1]) is list
 
     def _find_long(self, push: AsyncPush) -> _LongPush | None:
         """Return the long push for which one of the same input has to wait."""

@@ -34,7 +34,6 @@ import numpy as np
 from reactivex import abc
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
-from rxtemporal.core.event_columns import make_point
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, PlainRow, RowEvent
 from rxtemporal.core.spans import describe_span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
@@ -314,12 +313,6 @@ class PushEntry(Reader):
         told = LateEvent(event, self.name, *late)  # type: ignore[arg-type]
         return Verdict(late=(told,), cti=self.cti, unsure=int(found is UNSURE))
 
-    def _to_event(self, item: RowEvent | Cti | PlainRow) -> Any:
-        if type(item) is not tuple:
-            return item
-        start, _, payload = item
-        return make_point(self.door.times.show(start), start, payload)
-
     def _judge_one(
         self,
         item: RowEvent | Cti | PlainRow,
@@ -334,7 +327,7 @@ class PushEntry(Reader):
         if type(row) is tuple:
             time = row[0]
             if self._needs_events or (guard is not None and time > guard.limit):
-                row = self._to_event(row)
+                row = self.door.make_event(row)
         if type(row) is not tuple:
             if self.arrivals is not None:
                 row, compares = self.arrivals.stamp(row), False
@@ -358,13 +351,11 @@ class PushEntry(Reader):
         if self.flow.active:
             self.flow.follow(self)
         if late is not None:
-            return self._tell_late(self._to_event(row), late, found)
+            return self._tell_late(self.door.make_event(row), late, found)
         if not is_row:
             return Verdict(cti=self.cti)
-        cti = self.door.cti
-        if cti != self._told:
-            shown = None if cti <= MIN_TIME else self.door.times.show(cti)
-            self._told, self._in_time = cti, make_accepted(shown)
+        if self.door.cti != self._told:
+            self._told, self._in_time = self.door.cti, make_accepted(self.cti)
         return self._in_time if found is NEW else dataclasses.replace(self._in_time, unsure=1)
 
     def judge(self, rows: ReadRows, name: str) -> Verdict:
@@ -492,7 +483,7 @@ class PushEntry(Reader):
         if kind is tuple and door.keep_row(time, item):  # type: ignore[arg-type]
             self.sender = of.sender
         else:
-            batch = self._judge_item(self._to_event(item), of, seq, ahead)
+            batch = self._judge_item(door.make_event(item), of, seq, ahead)
         fate: Lateness | None = None
         if door.unreported:
             late: Any = door.unreported[-1]

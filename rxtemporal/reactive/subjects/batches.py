@@ -87,6 +87,7 @@ def judge_run(run: EventRun, rules: Rules, state: State) -> tuple[EventRun, Verd
         return None
     passes, start = verdicts.kept, run.start
     if len(sent):
+        passes = passes.copy()  # the verdicts keep their own
         made = np.maximum(sent - rules.cti_delay, MIN_TIME)
         before = np.maximum.accumulate(np.append(state[0], made))[:-1]
         passes[is_cti] = made > before
