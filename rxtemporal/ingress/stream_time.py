@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from rxtemporal.core.safe_text import brief
-from rxtemporal.core.ticks import Time, to_datetime
+from rxtemporal.core.ticks import MIN_TIME, Time, to_datetime
 from rxtemporal.core.time_forms import ONE, TimeForm, explain_units, find_time_form
 from rxtemporal.errors import EventError
 
@@ -65,6 +65,10 @@ class StreamTime:
         '1970-01-01T00:00:00+00:00'
         """
         return to_datetime(ticks) if self.shown == "datetime" else ticks
+
+    def show_cti(self, cti: int) -> Time | None:
+        """Return a CTI in the form in which the times are shown; None before the first."""
+        return None if cti <= MIN_TIME else self.show(cti)
 
     def explain(self, time: Any) -> str:
         """Return what a time is, why it may not come, and what to write."""

@@ -247,8 +247,7 @@ class PushEntry(Reader):
     @property
     def cti(self) -> Time | None:
         """The stream's CTI, in the form of the source's times; None before the first."""
-        cti = self.door.cti
-        return None if cti <= MIN_TIME else self.door.times.show(cti)
+        return self.door.times.show_cti(self.door.cti)
 
     def refuse(self) -> ProcessEndedError:
         """Return the error for those who push when the run takes nothing more."""
@@ -354,8 +353,9 @@ class PushEntry(Reader):
             return self._tell_late(self.door.make_event(row), late, found)
         if not is_row:
             return Verdict(cti=self.cti)
-        if self.door.cti != self._told:
-            self._told, self._in_time = self.door.cti, make_accepted(self.cti)
+        cti = self.door.cti
+        if cti != self._told:
+            self._told, self._in_time = cti, make_accepted(self.door.times.show_cti(cti))
         return self._in_time if found is NEW else dataclasses.replace(self._in_time, unsure=1)
 
     def judge(self, rows: ReadRows, name: str) -> Verdict:
