@@ -110,6 +110,20 @@ class InputState:
         self.ahead += 1
         self.offset.note(time, now)
 
+    def count_ahead(self, events: int) -> None:
+        """Count events that are ahead of the wall clock."""
+        self.ahead += events
+
+    def reach(self, time: int) -> None:
+        """Note a time that has come from it."""
+        if time > self.reached:
+            self.reached = time
+
+    def note_behind(self, distance: int) -> None:
+        """Note how far one of its events was behind the highest time of the stream."""
+        if distance > self.largest_lateness:
+            self.largest_lateness = distance
+
     def make_stats(
         self, events: int, most_advanced: int, *, is_open: bool, open_rows: int, **more: Any
     ) -> SourceStats:

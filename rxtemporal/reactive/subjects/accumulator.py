@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rxtemporal.core.events import Cti, EventShape, RowEvent, ends_row, find_late_bound
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, match_form
 from rxtemporal.ingress.clock_guard import ClockGuard, JumpWatch
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent, LateReason, judge, measure_lateness
 from rxtemporal.ingress.settings import AdvanceTimePolicy
-from rxtemporal.reactive.subjects.inputs import CLOCK_CTIS, SourceState
+from rxtemporal.reactive.subjects.inputs import SourceState
 from rxtemporal.reactive.subjects.transform import TransformSubject
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Accumulator:
         """Take a CTI; return the one to pass on, less the delay, or None if it does not advance."""
         # this runs once for each CTI: no function is called that need not be
         time = event.start
-        self.ahead, self.named_start = False, None
+        self.source, self.ahead, self.named_start = source, False, None
         if self.guard is not None and self.guard.is_time_ahead(time):
             source.note_ahead(time, self._now())
             return None
@@ -93,12 +93,7 @@ class Accumulator:
         if time < MAX_TIME:
             if time > self.high:
                 self.high = time
-            if time > source.reached:
-                source.reached = time
-            # the clock is read for one CTI in some, for each reading costs as much as the CTI
-            if not source.ctis % CLOCK_CTIS:
-                source.offset.note(source.reached, self._now())
-            source.ctis += 1
+            source.note_ctis(1, time, self._now)
         cti = add(time, -self.delay) if self.delay else time
         passes = cti > self.cti
         if passes:
@@ -115,41 +110,49 @@ class Accumulator:
             watch.check(cti, source.name)
         return event if cti == time else Cti(match_form(cti, event.start_time))
 
+    def keep(self, out: Any) -> Self:
+        """Keep the item to pass on for the last one, None for none; return this object."""
+        self.out = out
+        return self
+
     def is_advanced_by(self, event: Cti) -> bool:
         """Return True if a CTI would be passed on now."""
         return event.start - self.delay > self.cti
 
     def admit_one(self, event: Any, source: SourceState) -> Any:
         """Judge a point, an interval or a CTI; return what passes, or None."""
-        self.source = source
         if type(event) is Cti:
             return self.advance(event, source)
+        self.source = source
         start = event.start
-        source.events += 1
-        if start > source.reached:
-            source.reached = start
-        return event if start >= self.floor else self.admit(event, source)
+        source.note_row(start)
+        if start < self.floor and (
+            start < self.late_below or self.high - start > source.largest_lateness
+        ):
+            return self.admit(event, source)
+        return event
 
     def take(self, event: RowEvent, source: SourceState) -> RowEvent | None:
         """Compare a row with the wall clock, then judge it; return the accepted event, or None."""
         assert self.guard is not None
+        self.source = source
         start, self.ahead, self.named_start = event.start, self.guard.is_ahead(event), None
-        source.events += 1
-        if self.ahead:
+        if not self.ahead:
+            source.note_row(start)
+        else:
+            source.count_events(1)
             source.note_ahead(start, self._now())
             if self.drops_ahead:
                 self._report_late(event, LateReason.AHEAD, source)
                 return None
-        elif start > source.reached:
-            source.reached = start
         return event if start >= self.floor else self.admit(event, source)
 
     def admit(self, event: RowEvent, source: SourceState) -> RowEvent | None:
         """Judge an edge, or an event below the floor; return the accepted event, or None."""
+        self.source = source
         if ends_row(event):
-            source.reached = max(source.reached, event.end)
-        behind = measure_lateness(event, self.high)
-        source.largest_lateness = max(source.largest_lateness, behind)
+            source.reach(event.end)
+        source.note_behind(measure_lateness(event, self.high))
         kept, reason, row = judge(event, self.cti, self.policy, source.rows)
         moved = row is not None and row.start != row.edge.start
         self.named_start = row.edge.start if row is not None and moved else None
@@ -183,9 +186,7 @@ class Accumulator:
         self.cti, self.high, self.source = verdicts.state[0], verdicts.state[5], source
         self.ahead, self.named_start = False, None
         self._set_floor()
-        source.events += run.rows
-        source.reached = max(source.reached, int(run.start.max()))
-        source.largest_lateness = max(source.largest_lateness, verdicts.behind)
+        source.note_rows(run.rows, int(run.start.max()), verdicts.behind)
         source.late.update(verdicts.count_reasons())
         self._note_ctis(len(events) - run.rows, source)
         return passed  # type: ignore[no-any-return]
@@ -204,9 +205,7 @@ class Accumulator:
         """Count CTIs that a source has sent, and compare the time reached with the clock."""
         if not count:
             return
-        if -source.ctis % CLOCK_CTIS < count:
-            source.offset.note(source.reached, self._now())
-        source.ctis += count
+        source.note_ctis(count, source.reached, self._now)
         watch = self._watch
         if watch is not None and self.cti > watch.limit:
             watch.check(self.cti, source.name)
@@ -216,16 +215,11 @@ class Accumulator:
 
         If there are none, return the CTI that passes, or None.
         """
-        batch, self.rows_ahead = rows.batch, None
+        batch, self.rows_ahead, self.source = rows.batch, None, source
         ahead = None if self.guard is None else self.guard.rows_ahead(batch.start)
-        source.events += len(batch)
         if ahead is not None:
             rows = self._note_ahead(rows, ahead, source)
-        if rows.high > source.reached:
-            source.reached = rows.high
-        behind = self.high - rows.low
-        if behind > source.largest_lateness:
-            source.largest_lateness = behind
+        source.note_rows(len(batch), rows.high, self.high - rows.low)
         accepted = batch
         if ahead is not None or rows.low < find_late_bound(self.cti):
             accepted = self._judge_batch(batch, ahead, source)
@@ -237,7 +231,7 @@ class Accumulator:
 
     def _note_ahead(self, rows: SubjectRows, ahead: Bools, source: SourceState) -> SubjectRows:
         """Count the rows ahead of the wall clock; return the measures of the others."""
-        source.ahead += int(ahead.sum())
+        source.count_ahead(int(ahead.sum()))
         source.offset.note(rows.high, self._now())
         start = rows.batch.start[~ahead]
         low, high = (int(start.min()), int(start.max())) if len(start) else (MAX_TIME, NO_CTI)

@@ -132,7 +132,6 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
                         ):
                             out = accumulator.admit(event, source)
                     elif type(event) is Cti and self._takes_ctis:
-                        accumulator.source = source
                         out = accumulator.advance(event, source)
                     else:
                         out = self._take_other(event, source)
@@ -237,7 +236,6 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
             if self._has_runs and type(event) is not _End:
                 self._failures.setdefault(threading.get_ident(), self._refuse())
             return None
-        self._accumulator.source = source
         if type(event) is self._type:
             return self._accumulator.take(event, source)
         if type(event) is not _End:

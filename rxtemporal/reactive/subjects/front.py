@@ -12,7 +12,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, RowEvent
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, add, match_form
 from rxtemporal.errors import SchemaError
-from rxtemporal.ingress.lateness import NO_CTI, LateReason, Opened
+from rxtemporal.ingress.lateness import NO_CTI, Opened
 from rxtemporal.ingress.open_rows import OpenRows
 from rxtemporal.ingress.source import Sent, SentRows
 from rxtemporal.reactive.subjects.accumulator import Accumulator
@@ -100,10 +100,10 @@ class SubjectFront:
         source = self._get_input(item.input or OWN)
         if isinstance(item, SentRows):
             batch = item.batch
-            source.events += len(batch)
+            source.count_events(len(batch))
             start = batch.start
             if item.ahead is not None:
-                source.ahead += int(item.ahead.sum())
+                source.count_ahead(int(item.ahead.sum()))
                 start = start[~item.ahead]
             if len(start):
                 self._reach(source, int(start.max()))
@@ -112,7 +112,7 @@ class SubjectFront:
         elif isinstance(item.event, Cti):
             self._advance(item.event.start, source)
         else:
-            source.ahead += item.ahead
+            source.count_ahead(int(item.ahead))
             self._note_event(item.event, item.named_start, source)
             if not item.ahead:
                 self._reach(source, item.event.start)
@@ -123,15 +123,15 @@ class SubjectFront:
         self._cti = cti
         if cti < MAX_TIME:
             self._high = max(self._high, add(cti, self._accumulator.delay))
-            source.reached = max(source.reached, self._high)
+            source.reach(self._high)
 
     def _reach(self, source: SourceState, time: int) -> None:
         # an adjusted event has the CTI's time, which is not its source's
         if time > self._cti:
-            source.reached = max(source.reached, time)
+            source.reach(time)
 
     def _note_event(self, event: RowEvent, named: int | None, source: SourceState) -> None:
-        source.events += 1
+        source.count_events(1)
         if not isinstance(event, EdgeEvent):
             return
         start = event.start if named is None else named
@@ -150,8 +150,7 @@ class SubjectFront:
     def _get_input(self, name: str) -> SourceState:
         source = self._inputs.get(name)
         if source is None:
-            source = self._inputs[name] = SourceState(name)
-            source.rows = ReturnedRows(self._fields)
+            source = self._inputs[name] = SourceState(name, ReturnedRows(self._fields))
         return source
 
     # State ----------------------------------------------------------------------------------------
@@ -159,26 +158,16 @@ class SubjectFront:
     def save(self) -> list[Any]:
         """Return the state as plain values."""
         for source in list(self._sources.values()):
-            self._note_late(source)
+            self._get_input(source.name).take_late(source)
         inputs = [_save_input(each, self._fields) for each in self._inputs.values()]
         return [self._cti, self._high, inputs]
-
-    def _note_late(self, live: SourceState) -> None:
-        source = self._get_input(live.name)
-        source.late |= live.late.copy()
-        source.largest_lateness = max(source.largest_lateness, live.largest_lateness)
-        source.reached = max(source.reached, live.reached)
-        source.ahead = max(source.ahead, live.ahead)
-        source.failed = live.failed or source.failed
 
     def load(self, state: Sequence[Any]) -> None:
         """Resume from the result of ``save``, before any item."""
         self._cti, self._high, inputs = state
-        for name, events, reached, late, largest, ahead, failed, rows in inputs:
+        for name, *counts, rows in inputs:
             source = self._get_input(name)
-            source.events, source.reached, source.failed = events, reached, failed
-            source.late.update({LateReason(value): count for value, count in late.items()})
-            source.largest_lateness, source.ahead = largest, ahead
+            source.load(counts)
             for start_time, payload, start in rows:
                 edge = EdgeEvent.create_start(start_time, payload)
                 _saved_rows(source).put_back(Opened(edge, start, source.rows.opened + 1))
@@ -196,16 +185,13 @@ class SubjectFront:
         self._accumulator.resume(self._cti, self._high)
         for mine in self._inputs.values():
             source = self._get_source(mine.name)
-            source.reached = max(source.reached, mine.reached)
+            source.reach(mine.reached)
             events = mine.events + sum(n for why, n in mine.late.items() if not why.keeps_row)
-            if events <= source.events:
-                continue
-            source.events, source.late, source.failed = events, mine.late.copy(), mine.failed
-            source.largest_lateness = max(source.largest_lateness, mine.largest_lateness)
-            source.ahead = max(source.ahead, mine.ahead)
-            source.rows = ReturnedRows(self._fields)
-            for row in mine.rows:
-                _saved_rows(source).put_back(row)
+            if events > source.events:
+                rows = ReturnedRows(self._fields)
+                for row in mine.rows:
+                    rows.put_back(row)
+                source.resume(mine, events, rows)
 
 
 class ReturnedRows(OpenRows[Opened]):
@@ -251,6 +237,4 @@ def _saved_rows(source: SourceState) -> ReturnedRows:
 
 def _save_input(source: SourceState, fields: Fields) -> list[Any]:
     rows = [[row.edge.start_time, fields(row.edge.payload), row.start] for row in source.rows]
-    late = {reason.value: count for reason, count in source.late.items()}
-    counts = [source.events, source.reached, late, source.largest_lateness, source.ahead]
-    return [source.name, *counts, source.failed, rows]
+    return [source.name, *source.save(), rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from types import TracebackType
@@ -14,7 +15,7 @@ from rxtemporal.core.safe_text import show
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TimeLike, time_ticks
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.input_state import InputState, SourceStats
-from rxtemporal.ingress.lateness import Opened
+from rxtemporal.ingress.lateness import LateReason, Opened
 from rxtemporal.ingress.open_rows import OpenRows
 
 if TYPE_CHECKING:
@@ -41,15 +42,76 @@ class SourceState(InputState):
 
     __slots__ = ("_handles", "ctis", "events", "failed", "rows")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, rows: OpenRows[Opened] | None = None) -> None:
         super().__init__(name)
         self.events = 0
         # how many CTIs have come in time
         self.ctis = 0
-        self.rows: OpenRows[Opened] = OpenRows()
+        self.rows: OpenRows[Opened] = OpenRows() if rows is None else rows
         self.failed: str | None = None
         # handles come and go on any thread
         self._handles: set[int] = set()
+
+    def count_events(self, events: int) -> None:
+        """Count events."""
+        self.events += events
+
+    def note_row(self, start: int) -> None:
+        """Count an event that is not ahead of the wall clock."""
+        self.events += 1
+        if start > self.reached:
+            self.reached = start
+
+    def note_rows(self, events: int, highest: int, behind: int) -> None:
+        """Count events; of those that are not ahead of the wall clock, note two extremes.
+
+        They are the highest start, and the largest distance behind the subject's highest CTI.
+        """
+        self.events += events
+        self.reach(highest)
+        self.note_behind(behind)
+
+    def note_ctis(self, count: int, highest: int, now: Callable[[], int]) -> None:
+        """Count CTIs, and note the highest of them; none is the end of time.
+
+        The clock is read for one CTI in some, for each reading costs as much as the CTI.
+        """
+        if highest > self.reached:
+            self.reached = highest
+        if -self.ctis % CLOCK_CTIS < count:
+            self.offset.note(self.reached, now())
+        self.ctis += count
+
+    def fail(self, error: BaseException) -> None:
+        """Note the error with which it has failed."""
+        self.failed = show(error)
+
+    def take_late(self, live: SourceState) -> None:
+        """Take over what is known of late events, of the clock and of a failure."""
+        self.late |= live.late.copy()
+        self.note_behind(live.largest_lateness)
+        self.reach(live.reached)
+        self.ahead = max(self.ahead, live.ahead)
+        self.failed = live.failed or self.failed
+
+    def resume(self, saved: SourceState, events: int, rows: OpenRows[Opened]) -> None:
+        """Go on from a state that has had more events, with their number and its open rows."""
+        self.events, self.late, self.failed = events, saved.late.copy(), saved.failed
+        self.note_behind(saved.largest_lateness)
+        self.ahead = max(self.ahead, saved.ahead)
+        self.rows = rows
+
+    def save(self) -> list[Any]:
+        """Return the counters as plain values."""
+        late = {reason.value: count for reason, count in self.late.items()}
+        return [
+            self.events, self.reached, late, self.largest_lateness, self.ahead, self.failed,
+        ]  # fmt: skip
+
+    def load(self, counts: Sequence[Any]) -> None:
+        """Continue from the result of ``save``."""
+        self.events, self.reached, late, self.largest_lateness, self.ahead, self.failed = counts
+        self.late = Counter({LateReason(value): count for value, count in late.items()})
 
     def add_handle(self, handle: object) -> None:
         """Add a handle that feeds this source."""
@@ -174,7 +236,7 @@ class Input:
 
     def on_error(self, error: Exception) -> None:
         """Record that the source failed, and close; the other sources continue."""
-        self._source.failed = show(error)
+        self._source.fail(error)
         _log.warning("a source failed; the others go on", source=self.name, error=show(error))
         self.close()
 

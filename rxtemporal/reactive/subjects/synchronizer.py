@@ -79,28 +79,13 @@ class CtiSynchronizingSubject(CtiSubject):
 
     def _accumulate(self, state: Accumulator, item: Any) -> Accumulator:
         event, source = item, self._own
-        if type(item) is not self._short_type:
-            if type(item) is _SourceEvent:
-                event, source = item.event, item.source
-            if type(event) is not self._short_type:
-                state.source = source
-                state.out = self._take_other(event, source)
-                return state
-        state.source = source
-        source.events += 1
-        start = event.start
-        if start > source.reached:
-            source.reached = start
-        state.out = event
-        if start < state.floor and (
-            start < state.late_below or state.high - start > source.largest_lateness
-        ):
-            state.out = state.admit(event, source)
-        return state
+        if type(item) is _SourceEvent:
+            event, source = item.event, item.source
+        is_common = type(event) is self._short_type or type(event) is Cti
+        take = state.admit_one if is_common else self._take_other
+        return state.keep(take(event, source))
 
     def _take_other(self, item: Any, source: SourceState) -> Any:
-        if type(item) is Cti:
-            return self._accumulator.advance(item, source)
         if type(item) is self._type:
             return self._accumulator.take(item, source)
         if callable(item):
