@@ -28,6 +28,8 @@ Bools = npt.NDArray[np.bool_]
 START, END = "start_time", "end_time"
 # an array, since numpy makes one of a number for each sum
 _TICK = np.array(TICK)
+# stands for the value that a batch has
+_KEPT: Any = object()
 # writable like other arrays: a kernel is compiled again for read-only ones
 _NO_INTS: Int64s = np.empty(0, np.int64)
 # the edges of batches up to this length that have none; shared, so nobody may write them
@@ -60,7 +62,7 @@ class EventBatch:
     complete, and with None for ``end`` where all are points. ``in_order`` is True if the starts
     are known never to fall. Inside a batch a start edge precedes its end edge; otherwise the order
     of rows has no meaning, nor have the boundaries between batches. A batch and its arrays are
-    never modified; a run sets the form of the times of its results.
+    never modified; a run sets the form of the times of its results, and their number.
 
     >>> batch = EventBatch.from_dicts([{"start_time": 0, "end_time": 9, "x": 1}], cti=9)
     >>> len(batch), batch.cti, batch.to_dicts()
@@ -91,6 +93,7 @@ class EventBatch:
         keys: tuple[str, ...] = (),
         in_order: bool = False,
         time: TimeForm | None = None,
+        clocks: Clocks | None = None,
     ) -> None:
         self.start = start
         self._end = end
@@ -102,7 +105,7 @@ class EventBatch:
         self.keys = keys
         self.in_order = in_order
         self.time = time
-        self.clocks: Clocks | None = None
+        self.clocks = clocks
         self.number: int | None = None
 
     def __len__(self) -> int:
@@ -215,7 +218,7 @@ class EventBatch:
             if not count:
                 return self.none(self.cti)
             rows, in_order = rows.nonzero()[0], self.in_order
-        taken = EventBatch(
+        return EventBatch(
             self.start.take(rows),
             None if self._end is None else self._end.take(rows),
             None if self._edge is None else self._edge.take(rows),
@@ -224,13 +227,12 @@ class EventBatch:
             self.keys,
             in_order,
             self.time,
+            self.clocks,
         )
-        taken.clocks = self.clocks
-        return taken
 
     def slice(self, begin: int, end: int) -> EventBatch:
         """Return the rows from number ``begin`` up to ``end``, without copying them."""
-        cut = EventBatch(
+        return EventBatch(
             self.start[begin:end],
             None if self._end is None else self._end[begin:end],
             None if self._edge is None else self._edge[begin:end],
@@ -239,9 +241,8 @@ class EventBatch:
             self.keys,
             self.in_order,
             self.time,
+            self.clocks,
         )
-        cut.clocks = self.clocks
-        return cut
 
     @property
     def devices(self) -> tuple[Any, ...] | None:
@@ -260,9 +261,9 @@ class EventBatch:
     def none(self, cti: int) -> EventBatch:
         """Return this batch without its rows, which only advances time to ``cti``."""
         columns = self.columns.slice(0, 0)
-        empty = EventBatch(_NO_INTS, _NO_INTS, None, columns, cti, self.keys, time=self.time)
-        empty.clocks = self.clocks
-        return empty
+        return EventBatch(
+            _NO_INTS, _NO_INTS, None, columns, cti, self.keys, time=self.time, clocks=self.clocks
+        )
 
     def replace(
         self,
@@ -273,8 +274,11 @@ class EventBatch:
         payload: pl.DataFrame | Columns | None = None,
         cti: int | None = None,
         keys: tuple[str, ...] | None = None,
+        in_order: bool | None = None,
+        time: TimeForm | None = _KEPT,
+        clocks: Clocks | None = _KEPT,
     ) -> EventBatch:
-        """Return the batch with some of its parts replaced."""
+        """Return the batch with some of its parts replaced; it has no number."""
         made = EventBatch(
             self.start if start is None else start,
             (self._end if start is None else self.end) if end is None else end,
@@ -282,18 +286,24 @@ class EventBatch:
             self.columns if payload is None else payload,
             self.cti if cti is None else cti,
             self.keys if keys is None else keys,
-            start is None and self.in_order,
-            self.time,
+            (start is None and self.in_order) if in_order is None else in_order,
+            self.time if time is _KEPT else time,
+            self.clocks if clocks is _KEPT else clocks,
         )
         made._has_edges = edge is None and self._has_edges
-        made.clocks = self.clocks
         return made
+
+    def set_time(self, time: TimeForm | None) -> None:
+        """Set the form in which the sources of results give their times, before these leave."""
+        self.time = time
+
+    def set_number(self, number: int | None) -> None:
+        """Set the number that the batch has among results."""
+        self.number = number
 
     def advance(self, later: EventBatch) -> EventBatch:
         """Return the rows with the CTIs that a later batch without rows has brought."""
-        made = self.replace(cti=later.cti)
-        made.clocks = Clocks.unite([self, later])
-        return made
+        return self.replace(cti=later.cti, clocks=Clocks.unite([self, later]))
 
     @staticmethod
     def concat(batches: Sequence[EventBatch]) -> EventBatch:
@@ -301,18 +311,16 @@ class EventBatch:
         last = batches[-1]
         if len(batches) == 1:
             return last
-        made = EventBatch.concat_rows(batches, last.cti)
-        made.clocks = Clocks.unite(batches)
-        return made
+        return EventBatch.concat_rows(batches, last.cti, Clocks.unite(batches))
 
     @staticmethod
-    def concat_rows(batches: Sequence[EventBatch], cti: int) -> EventBatch:
-        """Return the rows of all batches, in order, with a CTI and without clocks."""
+    def concat_rows(
+        batches: Sequence[EventBatch], cti: int, clocks: Clocks | None = None
+    ) -> EventBatch:
+        """Return the rows of all batches, in order, with a CTI and clocks, None of one time."""
         filled, last = [batch for batch in batches if len(batch.start)], batches[-1]
         if len(filled) == 1:
-            rows = filled[0].replace(cti=cti, keys=last.keys)
-            rows.clocks = None
-            return rows
+            return filled[0].replace(cti=cti, keys=last.keys, clocks=clocks)
         whole = all(batch._edge is None for batch in filled)
         points = all(batch._end is None for batch in filled)
         return EventBatch(
@@ -323,6 +331,7 @@ class EventBatch:
             cti,
             last.keys,
             time=next((batch.time for batch in batches if batch.time is not None), None),
+            clocks=clocks,
         )
 
     def check(self, previous_cti: int = MIN_TIME) -> EventBatch:
@@ -445,11 +454,10 @@ class EventBatch:
         )
         types = None if schema is None else dict(schema)
         frame = pl.DataFrame(records, schema=types, infer_schema_length=None)
-        batch = cls.of_rows(starts, ends, conform(frame), time_ticks(cti)).check()
         # those of 0 and the ends of time belong to both forms
         forms = (find_time_form(time) for time in given)
-        batch.time = next((form for form in forms if form is not None), None)
-        return batch
+        form = next((form for form in forms if form is not None), None)
+        return cls(starts, ends, None, conform(frame), time_ticks(cti), time=form).check()
 
     def to_arrow(self, time: TimeForm | None = None) -> pa.Table:
         """Return the rows as a pyarrow table with the columns of ``to_polars``."""

@@ -428,11 +428,11 @@ class Columns:
         columns.coded = None
         return columns
 
-    def share(self) -> Columns:
-        """Return the same columns, whose keys may be numbered without touching these."""
+    def share(self, coded: Coded | None = None) -> Columns:
+        """Return the same columns with these numbers of keys."""
         shared = Columns.__new__(Columns)
         shared._schema, shared._columns, shared._frame = self._schema, self._columns, self._frame
-        shared.height, shared.coded = self.height, None
+        shared.height, shared.coded = self.height, coded
         return shared
 
     @classmethod

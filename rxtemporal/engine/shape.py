@@ -204,12 +204,12 @@ class IntervalStep(Stateful):
         if left is batch and cti == batch.cti:
             return batch
         if left.has_edges:
-            left = EventBatch.of_rows(left.start, left.end, left.columns, cti, left.keys)
+            rows = left.start, left.end, None, left.columns
+            left = EventBatch(*rows, cti, left.keys, clocks=batch.clocks)
         else:
-            left = left.replace(cti=cti)
+            left = left.replace(cti=cti, clocks=batch.clocks)
         if len(parts) > 1 and not is_sorted(left.start):
-            left = left.take(np.argsort(left.start, kind="stable"))
-        left.clocks = batch.clocks
+            return left.take(np.argsort(left.start, kind="stable"))
         return left
 
 
@@ -261,9 +261,7 @@ class PromptIntervalStep(IntervalStep):
             rows = complete.start, complete.end, complete.columns
             complete = EventBatch.of_rows(*rows, time, batch.keys)
         left = self._complete.on_batch(complete)
-        made = left.replace(cti=self._hold_cti(batch.cti))
-        made.clocks = batch.clocks
-        return made
+        return left.replace(cti=self._hold_cti(batch.cti), clocks=batch.clocks)
 
     def _close(self, edges: Int64s, ends: Int64s) -> list[EventBatch]:
         """Return the open rows with these edge ids, which end then."""

@@ -91,8 +91,7 @@ def _order(item: tuple[int, EventBatch | None]) -> tuple[bool, int]:
 def _forget_rows(batch: EventBatch) -> EventBatch:
     """Return an empty batch with the fields of another, whose rows it does not keep in memory."""
     empty = EventBatch.empty(batch.schema, MIN_TIME, batch.keys)
-    empty.time = batch.time
-    return empty
+    return empty.replace(time=batch.time)
 
 
 def _drop(batch: EventBatch) -> EventBatch:

@@ -511,7 +511,8 @@ class DevicePacker(Packer):
     def check_batch(self, batch: EventBatch) -> EventBatch:
         """Check a batch as ``Packer`` does, and see whether its rows are in order."""
         # before the check, which of rows in order reads only the first and the last start
-        batch.in_order = batch.in_order or self._is_sorted(batch.start)
+        if not batch.in_order and self._is_sorted(batch.start):
+            batch = batch.replace(in_order=True)
         return super().check_batch(batch)
 
     @_in_turn
@@ -529,8 +530,7 @@ class DevicePacker(Packer):
             return Verdicts.of_all(batch.start, batch.end, state)
         self._settle()
         devices = self.number_devices(batch.columns)
-        self._numbered = batch.columns.share()
-        self._numbered.coded = Coded(self._clock.fields, self._coder, devices)
+        self._numbered = batch.columns.share(Coded(self._clock.fields, self._coder, devices))
         kind = mark_ahead(kind, len(batch), ahead, drops_ahead=self._drops_ahead)
         heard = self._hear_some(devices, kind)
         verdicts = self._judge_items(devices, batch.start, batch.end, kind, row, moved, heard)
@@ -594,15 +594,13 @@ class DevicePacker(Packer):
             return False
         if self._counts_wall:
             self._note_passing()
-        names, numbered = self._clock.fields, batch.columns.share()
-        columns = [numbered[name] for name in names]
+        names = self._clock.fields
+        columns = [batch.columns[name] for name in names]
         if any(map(has_nulls, columns)):
             return False
-        numbered.coded = self._group.add(names, columns)
-        clocks = RowClocks(
-            numbered.coded, starts, self.rules.delay, low, reached, in_order=in_order
-        )
-        self._numbered, self._row_clocks = numbered, clocks
+        coded = self._group.add(names, columns)
+        clocks = RowClocks(coded, starts, self.rules.delay, low, reached, in_order=in_order)
+        self._numbered, self._row_clocks = batch.columns.share(coded), clocks
         self._passed.append(clocks)
         self._rows_passed += n
         if reached > self._reached:
@@ -729,8 +727,8 @@ class DevicePacker(Packer):
         kept = verdicts.kept & run.row_mask if len(verdicts.late) else run.row_mask
         if not kept.all():
             payload = payload.take(np.flatnonzero(kept[rows]))
-        payload.coded = Coded(self._clock.fields, self._coder, devices[kept])
-        return JudgedRun(run, verdicts, kept, payload)
+        coded = Coded(self._clock.fields, self._coder, devices[kept])
+        return JudgedRun(run, verdicts, kept, payload.share(coded))
 
     # Batches --------------------------------------------------------------------------------------
 
@@ -750,7 +748,8 @@ class DevicePacker(Packer):
         batch, devices = super().pack(), self._waiting_devices
         if batch is not None and devices:
             self._waiting_devices = []
-            batch.columns.coded = Coded(self._clock.fields, self._coder, np.array(devices))
+            coded = Coded(self._clock.fields, self._coder, np.array(devices))
+            batch = batch.replace(payload=batch.columns.share(coded))
         return self._add_clocks(self._lift(batch))
 
     @_in_turn
@@ -763,11 +762,10 @@ class DevicePacker(Packer):
         clocks, numbered = self._row_clocks, self._numbered
         self._row_clocks = self._numbered = None
         if numbered is not None and numbered.height == len(batch.start):  # all rows are accepted
-            batch.columns = numbered
+            batch = batch.replace(payload=numbered)
         if clocks is not None:
             passed = super()._put_batch(batch, late)
-            passed.clocks, passed.in_order = clocks, clocks.in_order
-            return passed
+            return passed.replace(clocks=clocks, in_order=clocks.in_order)
         self._look_for_silent()
         made = self._add_clocks(self._lift(super()._put_batch(batch, late)))
         assert made is not None
@@ -809,8 +807,7 @@ class DevicePacker(Packer):
         self._told[moved] = ctis
         coder = self._coder
         moves = self._take_moves()
-        batch.clocks = Clocks(partial(coder.decode, moved), ctis, moved, coder, moves)
-        return batch
+        return batch.replace(clocks=Clocks(partial(coder.decode, moved), ctis, moved, coder, moves))
 
     def _take_moved(self) -> Int64s:
         """Return the devices that have advanced, which the query is told now."""

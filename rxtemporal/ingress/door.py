@@ -380,9 +380,7 @@ class Door:
                 state, in_order = passed
                 self._continue(state, len(batch.start))
                 self.enqueue(batch.cti)
-                accepted = batch.replace(cti=max(self.cti, MIN_TIME))
-                accepted.in_order = in_order
-                return accepted, None
+                return batch.replace(cti=max(self.cti, MIN_TIME), in_order=in_order), None
         return self.accept_judged(batch, self.judge_columns(batch, ahead=ahead))
 
     def accept_items(self, batch: EventBatch, kind: Bytes, ahead: Bools | None = None) -> Accepted:

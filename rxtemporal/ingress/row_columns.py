@@ -231,9 +231,7 @@ class FrameReader:
             rows = read_unit(frame, {self._start, self._end}, self._unit)
             return EventBatch.from_polars(rows, start=self._start, end=self._end)
         start = np.zeros(len(frame), np.int64)  # until the door stamps them
-        batch = EventBatch.of_rows(start, start + TICK, frame, MIN_TIME)
-        batch.time = "datetime"
-        return batch
+        return EventBatch(start, start + TICK, None, frame, MIN_TIME, time="datetime")
 
 
 def read_unit(frame: pl.DataFrame, names: Iterable[str | None], unit: Unit | None) -> pl.DataFrame:

@@ -613,8 +613,7 @@ class RowObserver(abc.ObserverBase[Any]):
             return
         items = read.items
         if isinstance(items, EventBatch):
-            items.time = read.time
-            items = [items] if len(items) else []  # type: ignore[list-item]
+            items = [items.replace(time=read.time)] if len(items) else []  # type: ignore[list-item]
         for item in items:
             self._push(item)
 

@@ -302,11 +302,10 @@ class FeedingLanes(LaneRun):
         schema = self._stream.schema
         assert schema is not None
         none = EventBatch.empty(schema, MIN_TIME, self._stream.keys)
-        batch = EventBatch.concat_rows([*results, none], MIN_TIME)
         coder = self.devices.coder
         ctis = np.maximum(self._told[devices], MIN_TIME)
-        batch.clocks = Clocks(partial(coder.decode, devices), ctis, devices, coder)
-        return batch
+        clocks = Clocks(partial(coder.decode, devices), ctis, devices, coder)
+        return EventBatch.concat_rows([*results, none], MIN_TIME, clocks)
 
     def _list_advanced(self) -> Int64s:
         """Return the devices whose output CTI is higher than what was told, and note that."""

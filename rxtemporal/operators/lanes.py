@@ -405,8 +405,7 @@ class LaneRun:
         parts = {}
         for number, part in zip(self.lanes, np.split(rows, begins[1:-1]), strict=True):
             if len(part):
-                parts[number] = batch.take(part)
-                parts[number].in_order = batch.in_order
+                parts[number] = batch.take(part).replace(in_order=batch.in_order)
         return parts
 
     def _bring_up(self) -> None:
@@ -720,10 +719,8 @@ class LaneRun:
 
     def _give(self, lane: DeviceLane, batch: EventBatch) -> None:
         """Give results of a lane out, with its devices."""
-        batch.clocks = Clocks(
-            partial(self.devices.coder.decode, self._get_members(lane)), batch.cti
-        )
-        self._receive(batch)
+        decode = partial(self.devices.coder.decode, self._get_members(lane))
+        self._receive(batch.replace(clocks=Clocks(decode, batch.cti)))
 
     def _get_members(self, lane: DeviceLane) -> Int64s:
         """Return the devices of a lane."""
@@ -947,9 +944,8 @@ class LaneRun:
             given = batch if with_rows else EventBatch.empty(node.schema, MIN_TIME, node.keys)
             if with_rows or ctis[at] > lane.ctis[at]:
                 assert given is not None
-                given = given.replace(cti=ctis[at])
-                given.clocks = None  # of a lane they say nothing
-                entry.on_next(given)
+                # of a lane the clocks say nothing
+                entry.on_next(given.replace(cti=ctis[at], clocks=None))
         has_lost, leaf = lane.has_lost, lane.leaf
         for stage in lane.stages:
             anyway = has_lost or (stage is leaf and lane.is_leaf_due)

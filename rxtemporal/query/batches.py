@@ -50,8 +50,8 @@ def make_batch(
     batch = read.items
     if not isinstance(batch, EventBatch):
         batch = pack_rows(batch, reader.schema)
-    batch.time = reader.times.shown
-    return batch.replace(cti=max(batch.cti, time_ticks(cti))), read.rejected
+    reached = max(batch.cti, time_ticks(cti))
+    return batch.replace(cti=reached, time=reader.times.shown), read.rejected
 
 
 def pack_rows(events: Sequence[Event], schema: pl.Schema) -> EventBatch:

@@ -573,5 +573,5 @@ def _find_kind(source: StreamSource) -> type[Reader]:
 
 def _deliver(times: StreamTime, observer: Callable[[Any], None], batch: EventBatch) -> None:
     """Deliver results, with the form in which the sources give their times."""
-    batch.time = times.shown
+    batch.set_time(times.shown)
     observer(batch)

@@ -76,9 +76,10 @@ class Outbox:
                     f"checkpoint has. Then: {made_for}. Now: {self._made_for}. Hint: resume with "
                     "the query as it was until there is a checkpoint, or begin with a new folder."
                 )
-            batch.time = form
+            batch.set_time(form)
             self._note(batch)
-            batch.number, self.number = number, number + 1
+            batch.set_number(number)
+            self.number = number + 1
             found.append(batch)
         return found
 
@@ -131,7 +132,8 @@ class Outbox:
             for begin in range(0, len(batch), self._most)
         ]
         for part in parts:
-            part.number, self.number = self.number, self.number + 1
+            part.set_number(self.number)
+            self.number += 1
         if self._store is not None and parts:
             # at once: a part says that all up to its CTI have left
             contents = {

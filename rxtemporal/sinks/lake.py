@@ -99,7 +99,7 @@ class LakeSink(TableSink):
         super().load(run)
         self._held = [*held]
         for batch, number in zip(held, numbers[0] if numbers else (), strict=False):
-            batch.number = number
+            batch.set_number(number)
 
     # Commits --------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class LakeSink(TableSink):
             if not held:
                 return
             self._taken, batch = held, EventBatch.concat(held)
-            batch.number = held[-1].number
+            batch.set_number(held[-1].number)
             if is_patient:
                 self._write_patiently(batch)
             else:
@@ -127,7 +127,7 @@ class LakeSink(TableSink):
         if batch.number is not None:
             rest = [each for each in self._taken if len(take_rest(each, self._position))]
             number, batch = batch.number, EventBatch.concat(rest or self._taken[-1:])
-            batch.number = number
+            batch.set_number(number)
         super()._write_rest(batch)
 
     def _start_timer(self) -> None:

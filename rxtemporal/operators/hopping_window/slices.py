@@ -181,9 +181,10 @@ class Slicer(Stateful):
         rows, begin, end = _concat([each for each in parts if len(each[1])] or parts[:1])
         row, start, until, whole = self._bounds.cut(begin, end)
         columns = rows if whole else rows.take(row)
-        pieces = EventBatch(start, until, None, columns, batch.cti, batch.keys, time=batch.time)
-        pieces.clocks = batch.clocks
-        return pieces
+        return EventBatch(
+            start, until, None, columns, batch.cti, batch.keys,
+            time=batch.time, clocks=batch.clocks,
+        )  # fmt: skip
 
     def _pass_cti(self, cti: int) -> None:
         """Find the bounds around the CTI."""

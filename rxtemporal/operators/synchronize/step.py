@@ -81,8 +81,7 @@ class SynchronizeStep(Stateful):
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows that are in time, and the CTI that the devices allow then."""
-        given, clocks = batch.replace(cti=MIN_TIME), batch.clocks
-        given.clocks = None
+        given, clocks = batch.replace(cti=MIN_TIME, clocks=None), batch.clocks
         reached = batch.cti
         if clocks is None or clocks.moves is None:
             accepted, late = self.door.accept_batch(given)

@@ -58,14 +58,13 @@ class SpillFile:
         start, end, edge = (frame[name].to_numpy() for name in TIMES)
         fields = [field.alias(field.name.removeprefix(MARK)) for field in frame.drop(TIMES)]
         payload = pl.DataFrame(fields) if fields else pl.DataFrame(height=self.rows)
-        batch = EventBatch(start, end, edge, payload, self.cti)
-        batch.clocks = self.clocks
-        if self.clocks is not None and len(data) > self.size:
+        clocks = self.clocks
+        if clocks is not None and len(data) > self.size:
             columns = pl.read_ipc(io.BytesIO(data[self.size :]))
-            batch.clocks = self.clocks.replace_moves(
+            clocks = clocks.replace_moves(
                 ClockMoves(*(columns[name].to_numpy() for name in columns.columns))
             )
-        return batch
+        return EventBatch(start, end, edge, payload, self.cti, clocks=clocks)
 
     def delete(self) -> None:
         """Delete the file."""
@@ -162,14 +161,10 @@ def merge(batches: Sequence[EventBatch]) -> EventBatch:
     # a batch without rows may be from before the fields were known
     full = [batch for batch in batches if len(batch)]
     if not full:
-        last = batches[-1].replace(cti=batches[-1].cti)
-        last.clocks = Clocks.unite(batches)
-        return last
+        return batches[-1].replace(clocks=Clocks.unite(batches))
     one = EventBatch.concat(full)
     columns = one.columns if len(full) == 1 else _rechunk(one.columns)
-    made = one.replace(payload=columns, cti=batches[-1].cti)
-    made.clocks = Clocks.unite(batches)
-    return made
+    return one.replace(payload=columns, cti=batches[-1].cti, clocks=Clocks.unite(batches))
 
 
 def _rechunk(columns: Columns) -> Columns:

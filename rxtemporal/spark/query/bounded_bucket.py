@@ -81,7 +81,7 @@ class BucketRun:
         for reader in self.readers:
             empty = EventBatch.empty(reader.schema, last[reader.number])
             if clocks := told.get(reader.number):
-                empty.clocks = reader.read_clocks(pl.concat(clocks))
+                empty = empty.replace(clocks=reader.read_clocks(pl.concat(clocks)))
             yield from run.push(reader.name, empty)
         yield from run.complete()
 

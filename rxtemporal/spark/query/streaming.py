@@ -176,9 +176,8 @@ def _read_batch(reader: InputReader, frame: pl.DataFrame, cti: int) -> EventBatc
     if not reader.clock:
         return reader.batch(frame, cti)
     is_cti = pl.col(CTI).is_not_null()
-    batch = reader.batch(frame.filter(~is_cti), cti)
-    batch.clocks = reader.read_clocks(frame.filter(is_cti))
-    return batch
+    clocks = reader.read_clocks(frame.filter(is_cti))
+    return reader.batch(frame.filter(~is_cti), cti).replace(clocks=clocks)
 
 
 def run_streaming(job: Job) -> DataFrame:
