@@ -128,7 +128,9 @@ class JavaError(RxTemporalError):
     ``killed`` is True if there is one and a signal has ended its process while it started.
     """
 
-    killed: bool = False
+    def __init__(self, message: str, *, killed: bool = False) -> None:
+        super().__init__(message)
+        self.killed = killed
 
 
 def blame(error: Exception, place: str) -> Exception:

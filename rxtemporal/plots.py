@@ -6,6 +6,7 @@ as the suffix says.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -156,8 +157,7 @@ def timeline(
     chart = _Chart(axes, scale, what.form)
     top = 0.0
     for lane in lanes:
-        lane.top = top
-        chart.draw(lane)
+        chart.draw(dataclasses.replace(lane, top=top))
         top += lane.height + 18
     axes.set_ylim(top, -8)
     axes.set_xlim(chart.find_x(-14), chart.find_x(RIGHT + FADE + 20))

@@ -519,6 +519,10 @@ class MqttFeed:
     def __repr__(self) -> str:
         return f"MqttFeed({self._source.name!r}, {self.stats()})"
 
+    def give_rejected_to(self, keep: Callable[[str | None, Sequence[Rejected]], object]) -> None:
+        """Call a function with rejected rows before they are acknowledged."""
+        self.keep_rejected = keep
+
     @property
     def stream(self) -> str:
         """The name of the source that is fed."""

@@ -81,7 +81,7 @@ def _compare(options: argparse.Namespace) -> bool:
 
     old, new = find_query(options.old, "--old"), find_query(options.new, "--new")
     rehearsal = rxt.testing.rehearse(options.path, old=old, new=new)
-    rehearsal.names = options.old, options.new
+    rehearsal.rename(options.old, options.new)
     print(rehearsal)
     if options.every is not None:
         print()

@@ -100,8 +100,9 @@ def _allow_change(app: ServiceApp, options: argparse.Namespace) -> None:
         raise ArgumentError(
             "--replay-from reads the history in a folder, and there is none. Hint: --state FOLDER."
         )
-    service.evolve, service.partial = options.evolve, options.partial
-    service.replay_from = options.replay_from
+    service.allow_change(
+        evolve=options.evolve, partial=options.partial, replay_from=options.replay_from
+    )
 
 
 def read_time(text: str) -> TimeLike:

@@ -247,6 +247,11 @@ class Demand:
     def __init__(self) -> None:
         self.few = False
 
+    def take(self) -> bool:
+        """Return True if there was a demand since the last call."""
+        few, self.few = self.few, False
+        return few
+
 
 class RepeatingColumns(Sequence[Any]):
     """Columns of which some repeat the values of a few rows; each of these is made when read.

@@ -113,7 +113,13 @@ _REFUSED = (Exception, pl.exceptions.PanicException)
 class BadPayloadError(SchemaError):
     """A payload that does not fit; ``row`` is its index in the batch."""
 
-    row: int = 0
+    def __init__(self, message: str, row: int = 0) -> None:
+        super().__init__(message)
+        self.row = row
+
+    def count_before(self, rows: int) -> None:
+        """Count the rows that stand before its batch: ``row`` is its index among all."""
+        self.row += rows
 
 
 class PayloadReader:
@@ -142,6 +148,10 @@ class PayloadReader:
             return False
         return self._given or pl.Null() not in self.schema.values()
 
+    def resume(self, schema: pl.Schema | None) -> None:
+        """Continue with fields of which the types may still become known."""
+        self.schema = schema
+
     def save(self) -> list[Any]:
         """Return the fields known so far, and True if they are final: plain values."""
         known = None if self.schema is None else pl.DataFrame(schema=self.schema)
@@ -161,7 +171,7 @@ class PayloadReader:
             try:
                 self._learn_types(types, to_fields(payload))
             except _REFUSED as error:
-                raise _bad_payload(row, _explain_error(payload, error)) from None
+                raise BadPayloadError(_explain_error(payload, error), row) from None
             self.schema = self.schema or pl.Schema(types)
         self.schema = pl.Schema(types)
 
@@ -248,14 +258,8 @@ class PayloadReader:
             except _REFUSED as error:
                 reason = _explain_error(payload, error)
             if reason:
-                return _bad_payload(number, reason)
+                return BadPayloadError(reason, number)
         return BadPayloadError("payloads do not fit the stream's schema")
-
-
-def _bad_payload(row: int, reason: str) -> BadPayloadError:
-    error = BadPayloadError(reason)
-    error.row = row
-    return error
 
 
 def _explain_error(payload: Any, error: BaseException) -> str:

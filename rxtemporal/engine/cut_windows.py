@@ -31,6 +31,10 @@ class CutWindows:
         self._until = MIN_TIME
         self._open: set[int] = set()
 
+    def follow(self, above: Sequence[CutWindows]) -> None:
+        """Note those in front, of which windows here may lack results."""
+        self.above = above
+
     @property
     def until(self) -> int:
         """The time from which on no dropped result is missing; the end of time if one is open."""

@@ -45,6 +45,10 @@ class Leaf(Stage):
         self.receive, self.complete_run = receive, complete_run
         self.then = self._hand_over
 
+    def deliver_to(self, receive: OnNext, complete_run: Callable[[], object] = _do_nothing) -> None:
+        """Hand results to ``receive`` from now on, and report the end to ``complete_run``."""
+        self.receive, self.complete_run = receive, complete_run
+
     @property
     def floor(self) -> int:
         """The time below which all results have come."""
@@ -58,7 +62,7 @@ class Leaf(Stage):
     def release(self) -> None:
         """Drop the step, and those who get the results."""
         super().release()
-        self.receive, self.complete_run = _ignore, _do_nothing
+        self.deliver_to(_ignore)
 
     def _hand_over(self, side: int, batch: EventBatch | None, run: Run) -> None:
         """Hand a batch of results over, or report the end."""
@@ -92,6 +96,10 @@ class Entry(Meter):
         self.then: Take | None = None
         # the others that batches of this source reach, in the order of the plan
         self.below: tuple[Stage, ...] = ()
+
+    def resume_at(self, highest: int) -> None:
+        """Go on from the highest start that has come before."""
+        self.highest = highest
 
     def on_next(self, batch: EventBatch) -> None:
         """Count a batch, and take it through the plan."""
@@ -163,6 +171,10 @@ class Driver:
                     reached.update(id(reader) for reader, _ in stage.readers)
             queued = reached - direct
             entry.below = tuple(stage for stage in self._stages if id(stage) in queued)
+
+    def report_to(self, on_error: Callable[[Exception], object]) -> None:
+        """Call ``on_error`` with the error that ends the run."""
+        self.on_error = on_error
 
     def fail(self, error: Exception) -> None:
         """End the run with an error."""

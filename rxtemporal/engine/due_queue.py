@@ -163,6 +163,10 @@ class Queue(Stateful):
     def runs(self, runs: Sequence[tuple[Int64s, Int64s]]) -> None:
         self._keep([_Run(*run) for run in runs if len(run[0])])
 
+    def replace(self, runs: Sequence[tuple[Int64s, Int64s]]) -> None:
+        """Hold these entries in place of the others, run by run."""
+        self.runs = runs
+
     @property
     def next_due(self) -> int | None:
         """The time of the entry that is due first; None if there is none."""

@@ -323,7 +323,7 @@ class Entries:
         """Return the entries that stay."""
         kept = {space: each.new for space, each in selection.kept.items()}
         if self.space in kept or self.odd in kept:
-            value.runs = self._renumber(value, kept)
+            value.replace(self._renumber(value, kept))
         return value
 
     def merge(self, value: Any, other: Any, moves: Moves) -> Any:

@@ -231,6 +231,10 @@ class PromptIntervalStep(IntervalStep):
         # the complete rows; those that wait in this step itself are open
         self._complete = IntervalStep()
 
+    def pass_time(self, time: int) -> None:
+        """Let the rows leave that are complete and start before a time."""
+        self.time = max(self.time, time)
+
     @property
     def rows(self) -> int:
         """The number of rows that have not left."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
 
 from rxtemporal.core.batch import EventBatch
@@ -76,6 +77,14 @@ class Meter:
             self.tail.add(batch)
         if self._tap is not None:
             self._tap(batch)
+
+    def keep_tail(self) -> None:
+        """Keep the open rows; call before the first batch."""
+        self.tail = OpenTail()
+
+    def resume(self, rows_out: int, cti: int) -> None:
+        """Go on from the counters of an earlier run."""
+        self.rows_out, self.cti = rows_out, cti
 
     def watch(self, tap: Tap | None) -> None:
         """Call ``tap`` with each batch that is counted; None: stop calling it."""
@@ -200,6 +209,25 @@ class Stage(Meter):
             for reader, at in self.readers:
                 reader.pending.append((at, result))
 
+    def drop_windows(self, cut: CutWindows) -> None:
+        """Drop the results of incomplete windows."""
+        self.cut = cut
+
+    @contextmanager
+    def give_only_to(self, readers: Collection[Stage]) -> Iterator[None]:
+        """Return a context in which results reach these readers alone, in the plan's order."""
+        before, then = self.readers, self.then
+        self.readers = [(each, side) for each, side in before if each in readers]
+        self.then = None
+        try:
+            yield
+        finally:
+            self.readers, self.then = before, then
+
+    def limit_to(self, other: Meter | None) -> None:
+        """Let no CTI leave that is above that of another stage; None: let each leave."""
+        self.limit = other
+
     def retry_time(self, run: Run, *, anyway: bool = False) -> None:
         """Give out the CTI that the limit did not allow, as far as it does now.
 
@@ -302,7 +330,12 @@ class Stage(Meter):
     def copy_from(self, other: Stage) -> None:
         """Continue from the state of a stage of the same operator, which goes on as well."""
         self.load(other.capture(), is_copy=True)
-        self.cti, self.is_limited = other.cti, other.is_limited
+        self.cti = other.cti
+        self.resume_limit(is_limited=other.is_limited)
+
+    def resume_limit(self, *, is_limited: bool) -> None:
+        """Go on with a CTI that the limit did not allow, if there was one."""
+        self.is_limited = is_limited
 
     def keep_selected(self, selection: Selection) -> None:
         """Drop what belongs to keys that are not selected; the step has been made."""
@@ -312,11 +345,12 @@ class Stage(Meter):
     def merge_from(self, other: Stage, moves: Moves) -> None:
         """Take over the state of a stage of the same operator that holds other keys.
 
-        Both have the same CTIs. The other one is not used afterwards.
+        Both have the same CTIs. The other one is not used afterwards; its results count here.
         """
         assert self.step is not None
         assert other.step is not None
         self.step.merge_from(other.step, moves)
+        self.rows_out += other.rows_out
 
     def list_counters(self) -> list[IdCounter]:
         """Return where the step, which has been made, notes the next edge id that it gives out."""
@@ -332,8 +366,7 @@ class Stage(Meter):
         if held is None:
             return
         step = self.begin(*(batch for batch in self._seen if batch is not None))
-        made_for = step.made_for
         if is_copy:
-            step.made_for = ""  # loads the state of any
-        step.load(held)
-        step.made_for = made_for
+            step.load_copy(held)
+        else:
+            step.load(held)

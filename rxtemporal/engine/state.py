@@ -24,6 +24,10 @@ class Stateful:
     made_for: str = ""
     """The operator and fields that its owner made it for; the state of any other is refused."""
 
+    def identify(self, made_for: str) -> None:
+        """Note what the object is made for: it loads the state of no other."""
+        self.made_for = made_for
+
     def capture(self) -> Captured:
         """Return the state; an equal object continues from it, or from its bytes, by ``load``."""
         return Captured("step", {"for": self.made_for, "state": self}, _state_of)
@@ -82,6 +86,14 @@ class Stateful:
             )
         _check_fit(saved["state"], self)
         _restore(saved["state"], self)
+
+    def load_copy(self, data: Saved) -> None:
+        """Continue from the state of an object of the same query, whatever it was made for."""
+        made_for, self.made_for = self.made_for, ""
+        try:
+            self.load(data)
+        finally:
+            self.made_for = made_for
 
 
 class IdCounter(NamedTuple):

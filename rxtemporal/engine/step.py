@@ -13,7 +13,8 @@ from rxtemporal.engine.state import IdCounter, Stateful
 class StepState(Protocol):
     """State of a step: counted, saved and loaded."""
 
-    made_for: str
+    def identify(self, made_for: str) -> None:
+        """Note what the step is made for: it loads the state of no other."""
 
     @property
     def rows(self) -> int:
@@ -27,6 +28,9 @@ class StepState(Protocol):
 
     def load(self, data: Saved) -> None:
         """Continue from the saved state of an equal step."""
+
+    def load_copy(self, data: Saved) -> None:
+        """Continue from the saved state of a step of the same query, whatever it was made for."""
 
     def keep_selected(self, selection: Selection) -> None:
         """Drop the state of all keys that are not selected."""

@@ -114,7 +114,9 @@ class _HasClock(Protocol):
     bounded: bool
     pushes: bool
     resumes: bool
-    clock: ClockSettings | None
+
+    def use_clock(self, clock: ClockSettings | None) -> None:
+        """Give each device its own time; None: give all rows one time."""
 
 
 def list_fields(clock: Any) -> tuple[str, ...]:
@@ -136,7 +138,7 @@ def add_clock(
     spread: Span | None = None,
 ) -> _Source:
     """Give a source the settings of its devices' clocks, if it has any; return the source."""
-    source.clock = read_clock(
+    found = read_clock(
         clock,
         source.settings,
         source.schema,
@@ -148,6 +150,7 @@ def add_clock(
         # one that is read again after a restart has no log of the moves
         silent_by_wall=source.pushes and not source.resumes and not source.bounded,
     )
+    source.use_clock(found)
     return source
 
 

@@ -325,6 +325,10 @@ class DevicePacker(Packer):
         found: Int64s = self._kernel.find_ctis(devices, self._states, self._fleet, *self._limits)
         return found
 
+    def follow_clock(self, read_moment: Callable[[], int]) -> None:
+        """Find by this clock who has not been heard."""
+        self.read_moment = read_moment
+
     def finish(self) -> int:
         """Advance to the end of time as ``Door`` does; no device becomes silent after it."""
         if self.read_moment is not None:

@@ -297,6 +297,11 @@ class Packer(Door):
             self._ctis.append((len(waiting), self.cti))
         return True
 
+    def take_unreported(self) -> list[Late]:
+        """Return the late events that have not been reported; from now on they have been."""
+        late, self.unreported = self.unreported, []
+        return late
+
     def take(self, event: Event) -> EventBatch | None:
         """Take one event; return a batch if one is due."""
         return None if self.keep(event) else self.judge(event)

@@ -293,17 +293,21 @@ class PushedInput(InputState):
         self.duplicates += int((found == REPEAT).sum())
         return found
 
+    def count_rejected(self, rows: int) -> None:
+        """Count rows that were rejected."""
+        self.rejected += rows
+
     def count_rows(self, batch: EventBatch, verdicts: Verdicts, ahead: Bools | None) -> None:
         """Count complete rows with the verdicts on them."""
         self.accepted += len(batch) - len(verdicts.late)
         self.late.update(verdicts.count_reasons())
-        self.largest_lateness = max(self.largest_lateness, verdicts.behind)
+        self.note_behind(verdicts.behind)
         start = batch.start
         if ahead is not None:
-            self.ahead += int(ahead.sum())
+            self.count_ahead(int(ahead.sum()))
             start = start[~ahead]
         if len(start):
-            self.reached = max(self.reached, int(start.max()))
+            self.reach(int(start.max()))
 
     def stats(self, most_advanced: int, open_rows: int, is_open: bool) -> SourceStats:
         """Return the current counters; ``most_advanced`` is the highest time of any input."""

@@ -68,6 +68,14 @@ class PushedSource(StreamSource):
         self.refuses_ahead = refuses_ahead
         self.arrives = arrives
 
+    def use_time(self, time: TimeForm | None) -> None:
+        """Set the form of its times."""
+        self.time = time
+
+    def set_up_as(self, other: PushedSource) -> None:
+        """Take over the settings of time and of clocks of another source of such rows."""
+        self.settings, self.clock = other.settings, other.clock
+
     def guard(self, ahead: int | None) -> None:
         """Guard against clocks that are further ahead, unless ``ahead=`` says so already.
 

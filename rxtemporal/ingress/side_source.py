@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import polars as pl
@@ -33,6 +34,12 @@ class SideSource:
         self.origin = origin
         self.name = f"{self.what} of {origin.name}"
         self.settings: AdvanceTimeSettings | None = origin.settings
+
+    def copy_beside(self, origin: Any) -> Self:
+        """Return a copy beside another source, which keeps name and settings."""
+        copied = copy.copy(self)
+        copied.origin = origin
+        return copied
 
     @property
     def declared_time(self) -> TimeForm | None:
@@ -123,6 +130,10 @@ class RejectSource(SideSource):
         self.schema = pl.Schema(REJECT_FIELDS)
         # the latest run whose query reads the stream
         self.listener: RejectListener | None = None
+
+    def listen(self, listener: RejectListener) -> None:
+        """Give rejected rows to a run from now on."""
+        self.listener = listener
 
     def batch(self, rejected: Sequence[Rejected], start: int, cti: int) -> EventBatch:
         """Return rejected rows as points at a time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from functools import partial
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias
 
 import polars as pl
 from reactivex import abc
@@ -190,6 +191,10 @@ class Cursor:
 
     unit: Unit | None = None
     """The unit of the numbers among the times of events."""
+
+    def use_times(self, times: StreamTime) -> None:
+        """Read times in the form of those in the run; it calls this before any item."""
+        self.times = times
 
     _items: Iterator[Any] = iter(())
 
@@ -419,6 +424,16 @@ class StreamSource(Source):
             return f"the times of stream {self.name!r} are {FORMS[self.time]}"
         return f"the delay of stream {self.name!r} is {_DELAYS[self.declared_time]}"
 
+    def use_clock(self, clock: ClockSettings | None) -> None:
+        """Give each device its own time; None: give all rows one time."""
+        self.clock = clock
+
+    def copy_with(self, settings: AdvanceTimeSettings) -> Self:
+        """Return a copy of the source whose time has other settings."""
+        changed = copy.copy(self)
+        changed.settings = settings
+        return changed
+
     def inputs(self) -> Mapping[str, SourceStats]:
         """Return the counters of the inputs that this source merges, by name; none by default."""
         return {}
@@ -560,6 +575,10 @@ class Position:
         # held during each push, so that nothing is on its way when the run is saved
         self.gate: AbstractContextManager[Any] = nullcontext()
         self._save: Callable[[], object] = lambda: None
+
+    def resume(self, reached: int | None) -> None:
+        """Go on after a piece; None: at the beginning."""
+        self.reached = reached
 
     def save_with(
         self, folder: Path, gate: AbstractContextManager[Any], save: Callable[[], object]

@@ -127,8 +127,14 @@ class LaneLeaf(Leaf):
     _sources: Sequence[Node]
     _run: Run | None
 
-    def feed(self, first: EventBatch, make: Callable[[Receive], LaneRun | LaneChain]) -> None:
-        """Make the lanes, whose results this stage takes: they have the fields of ``first``."""
+    def feed(
+        self, output: Meter, first: EventBatch, make: Callable[[Receive], LaneRun | LaneChain]
+    ) -> None:
+        """Make the lanes, whose results this stage takes: they have the fields of ``first``.
+
+        ``output`` counts what leaves the last operator.
+        """
+        self.inputs = (output,)
         self._run = None
         self._seen = [None]
         self.begin(first)

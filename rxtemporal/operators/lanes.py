@@ -138,7 +138,7 @@ class DeviceLane:
         """Let the rows leave that are complete and start before a time."""
         step = self.leaf.step
         if isinstance(step, PromptIntervalStep):
-            step.time = max(step.time, time)
+            step.pass_time(time)
 
     @property
     def is_leaf_due(self) -> bool:
@@ -206,7 +206,7 @@ class DeviceLane:
         self._limiting = self.awaited
         limits = [None] * len(self.paced) if self.awaited is None else self.awaited.paced
         for stage, limit in zip(self.paced, limits, strict=True):
-            stage.limit = limit
+            stage.limit_to(limit)
 
     def is_abreast(self, other: DeviceLane) -> bool:
         """Return True if all stages have the same CTI as those of another lane."""
@@ -705,8 +705,8 @@ class LaneRun:
         wiring = self._make()
         lane = self.lanes[number] = DeviceLane(number, wiring, ctis, self.output)
         ((_, leaf),) = wiring.leaves
-        leaf.receive = partial(self._give, lane)
-        wiring.driver.on_error = _fail
+        leaf.deliver_to(partial(self._give, lane))
+        wiring.driver.report_to(_fail)
         for listener in self.listeners:
             listener(lane)
         self._note_lanes()
@@ -825,7 +825,7 @@ class LaneRun:
         for entry, its_entry in zip(
             lane.wiring.sources.values(), other.wiring.sources.values(), strict=True
         ):
-            its_entry.cti = entry.cti
+            its_entry.resume(0, entry.cti)
         self.devices.lanes[members[mask]] = other.number
         for each in lane, other:
             each.forget_devices()
@@ -959,7 +959,6 @@ class LaneRun:
         self._keep_members(lane)
         for mine, its in zip(into.stages, lane.stages, strict=True):
             mine.merge_from(its, Moves())
-            mine.rows_out += its.rows_out
         if self._last is lane:
             self._last = into
         self.devices.lanes[self.devices.lanes == lane.number] = into.number
@@ -1024,10 +1023,11 @@ class LaneRun:
             self._numbers = count(number)
             lane = self._add_lane(reached.tolist())
             for entry, cti in zip(lane.wiring.sources.values(), entries, strict=True):
-                entry.cti = cti
+                entry.resume(0, cti)
             for stage, (cti, rows, limited), each in zip(lane.stages, meters, held, strict=True):
                 stage.load(each, is_copy=is_copy)
-                stage.cti, stage.rows_out, stage.is_limited = cti, rows, limited
+                stage.resume(rows, cti)
+                stage.resume_limit(is_limited=limited)
         self._numbers = count(1 + max(self.lanes))
         self._last = self.lanes[last]
         self._floor = int(floors[0])

@@ -413,7 +413,7 @@ class Operator(_Description):
     def step(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step that knows what it is made for, and loads no other one's state."""
         step = self.make(schema, keys)
-        step.made_for = self.fingerprint((schema,), keys)
+        step.identify(self.fingerprint((schema,), keys))
         return step
 
     def check(self, schema: pl.Schema, keys: Keys) -> pl.Schema:
@@ -496,7 +496,7 @@ class TwoInputs(_Description):
     def step(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
         """Return a new step that knows what it is made for, and loads no other one's state."""
         step = self.make(left, right, keys)
-        step.made_for = self.fingerprint((left, right), keys)
+        step.identify(self.fingerprint((left, right), keys))
         return step
 
     def check(self, left: pl.Schema, right: pl.Schema, keys: Keys, others: Keys) -> pl.Schema:

@@ -143,6 +143,7 @@ class Wiring:
         sources = [node.source for node in given]
         spread = max(each.clock.spread for each in sources if each and each.clock)
         stage.feed(
+            self._find(output),
             _make_empty(output),
             lambda receive: make_lanes(
                 output, make, fields, names, devices, receive, spread=spread, clock=clock
@@ -154,7 +155,6 @@ class Wiring:
                 if isinstance(part, LanePart):
                     part.add_run(stage.lanes.find_run(node))
         entries = [self.sources[node] for node in given]
-        stage.inputs = (self._find(output),)
         self.driver.add(stage, *entries)
 
     def _find(self, node: Node) -> Entry | Stage:

@@ -305,7 +305,7 @@ class PushSource:
             raise ArgumentError(f"source {self.name!r} is in a run already, without a unit")
         self._layout["unit"] = unit
         self._rows = self._make_rows(unit=unit)
-        self._entrance.time = self._rows.time
+        self._entrance.use_time(self._rows.time)
 
     @property
     def clock(self) -> ClockSettings | None:
@@ -329,7 +329,7 @@ class PushSource:
 
     def drop_clock(self) -> None:
         """Give all rows one time again, before any run, as before ``use_clock``."""
-        self._entrance.clock = None
+        self._entrance.use_clock(None)
         self._require(())
 
     def _require(self, fields: Sequence[str]) -> None:
@@ -347,9 +347,8 @@ class PushSource:
     def _make_double(self) -> PushSource:
         """Return a source of such rows and settings that is in no run."""
         double = PushSource(self.name, schema=self._rows.schema, **self._layout)
-        theirs: Any = double.stream._node.source
-        own: Any = self.stream._node.source
-        theirs.settings, theirs.clock = own.settings, own.clock
+        theirs = double._entrance
+        theirs.set_up_as(self._entrance)
         double._stream = Streamable(Node(theirs.schema, (), source=theirs))
         return double
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -26,8 +25,7 @@ def replace_sources(output: Node, named: Mapping[str, Node]) -> Node:
     for node in nodes:
         source: Any = node.source
         if isinstance(source, SideSource):
-            beside = copy.copy(source)
-            beside.origin = found[id(source.origin)].source
+            beside = source.copy_beside(found[id(source.origin)].source)
             made[id(node)] = Node(node.schema, (), source=beside)
         elif source is not None:
             there = found[id(source)]
@@ -99,6 +97,6 @@ def open_recording(path: str | os.PathLike[str]) -> dict[str, Node]:
         source = RecordedSource(recording, number)
         seen[source.name] += 1
         again = f" {seen[source.name]}" if seen[source.name] > 1 else ""
-        source.beside = nodes
+        source.read_with(nodes)
         nodes[source.name + again] = Node(source.schema, (), source=source)
     return nodes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Sequence
 
@@ -93,11 +92,9 @@ def _find_source(stream: Streamable, follows: Streamable | str | None) -> Stream
         settings = AdvanceTimeSettings(imports=imports, policy=AdvanceTimePolicy.DROP)
     elif settings is not None:
         settings = dataclasses.replace(settings, policy=AdvanceTimePolicy.DROP)
-    if settings == source.settings:
+    if settings is None or settings == source.settings:
         return source
-    changed = copy.copy(source)
-    changed.settings = settings
-    return changed
+    return source.copy_with(settings)
 
 
 def _find_name(stream: Streamable | str) -> str:

@@ -163,7 +163,7 @@ def shape_output(stream: Stream, shape: EventShape) -> Output:
 def _shape(shape: EventShape, by_device: bool, first: EventBatch) -> Step:
     refuse_lists(first.schema)
     step = make_shape_step(shape, by_device=by_device)
-    step.made_for = f"{shape.name.lower()} shape"
+    step.identify(f"{shape.name.lower()} shape")
     return step
 
 

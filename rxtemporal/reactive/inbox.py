@@ -90,6 +90,14 @@ class Inbox:
         """The lock of the run, under which events are judged."""
         return self._lock
 
+    def limit(self, most: int) -> None:
+        """Let there be room for so many items."""
+        self.most = most
+
+    def note_work(self) -> None:
+        """Note that the query has work: until it rests, CTIs wait as well."""
+        self.is_busy = True
+
     def open(self, judge: Judge) -> None:
         """Let events wait for ``judge``; the caller holds the subject's lock, and the lock."""
         self._judge, self.is_open = judge, True

@@ -154,8 +154,7 @@ class Checkpointer:
         self._is_changed = False
         # the checkpoint that a changed query continues, where it is not the last one
         self._cut: Checkpoint | None = None
-        self._store = RunStore(self.path, name, resume=True)
-        self._store.keeps_history = self._keep is not None
+        self._store = RunStore(self.path, name, resume=True, keeps_history=self._keep is not None)
         self._log = EventLog(self._store)
         # the number of logged records at the last checkpoint
         self._logged = 0
@@ -189,7 +188,7 @@ class Checkpointer:
         _refuse_earlier_version(self.path)
         self._store.open()
         execution.keep_open_rows()
-        execution.on_begun = self._save_begun
+        execution.call_when_begun(self._save_begun)
         for outlet in outlets:
             if outlet.outbox is not None:
                 outlet.outbox.keep_in(self._store)
@@ -204,7 +203,7 @@ class Checkpointer:
             self._store.release()
             raise
         for reader in logged:
-            reader.on_safe = self._save_if_due
+            reader.call_when_safe(self._save_if_due)
         # what is replayed from the log reaches the sinks, and no checkpoint has it yet
         self._logged = self._store.find_checkpoint().records
         return self._log
@@ -271,7 +270,8 @@ class Checkpointer:
 
     def stop(self) -> None:
         """Make ``advance`` save the run after the current batch and return False."""
-        self._stopping = self._execution.stopping = True
+        self._stopping = True
+        self._execution.stop_after_batch()
 
     def save_last(
         self, thread: threading.Thread | None, patience: float, error: BaseException | None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,6 @@ from rxtemporal.core.ticks import MIN_TIME, describe
 from rxtemporal.engine.added_fields import add_fields_to_state, only_adds
 from rxtemporal.engine.codec import loads
 from rxtemporal.engine.cut_windows import CutWindows
-from rxtemporal.engine.open_tail import OpenTail
 from rxtemporal.engine.stage import Meter, Stage
 from rxtemporal.errors import CheckpointError, RxTemporalError
 from rxtemporal.operators.evolution import OperatorRecord, Records, match_operators, passes
@@ -316,7 +316,7 @@ def list_tailed(wiring: Wiring, find: Any) -> dict[Any, Meter]:
 def keep_tails(wiring: Wiring) -> None:
     """Have all streams keep their open rows; call before the first row."""
     for stream in list_tailed(wiring, id).values():
-        stream.tail = OpenTail()
+        stream.keep_tail()
 
 
 def begin_operators(
@@ -329,24 +329,18 @@ def begin_operators(
     """
     begun = {stage for node, stage in wiring.stages.items() if not kept[node]}
     new = [leaf for (_, leaf), same in zip(wiring.leaves, outputs, strict=True) if not same]
-    taking = {id(each) for each in (*begun, *new)}
-    readers = [(each, each.readers, each.then) for each in begun]
     opened: dict[Node, EventBatch | None] = {}
     if not partial:
         drop_incomplete_windows(wiring, [n for n in wiring.stages if not kept[n]])
-    for stage, _, _ in readers:
-        stage.readers = [(each, side) for each, side in stage.readers if id(each) in taking]
-        stage.then = None
-    try:
+    with ExitStack() as contexts:
+        for stage in begun:
+            contexts.enter_context(stage.give_only_to({*begun, *new}))
         for node, stage in wiring.stages.items():
             if not kept[node]:
                 _give_open(wiring, kept, stage, node.inputs, opened)
         for (node, leaf), same in zip(wiring.leaves, outputs, strict=True):
             if not same:
                 _give_open(wiring, kept, leaf, (node,), opened)
-    finally:
-        for stage, before, then in readers:
-            stage.readers, stage.then = before, then
 
 
 def _give_open(
@@ -399,7 +393,7 @@ def drop_incomplete_windows(wiring: Wiring, begun: Sequence[Node]) -> None:
             continue
         complete = operator.find_complete(since[node])
         if _has_windows(node):
-            wiring.stages[node].cut = CutWindows(complete, operator.find_windows)
+            wiring.stages[node].drop_windows(CutWindows(complete, operator.find_windows))
         else:
             since[node] = complete
     connect_cuts(wiring)
@@ -411,7 +405,7 @@ def connect_cuts(wiring: Wiring) -> None:
     for node, stage in wiring.stages.items():
         found = [cut for each in node.inputs for cut in above.get(each, [])]
         if stage.cut is not None:
-            stage.cut.above = found
+            stage.cut.follow(found)
             found = [stage.cut]
         above[node] = found
 
@@ -419,8 +413,9 @@ def connect_cuts(wiring: Wiring) -> None:
 def restore_cut(node: Node, stage: Stage, state: Sequence[Any]) -> None:
     """Continue to drop the incomplete windows of an operator that began in an earlier run."""
     assert node.operator is not None
-    stage.cut = CutWindows(MIN_TIME, node.operator.find_windows)
-    stage.cut.load(state)
+    cut = CutWindows(MIN_TIME, node.operator.find_windows)
+    cut.load(state)
+    stage.drop_windows(cut)
 
 
 def _get_cti(wiring: Wiring, node: Node) -> int:

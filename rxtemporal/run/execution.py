@@ -159,7 +159,7 @@ class Execution:
         for node, stage in self.wiring.stages.items():
             if node.operator is not None and node.operator.makes_one_time:
                 made: Any = stage
-                made.report_late = partial(self._report_late, node)
+                made.report_to(partial(self._report_late, node))
                 self._synchronized.add(id(node.inputs[0].source))
         entries = list_entries(self.wiring, elapsed)
         handed = any(each.source.hand_off for each in entries)
@@ -201,6 +201,14 @@ class Execution:
         self._ordered = self.imports or self._pacer is not None
         self._asked = group_recordings(pulled, exact=self._ordered)
 
+    def call_when_begun(self, on_begun: Callable[[], object]) -> None:
+        """Call a function when what is new in a query has begun; call before the run starts."""
+        self.on_begun = on_begun
+
+    def stop_after_batch(self) -> None:
+        """Read nothing more after the current batch: a caller waits for its end."""
+        self.stopping = True
+
     def make_door(self, source: StreamSource, times: StreamTime) -> Packer:
         """Return a door for a source, as that of the run."""
         moves = id(source) in self._synchronized
@@ -220,8 +228,8 @@ class Execution:
         kind = _find_kind(source)
         reader = kind(source, packer, late, main, self.flow, lock, self.run_end, queue)
         if isinstance(beside, RejectedRows):
-            beside.wake, reader.rejected = reader.wake, beside
-            beside.listen()
+            reader.join_rejected(beside)
+            beside.listen(reader.wake)
         reader.use_clock(self.clock)
         return reader
 
@@ -423,10 +431,10 @@ class Execution:
                 self._end()
                 on_completed()
 
-        self.wiring.driver.on_error = fail
+        self.wiring.driver.report_to(fail)
         each = zip(self.wiring.leaves, self._shown, on_next, strict=True)
         for (_, leaf), times, receive in each:
-            leaf.receive, leaf.complete_run = partial(_deliver, times, receive), complete
+            leaf.deliver_to(partial(_deliver, times, receive), complete)
         if self._saved is not None:
             self._go_on(*self._saved)
             if self.ended:  # there is nothing left to do

@@ -137,7 +137,7 @@ class InputStream:
             return
         if source.clock is not None and source.clock.silent_by_wall:
             door: Any = self.door
-            door.read_moment = clock.read_moment
+            door.follow_clock(clock.read_moment)
         ahead = None if source.settings is None else source.settings.ahead_ticks
         if ahead is None and source.clock is not None and source.clock.by_wall:
             ahead = TRUSTED  # what is further ahead advances no other device
@@ -145,6 +145,14 @@ class InputStream:
             self.guard = ClockGuard(ahead, clock.now)
         elif not source.bounded and (source.settings is not None or not source.judged):
             self._watch = JumpWatch(self.name, clock.now)
+
+    def keep_front(self, front: Front | None) -> None:
+        """Keep the state of what producers push into."""
+        self.front = front
+
+    def join_rejected(self, rejected: RejectedRows) -> None:
+        """Note the rejected rows beside the stream, which a query reads."""
+        self.rejected = rejected
 
     @property
     def ended(self) -> bool:
@@ -228,7 +236,7 @@ class InputStream:
         else:
             event, ahead, self.sender = item, False, None
         if type(event) is EdgeEvent:
-            self.door.open_rows.owner = self.sender or ""
+            self.door.open_rows.turn_to(self.sender or "")
         if self.guard is not None and not ahead and self.guard.is_ahead(event):
             ahead = True
             sent = item if isinstance(item, Sent) else Sent(event)
@@ -275,8 +283,7 @@ class InputStream:
         """Report late events, and push a batch into the query."""
         door = self.door
         if door.unreported:
-            late, door.unreported = door.unreported, []
-            self.late.report(late)
+            self.late.report(door.take_unreported())
         if batch is not None:
             self.batches += 1
             if self._watch is not None and batch.cti > self._watch.limit:

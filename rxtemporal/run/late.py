@@ -227,9 +227,10 @@ class RejectedRows(abc.ObserverBase[EventBatch]):
         self._cti = MIN_TIME
         self.wake: Callable[[], bool] = lambda: True
 
-    def listen(self) -> None:
-        """Take what the source rejects from now on."""
-        self._source.listener = self
+    def listen(self, wake: Callable[[], bool]) -> None:
+        """Take what the source rejects from now on; ``wake`` asks for a batch."""
+        self.wake = wake
+        self._source.listen(self)
 
     def copy_from(self, other: RejectedRows) -> None:
         """Take over the rows that wait, and the CTI; the other one goes on."""

@@ -197,6 +197,10 @@ class Outlet:
         self.since = MIN_TIME
         self._on_open: Callable[[], object] | None = None
 
+    def note_result(self, seconds: float) -> None:
+        """Note when a result has come; by the clock of the run."""
+        self.wrote = seconds
+
     def set_time_form(self, form: Callable[[], TimeForm]) -> None:
         """Set the function that returns the form of the sources' times."""
         self.sink.set_time_form(lambda: self._form or form())

@@ -43,10 +43,10 @@ class RunDouble:
         self._node, shape = run.outputs[number]
         self._wiring = Wiring([self._node], [shape])
         self._errors: list[Exception] = []
-        self._wiring.driver.on_error = self._errors.append
+        self._wiring.driver.report_to(self._errors.append)
         self._made: list[EventBatch] = []
         ((_, self._leaf),) = self._wiring.leaves
-        self._leaf.receive, self._leaf.complete_run = self._made.append, _do_nothing
+        self._leaf.deliver_to(self._made.append)
         self._sources = [SourceDouble(run, each) for each in list_entries(self._wiring, float)]
         nodes, stages = [*self._wiring.stages], run.wiring.stages
         # each stage of the double with that of the run
@@ -91,7 +91,7 @@ class RunDouble:
         for (stage, _), node, saved in zip(self._pairs, self._nodes, state["held"], strict=True):
             held, cti, rows, cut = saved
             stage.load(held, is_copy=True)
-            stage.cti, stage.rows_out = cti, rows
+            stage.resume(rows, cti)
             if cut is not None:
                 restore_cut(node, stage, cut)
         connect_cuts(self._wiring)
@@ -158,7 +158,8 @@ class SourceDouble:
         self._waiting = QueueCopy() if reader.queue is None else reader.queue.copy()
         if self._rejected is not None and reader.rejected is not None:
             self._rejected.copy_from(reader.rejected)
-        self._ended, self._main.highest = reader.ended, reader.place
+        self._ended = reader.ended
+        self._main.resume_at(reader.place)
         return [reader.door.save(), reader.late.save()]
 
     def read_waiting(self) -> None:
@@ -194,11 +195,11 @@ class SourceDouble:
                 high = highs[each.name_device(edge.payload)]
                 least = max(high + TICK, each.find_cti(edge.payload))
             end = match_form(max(least, edge.start + TICK), edge.start_time)
-            door.open_rows.owner = row.owner
+            door.open_rows.turn_to(row.owner)
             batch = door.take(EdgeEvent.create_end(edge.start_time, end, edge.payload))
             if batch is not None:
                 self._main.on_next(batch)
-        door.open_rows.owner = ""
+        door.open_rows.turn_to("")
         if (last := door.pack()) is not None:
             self._main.on_next(last)
 

@@ -168,7 +168,7 @@ class Process:
                 self._execution.record(self._recorder)
                 self._recorder.begin()
             for outlet in self._outlets:
-                outlet.wrote = self._execution.clock.elapsed()
+                outlet.note_result(self._execution.clock.elapsed())
             writes = [partial(self._write, outlet) for outlet in self._outlets]
             self._execution.start_each(writes, self._fail, lambda: self._end(None))
         except BaseException as error:
@@ -203,7 +203,7 @@ class Process:
                 self._writer = threading.get_ident()
                 try:
                     outlet.write(batch)
-                    outlet.wrote = self._execution.clock.elapsed()
+                    outlet.note_result(self._execution.clock.elapsed())
                 finally:
                     self._writer = None
         except BaseException as error:

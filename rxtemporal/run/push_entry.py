@@ -367,7 +367,7 @@ class PushEntry(Reader):
                 self._begin(len(part.items))
                 if of is None:
                     of = self.inputs[name]
-                    of.rejected += len(rows.rejected)
+                    of.count_rejected(len(rows.rejected))
                     self.note_time(rows.time)
                 if isinstance(part.items, EventBatch):
                     self._judge_rows(part.items, part, of, count)
@@ -473,7 +473,7 @@ class PushEntry(Reader):
         # this runs once for each row that is pushed
         door, kind, batch = self.door, type(item), None
         if ahead:
-            of.ahead += 1
+            of.count_ahead(1)
             behind = 0
         else:
             if of.reached < time < MAX_TIME:  # no input has reached the end of time
@@ -541,8 +541,8 @@ class PushEntry(Reader):
 
     def _reject(self, place: int, event: RowEvent, of: PushedInput) -> Rejected:
         assert self.guard is not None
-        of.ahead += 1
-        of.rejected += 1
+        of.count_ahead(1)
+        of.count_rejected(1)
         most = describe_span(self.guard.ahead)
         return Rejected(place, f"it starts more than {most} ahead of the wall clock", event)
 

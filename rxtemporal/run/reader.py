@@ -74,6 +74,10 @@ class Reader(InputStream):
         self.on_safe: Callable[[], object] = lambda: None
         self._saved_position: Any = None
 
+    def call_when_safe(self, on_safe: Callable[[], object]) -> None:
+        """Call a function, outside of any batch, when pushed events are on disk."""
+        self.on_safe = on_safe
+
     @property
     def event_log(self) -> Tape | None:
         """The tape on which accepted items are noted for the event log."""
@@ -108,7 +112,7 @@ class Reader(InputStream):
         self._log = tape
         self.replayed += records
         # such a source takes the request for the next event as the acknowledgement of this one
-        tape.prompt = self.pulls and not self.source.bounded
+        tape.flush_each(prompt=self.pulls and not self.source.bounded)
 
     def open(self) -> None:
         """Open the source after the items already read."""
@@ -125,7 +129,7 @@ class Reader(InputStream):
             self.door.trust_events()
 
     def _use(self, cursor: Cursor) -> None:
-        cursor.times = self.door.times
+        cursor.use_times(self.door.times)
         self.cursor, self._checked = cursor, cursor.checked
         self._items = iter(cursor) if cursor.item_by_item else iter(())
 
@@ -202,9 +206,13 @@ class Reader(InputStream):
         """
         cursor = self.cursor
         assert isinstance(cursor, RecordedCursor)
-        cursor.allowed = records
+        cursor.allow(records)
         self.read(until)
-        return cursor.allowed
+        return cursor.count_allowed()
+
+    def wrap_cursor(self, wrap: Callable[[Cursor], Cursor]) -> None:
+        """Read by the cursor that ``wrap`` returns for the present one."""
+        self.cursor = wrap(self._cursor)
 
     def answer_promptly(self) -> None:
         """Answer every CTI at once, however many events are already available."""
@@ -295,11 +303,12 @@ class Reader(InputStream):
             time, moment = state["moment"]
             self._resume_moments(time, moment, self.silent_after)
         self.late.load(state["late"])
-        self.meter.rows_out, self.meter.cti = state["meter"]
+        self.meter.resume(*state["meter"])
         self.ahead = state["ahead"]
-        self.meter.highest, self.state = state["place"], StreamState(state["state"])
+        self.meter.resume_at(state["place"])
+        self.state = StreamState(state["state"])
         self._saved_position = state["position"]
-        self.position.reached = state["position"] if self.source.positioned else None
+        self.position.resume(state["position"] if self.source.positioned else None)
         self.replayed = state["brought"]
         if self.front is not None and state.get("front") is not None:
             self.front.load(state["front"])

@@ -60,7 +60,7 @@ def match_log(
         # a start edge from a log has a dict as payload, but its end edge may have a dataclass
         fields = partial(_saved_fields, reader.source.schema)
         reader.door.match_rows_by(fields)
-        reader.front = reader.source.make_front(fields)
+        reader.keep_front(reader.source.make_front(fields))
     log.match(
         [
             LoggedStream(

@@ -180,7 +180,7 @@ class RunState:
             for meter, (rows, cti) in zip([*stage.inputs, stage], meters, strict=True):
                 # an operator in front has its own, and may be another one than it was
                 if meter is stage or not isinstance(meter, Stage):
-                    meter.rows_out, meter.cti = rows, cti
+                    meter.resume(rows, cti)
             is_output = place >= len(self._wiring.stages)
             stage.load(add_fields_to_held(nodes[place], held, is_output=is_output))
             if not is_output:

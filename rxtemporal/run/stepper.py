@@ -31,8 +31,8 @@ class Stepwise:
         self._steps: list[AnyStep | Leaf] = [leaf] if output.clock is not None else [*steps]
         self._results: list[EventBatch] = []
         self._errors: list[Exception] = []
-        leaf.receive = self._results.append
-        self._wiring.driver.on_error = self._errors.append
+        leaf.deliver_to(self._results.append)
+        self._wiring.driver.report_to(self._errors.append)
 
     @property
     def sources(self) -> list[str]:

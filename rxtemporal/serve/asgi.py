@@ -83,6 +83,10 @@ class ServiceApp:
     def __repr__(self) -> str:
         return f"ServiceApp({self.service!r})"
 
+    def serve_locally(self, *, is_local: bool) -> None:
+        """Let only this machine connect, if ``is_local``."""
+        self.is_local = is_local
+
     def add_routes(self, routes: Iterable[Route]) -> None:
         """Add routes for further paths."""
         self._routes.add(routes)

@@ -403,7 +403,7 @@ class Ingest:
         # one thread, so that the event loop has half of the interpreter's time at least
         self._decoder = ThreadPoolExecutor(1, "rxtemporal bodies")
         if (broker := service.broker) is not None:
-            broker.keep_rejected = partial(self._keep_messages, broker.stream)
+            broker.give_rejected_to(partial(self._keep_messages, broker.stream))
 
     def admit(self, scope: Scope, head: Head) -> Sender:
         """Return the sender of a request. ``RequestError``: 403, 404."""
@@ -487,7 +487,7 @@ class Ingest:
             return
         finally:
             share.release()
-        self.service.counts.receipts += 1
+        self.service.counts.add_receipt()
         ignored = sender.stream.describe_ignored(cti, verdict.cti)
         await send_json(
             scope, send, 200, make_cti_receipt(verdict.cti, self.service.is_durable, ignored)
@@ -534,7 +534,7 @@ class Ingest:
             await self._run_writer(share, self._write_rows, sender, body, rows, refused)
         if (tap := self.service.taps[sender.stream.name]).readers:
             tap.offer(rows.items, verdict, sender.source)
-        self.service.counts.receipts += 1
+        self.service.counts.add_receipt()
         _log_receipt(sender, verdict, len(refused))
         return make_receipt(verdict, self.service.is_durable, refused, rows.places)
 
@@ -600,7 +600,7 @@ class Ingest:
 
     def _write_body(self, sender: Sender, body: bytes, reason: str) -> None:
         name, source = sender.stream.name, sender.source
-        self.service.counts.refused += 1
+        self.service.counts.add_refused(1)
         self.dead_letters.write([DeadLetter(name, source, None, reason, body)])
         sender.stream.tell_refused([Rejected(0, reason, body)], source)
 
@@ -638,7 +638,7 @@ class Ingest:
         read_rest: Callable[[], bytes],
     ) -> None:
         """Write letters; refused rows without one have a letter of all, with their kinds."""
-        self.service.counts.refused += len(refused)
+        self.service.counts.add_refused(len(refused))
         if more := refused[MOST_REASONS:]:
             kinds = "; ".join(f"{kind}: {count}" for kind, count in count_kinds(more).items())
             reason = f"{len(more)} more rows are refused: {kinds}"

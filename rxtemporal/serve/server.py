@@ -164,7 +164,7 @@ class Server(uvicorn.Server):
         self._app, self._report, self._senders = app, report, senders
         self._owns_process = owns_process
         self._settings = app.service.settings.server
-        app.is_local = not app.service.settings.tokens
+        app.serve_locally(is_local=not app.service.settings.tokens)
         limits = app.service.settings.limits
         super().__init__(make_config(app, self._settings, limits.message_bytes))
         self._sending: asyncio.Task[None] | None = None
@@ -215,7 +215,7 @@ class Server(uvicorn.Server):
         await asyncio.to_thread(self._app.service.compilation.wait)
         gc.collect()
         gc.freeze()
-        self._app.service.on_restart = gc.unfreeze
+        self._app.service.call_on_restart(gc.unfreeze)
 
     async def _send(self, host: str, port: int) -> None:
         """Run the senders once the service is ready for them."""

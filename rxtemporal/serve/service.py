@@ -98,6 +98,18 @@ class Counts:
     restarts: int = 0
     refused: int = 0
 
+    def add_receipt(self) -> None:
+        """Count a receipt."""
+        self.receipts += 1
+
+    def add_refused(self, refused: int) -> None:
+        """Count rows or bodies that were refused."""
+        self.refused += refused
+
+    def add_restart(self) -> None:
+        """Count a run that was started again."""
+        self.restarts += 1
+
 
 def make_feed(
     section: MqttSection | None, sources: Mapping[str, PushSource], taps: Mapping[str, StreamTap]
@@ -415,6 +427,14 @@ class Service:
                 target=self._restart, name=f"rxtemporal {self.name} restarts", daemon=True
             ).start()
 
+    def allow_change(self, *, evolve: bool, partial: bool, replay_from: TimeLike | None) -> None:
+        """Let the first run continue the folder of another application, as ``run`` does."""
+        self.evolve, self.partial, self.replay_from = evolve, partial, replay_from
+
+    def call_on_restart(self, on_restart: Callable[[], object]) -> None:
+        """Call a function when another run has begun after one that has failed."""
+        self.on_restart = on_restart
+
     def restart_delay(self) -> float:
         """Return the seconds from a failure to the next start."""
         state = self.settings.state
@@ -432,7 +452,7 @@ class Service:
                 if self.state is not ServiceState.FAILED:
                     return
                 self.failures += 1
-                self.counts.restarts += 1
+                self.counts.add_restart()
                 try:
                     self._run()
                 except Exception as error:

@@ -292,6 +292,10 @@ class Rehearsal:
         self.fields_only_old = found.fields_only_old
         self.fields_only_new = found.fields_only_new
 
+    def rename(self, old: str, new: str) -> None:
+        """Give the queries these names, where they are shown."""
+        self.names = old, new
+
     @property
     def same(self) -> bool:
         """True if both queries have the same fields and give the same rows."""

@@ -176,11 +176,11 @@ class HoppingBounds(Stateful):
             self._edges = grow(self._edges, r)
         # copies, since the room is written again
         start, end = found[3, :r].copy(), found[4, :r].copy()
+        added = None if sums is None else (out[:r].copy(), there[:r].copy() if empty else None)
         windows = Windows(
-            start, end, self._edges[:r], found[0, :r], found[2, :r], found[1, :r], start
-        )
-        if sums is not None:
-            windows.sums = out[:r].copy(), there[:r].copy() if empty else None
+            start, end, self._edges[:r], found[0, :r], found[2, :r], found[1, :r], start,
+            sums=added,
+        )  # fmt: skip
         return windows if within else self._cut_to_time(windows)
 
     def _find_windows(
@@ -316,8 +316,11 @@ class CalendarBounds(HoppingBounds):
         windows = super().cut(due, keys, cti, sums)
         if not len(windows):
             return windows
-        windows.start = self._grid.find_bounds(windows.start // 2)
-        windows.end = self._grid.find_bounds(windows.end // 2)
+        windows = dataclasses.replace(
+            windows,
+            start=self._grid.find_bounds(windows.start // 2),
+            end=self._grid.find_bounds(windows.end // 2),
+        )
         there = windows.start < windows.end  # a zone may leave out a day
         if self._points:
             there &= windows.end < MAX_TIME

@@ -587,8 +587,7 @@ class JoinedPayload:
         """
         if len(pairs[0]) < MANY_PAIRS:
             return None
-        self._unused = 0 if self._demand.few else self._unused + 1
-        self._demand.few = False
+        self._unused = 0 if self._demand.take() else self._unused + 1
         if self._unused > MOST_UNUSED and self._unused % SELDOM:
             return None
         for side in (self._side, 1 - self._side):

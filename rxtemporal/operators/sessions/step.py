@@ -81,14 +81,11 @@ class Sessions(Stateful):
 
     @property
     def numbers(self) -> Int64s:
-        """The numbers of the open sessions, if they have numbers; to be changed in the same order.
-
-        The order is that of the keys.
-        """
+        """The numbers of the open sessions, in the order of the keys, if they have numbers."""
         return self._state[4][self._state[6] > 0]
 
-    @numbers.setter
-    def numbers(self, numbers: Int64s) -> None:
+    def number(self, numbers: Int64s) -> None:
+        """Give the open sessions other numbers, in the order of ``numbers``."""
         self._state[4][self._state[6] > 0] = numbers
 
     def grow(self, keys: int) -> None:

@@ -25,13 +25,16 @@ class SynchronizeStage(Stage):
         self.late: Counter[LateReason] = Counter()
         self.report_late: Callable[[LateRows], object] = lambda late: None
 
+    def report_to(self, report_late: Callable[[LateRows], object]) -> None:
+        """Give late rows to ``report_late``."""
+        self.report_late = report_late
+
     def take(self, side: int, batch: EventBatch | None, run: Run) -> None:
         """Take a batch, or the end, and report the rows that came too late."""
         super().take(side, batch, run)
         step = self.step  # another thread may end the run
         if step is None or not step.unreported:
             return
-        late, step.unreported = step.unreported, []
-        for rows in late:
+        for rows in step.take_unreported():
             self.late.update(rows.reasons)
             self.report_late(rows)

@@ -59,6 +59,11 @@ class SynchronizeStep(Stateful):
         self._tree = np.full(2, MAX_TIME)
         self.unreported: list[LateRows] = []
 
+    def take_unreported(self) -> list[LateRows]:
+        """Return the late rows that have not been reported; from now on they have been."""
+        late, self.unreported = self.unreported, []
+        return late
+
     @property
     def judged(self) -> list[Any]:
         """The state of the door, to be saved."""

@@ -104,7 +104,7 @@ class BoundedQueue:
         """Let no more events wait in front of the door than there is room for."""
         if self.inbox is not None and self.settings is not None:
             room = self._most_events if self.spills else self.settings.max_rows - self.rows
-            self.inbox.most = max(0, min(self._most_events, room))
+            self.inbox.limit(max(0, min(self._most_events, room)))
 
     def rest(self) -> None:
         """Judge the events in front of the door; from now on one that matters wakes the query."""
@@ -191,7 +191,7 @@ class BoundedQueue:
             self._set_bounds(self._packer)
         self._note_waiting()
         if self.inbox is not None:
-            self.inbox.is_busy = True
+            self.inbox.note_work()
         if not had_rows:
             self._announce()
         elif self.has_spilled:
@@ -246,7 +246,8 @@ class BoundedQueue:
         self._flush()
         chunk = self._buffer.take()
         if not self._buffer:
-            chunk.completed, self._completed = self._completed, False
+            chunk.end_source(completed=self._completed)
+            self._completed = False
         if self._packer is not None:
             self._set_bounds(self._packer)
         return chunk

@@ -222,6 +222,10 @@ class Chunk:
     file: SpillFile | None = None
     completed: bool = False
 
+    def end_source(self, *, completed: bool) -> None:
+        """Note if the source ends behind it."""
+        self.completed = completed
+
     def read(self) -> EventBatch | None:
         """Return everything as one batch; reads and deletes the file."""
         batches = self.batches

@@ -33,7 +33,8 @@ class Consumer:
     def add_queue(self, entry: BatchObserver, settings: HandOff | None) -> BoundedQueue:
         """Return a queue for a source, to use in place of its entry into the plan."""
         lock: StreamLock = self.gate if settings is not None else ServingLock(self)
-        self.gate.is_served |= settings is None
+        if settings is None:
+            self.gate.serve_sources()
         queue = BoundedQueue(self.gate, lock, entry, settings)
         self._queues.append(queue)
         return queue
@@ -103,15 +104,14 @@ class Consumer:
 
     def serve(self) -> None:
         """Deliver waiting rows, once from each queue; does nothing inside the query."""
-        me = threading.get_ident()
-        if self.gate.consumer == me:
+        if self.gate.consumer == threading.get_ident():
             return
         with self._running:
-            self.gate.consumer = me
+            self.gate.enter_query()
             try:
                 self._serve_once()
             finally:
-                self.gate.consumer = None
+                self.gate.leave_query()
 
     def _serve_once(self) -> None:
         gate, failure = self.gate, None
@@ -121,7 +121,7 @@ class Consumer:
             if chunks:
                 gate.notify_room()
             else:
-                failure, gate.failure = gate.failure, None
+                failure = gate.take_failure()
         for queue, chunk in chunks:
             if self._is_closed:
                 return
@@ -140,11 +140,11 @@ class Consumer:
         if self.inside or not self._running.acquire(timeout=timeout):
             yield False
             return
-        self.gate.consumer = threading.get_ident()
+        self.gate.enter_query()
         try:
             yield True
         finally:
-            self.gate.consumer = None
+            self.gate.leave_query()
             self._running.release()
 
     @contextmanager

@@ -104,6 +104,23 @@ class Gate:
             self.holder = None
         self._lock.release()
 
+    def serve_sources(self) -> None:
+        """Note that a source without a hand-off is in the run."""
+        self.is_served = True
+
+    def enter_query(self) -> None:
+        """Note that this thread runs the query."""
+        self.consumer = threading.get_ident()
+
+    def leave_query(self) -> None:
+        """Note that no thread runs the query."""
+        self.consumer = None
+
+    def take_failure(self) -> tuple[Deliver, Exception] | None:
+        """Return the error of a source that is still to be delivered; the caller delivers it."""
+        failure, self.failure = self.failure, None
+        return failure
+
     def is_owned(self) -> bool:
         """Return True if the calling thread has the lock."""
         try:

@@ -176,12 +176,11 @@ _MEMORY = (
 
 def make_killed_error(code: int) -> JavaError:
     """Return the error for a Java process that a signal has ended while it started."""
-    error = JavaError(
+    return JavaError(
         f"Spark's Java process was killed by signal {-code} while it started. "
-        f"Hint: start it again. {_MEMORY}"
+        f"Hint: start it again. {_MEMORY}",
+        killed=True,
     )
-    error.killed = True
-    return error
 
 
 def explain_java_exit(error: BaseException, hint: str) -> JavaError | None:

@@ -111,6 +111,10 @@ class PlanRun:
         self.cti = MIN_TIME
         self._written = written
 
+    def resume(self, cti: int) -> None:
+        """Go on from the CTI after earlier results."""
+        self.cti = cti
+
     def push(self, name: str, batch: EventBatch) -> Iterator[pa.RecordBatch]:
         """Push a batch of an input, and yield final results."""
         yield from self._shape(self.steps.push(name, batch))

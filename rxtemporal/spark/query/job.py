@@ -84,7 +84,7 @@ def compose_plan(
 def _make_source(name: str, fields: pl.Schema, clock: ClockSettings | None = None) -> Node:
     """Return an input of a plan."""
     source: Any = from_events([], schema=fields, name=name)._node.source
-    source.clock = clock
+    source.use_clock(clock)
     return Node(source.schema, (), source=source)
 
 
@@ -124,7 +124,7 @@ def forget_clocks(plan: Node) -> Node:
     for node in plan.list_nodes():
         if node.source is not None:
             source: Any = node.source
-            source.clock = None
+            source.use_clock(None)
     return compose_again([plan])[0]
 
 

@@ -166,7 +166,7 @@ class StreamRun:
         self._plan.steps.load(saved["held"])
         self._plan.shape.load(saved["shape"])
         self._ctis = {reader.number: saved["ctis"][reader.name] for reader in self._readers}
-        self._plan.cti = saved["cti"]
+        self._plan.resume(saved["cti"])
 
 
 def _read_batch(reader: InputReader, frame: pl.DataFrame, cti: int) -> EventBatch:

@@ -379,7 +379,7 @@ def _frames(items: Sequence[Item], reader: PayloadReader) -> Iterator[pl.DataFra
             frame = _of_each(events, reader)
             yield add_senders(frame, items_of) if has_senders else frame
         except BadPayloadError as error:
-            error.row += seen  # the number among all events
+            error.count_before(seen)
             raise
         seen += sum(isinstance(each, RowEvent) for each in events)
 

@@ -197,6 +197,14 @@ class RecordedCursor(Cursor):
         if records.facts.time == "datetime":
             self._form = to_datetime
 
+    def allow(self, records: int) -> None:
+        """Let so many records be taken."""
+        self.allowed = records
+
+    def count_allowed(self) -> int:
+        """Return how many of the records that may be taken are left."""
+        return self.allowed or 0
+
     def peek(self) -> int:
         """Return the time of the next record: the highest start so far, its own included."""
         chunk = self._load()
@@ -290,6 +298,10 @@ class RecordedSource(StreamSource):
         self.min_rows = 1 if self.in_columns or "row" in kinds else SIZED_ROWS
         # the other streams of the recording by name; those whose CTIs are imported are read, too
         self.beside: Mapping[str, Any] = {}
+
+    def read_with(self, others: Mapping[str, Any]) -> None:
+        """Read other streams of the recording as well, if their CTIs are imported."""
+        self.beside = others
 
     def open(self, position: Any = None) -> RecordedCursor:
         """Return a cursor at the beginning."""

@@ -101,8 +101,7 @@ class EventLog(Log):
 
         Nothing is noted meanwhile.
         """
-        self.store.cut = super().cut()
-        return self.store.cut
+        return self.store.cut_at(super().cut())
 
     def save(
         self,
@@ -233,8 +232,7 @@ def _merge(
             )
         given, had = each.make_facts(), known[number]
         if any(_get_fact(had, key) != _get_fact(given, key) for key in ("settings", "clock")):
-            known[number].settings, known[number].clock = each.settings, each.clock
-            known[number].version += 1
+            known[number].change(each.settings, each.clock)
         numbers.append(number)
     return numbers, known
 

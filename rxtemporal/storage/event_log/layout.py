@@ -78,6 +78,11 @@ class StreamFacts:
             self.time = form
             self.version += 1
 
+    def change(self, settings: AdvanceTimeSettings | None, clock: ClockSettings | None) -> None:
+        """Note other settings of its time and of its clocks."""
+        self.settings, self.clock = settings, clock
+        self.version += 1
+
     def note_kinds(self, kinds: Iterable[str]) -> None:
         """Note the kinds of records."""
         if new := sorted({*kinds}.difference(self.kinds)):

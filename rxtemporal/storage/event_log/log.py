@@ -273,12 +273,16 @@ class Tape:
         items, self.items = self.items, []
         return items
 
+    def flush_each(self, *, prompt: bool) -> None:
+        """Let each record be durable before the next one is asked for, if ``prompt``."""
+        self.prompt = prompt
+
     def to_frame(self, items: Sequence[Item]) -> pl.DataFrame:
         """Return items as columns; ``MisfitError`` at a payload that does not fit."""
         reader = PayloadReader(self._given)
         if self._given is None:
             # the type of a field that was always null may still become known
-            reader.schema = self._learned
+            reader.resume(self._learned)
         try:
             frame = to_frame(items, reader)
         except BadPayloadError as error:

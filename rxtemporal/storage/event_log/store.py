@@ -101,13 +101,15 @@ class RunStore(StoredLog):
     otherwise one at a time.
     """
 
-    def __init__(self, path: Path, name: str, *, resume: bool | None = None) -> None:
+    def __init__(
+        self, path: Path, name: str, *, resume: bool | None = None, keeps_history: bool = False
+    ) -> None:
         super().__init__(path)
         self.name = name
         # True if checkpoints delete entries; None: as the existing file
         self._resume = resume
         # True if checkpoints leave what they cover for some time
-        self.keeps_history = False
+        self.keeps_history = keeps_history
         self.records = self.cut = 0
         self.streams: list[StreamFacts] = []
         # held during a transaction
@@ -226,6 +228,11 @@ class RunStore(StoredLog):
                 f"{self.file} is of a run with {ways[0]}, but this one has {ways[1]}. "
                 "Hint: give each its own folder."
             )
+
+    def cut_at(self, records: int) -> int:
+        """Let a state cover so many records; return their number."""
+        self.cut = records
+        return records
 
     def begin(
         self, streams: Sequence[StreamFacts] = (), schemas: Mapping[int, pl.Schema] | None = None

@@ -256,7 +256,7 @@ class _Capture:
             for reader in run.readers:
                 reader.answer_promptly()
                 if reader.cursor is not None and not isinstance(reader.cursor, RecordedCursor):
-                    reader.cursor = PieceCursor(reader.cursor, every)
+                    reader.wrap_cursor(lambda inner: PieceCursor(inner, every))
             asked = group_recordings(run.readers, exact=True, most=every)
         while not run.ended and (waiting := [each for each in asked if each.unread]):
             if every or run.imports:
