@@ -20,9 +20,9 @@ import polars as pl
 
 from rxtemporal.core.batch import END, START, Bools, EventBatch, Int64s, TimeForm
 from rxtemporal.core.columns import time_column
-from rxtemporal.core.lanes import MOST_LANE_BARS, guess_form, make_lane
 from rxtemporal.core.spans import describe_span
 from rxtemporal.core.ticks import MAX_TIME, ticks
+from rxtemporal.core.timeline_lanes import MOST_LANE_BARS, guess_form, make_lane
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
 from rxtemporal.operators.causes.history import ADJUSTED, CTI, EDGE_END, LATE, Arrivals, History
 from rxtemporal.query.streamable import Streamable

@@ -17,8 +17,8 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SourceError
+from rxtemporal.ingress.built_in_sources import scan_batches
 from rxtemporal.ingress.settings import read_advance_time
-from rxtemporal.ingress.sources import scan_batches
 from rxtemporal.query.application import Application
 from rxtemporal.query.bound_query import bind_query
 from rxtemporal.query.files import read_csv, read_json, read_parquet

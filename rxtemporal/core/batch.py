@@ -174,7 +174,7 @@ class EventBatch:
         return f"EventBatch({len(self)} rows, fields {list(self.schema)}, CTI {describe(self.cti)})"
 
     def _repr_html_(self) -> str:
-        from rxtemporal.core.lanes import format_batch
+        from rxtemporal.core.timeline_lanes import format_batch
 
         return format_batch(self)
 

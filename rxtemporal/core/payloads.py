@@ -25,7 +25,7 @@ from rxtemporal.core.columns import (
     make_series,
     physical_type,
 )
-from rxtemporal.core.records import find_record
+from rxtemporal.core.record_classes import find_record
 from rxtemporal.core.safe_text import brief, describe_error, show, type_name
 from rxtemporal.core.schema import SCALAR_FIELD, can_hold, conform, infer_type, to_fields
 from rxtemporal.errors import SchemaError

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from rxtemporal.core.records import find_record
+from rxtemporal.core.record_classes import find_record
 
 # an int of more bits is described by its size: Python refuses to write it out beyond 4,300 digits
 MOST_BITS = 256

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.records import find_record, is_record_class, list_annotations
+from rxtemporal.core.record_classes import find_record, is_record_class, list_annotations
 from rxtemporal.core.safe_text import show, type_name
 from rxtemporal.errors import SchemaError
 

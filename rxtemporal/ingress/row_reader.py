@@ -32,7 +32,7 @@ from rxtemporal.core.events import (
 )
 from rxtemporal.core.fields import Field, UnfitError, field_of, make_row_reader
 from rxtemporal.core.log import get_logger
-from rxtemporal.core.records import find_record
+from rxtemporal.core.record_classes import find_record
 from rxtemporal.core.safe_text import brief, describe_error, encodable, type_name
 from rxtemporal.core.schema import SCALAR_FIELD, to_fields
 from rxtemporal.core.spans import SECOND

@@ -15,7 +15,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.lines import find_owners
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
-from rxtemporal.core.records import is_record_class
+from rxtemporal.core.record_classes import is_record_class
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.schema import check_field, payload_schema
 from rxtemporal.core.time_forms import TimeForm

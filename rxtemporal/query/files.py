@@ -16,9 +16,9 @@ from rxtemporal.core.spans import Span
 from rxtemporal.core.time_forms import Unit
 from rxtemporal.errors import ArgumentError, SchemaError, SourceError, explain_calls
 from rxtemporal.ingress.arrivals import HINT_ARRIVAL, refuse_arrival
+from rxtemporal.ingress.built_in_sources import FrameSource, scan_batches
 from rxtemporal.ingress.clock_settings import ClockFields, add_clock
 from rxtemporal.ingress.settings import AdvanceTime, read_advance_time
-from rxtemporal.ingress.sources import FrameSource, scan_batches
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.file_times import Ambiguous, Nonexistent, TimeOptions
 from rxtemporal.query.inputs import BATCH_ROWS, get_frame_rows

@@ -28,6 +28,12 @@ from rxtemporal.ingress.arrivals import (
     check_arrival,
     refuse_arrival,
 )
+from rxtemporal.ingress.built_in_sources import (
+    SIZED_ROWS,
+    EventSource,
+    FrameSource,
+    ObservableSource,
+)
 from rxtemporal.ingress.clock_settings import ClockFields, add_clock, list_fields
 from rxtemporal.ingress.settings import (
     INCREASING_START_TIME,
@@ -39,12 +45,6 @@ from rxtemporal.ingress.settings import (
     read_advance_time,
 )
 from rxtemporal.ingress.source import Source, StreamSource, UserSource
-from rxtemporal.ingress.sources import (
-    SIZED_ROWS,
-    EventSource,
-    FrameSource,
-    ObservableSource,
-)
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.async_bridge import AsyncEvents
 from rxtemporal.query.streamable import Streamable

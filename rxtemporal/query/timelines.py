@@ -8,7 +8,7 @@ from reactivex.scheduler import VirtualTimeScheduler
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
-from rxtemporal.core.lanes import MOST_LANE_BARS, make_lane, make_late_bars
+from rxtemporal.core.timeline_lanes import MOST_LANE_BARS, make_lane, make_late_bars
 from rxtemporal.errors import ArgumentError
 from rxtemporal.ingress.side_source import SideSource, find_origin
 from rxtemporal.operators.plan import Node, Pace, set_pace

@@ -12,7 +12,7 @@ import polars as pl
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add
 from rxtemporal.errors import BindingError
 from rxtemporal.ingress.batch_verdicts import judge_merged
-from rxtemporal.ingress.sources import FrameCursor
+from rxtemporal.ingress.built_in_sources import FrameCursor
 from rxtemporal.operators.plan import Pace
 from rxtemporal.run.reader import Reader
 from rxtemporal.run.time_flow import TimeFlow

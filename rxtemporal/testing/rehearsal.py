@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
-from rxtemporal.core.lanes import make_lane
 from rxtemporal.core.row_text import format_frame
 from rxtemporal.core.spans import UNITS, span
+from rxtemporal.core.timeline_lanes import make_lane
 from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.causes.history import code_rows, match_codes
 from rxtemporal.query.bound_query import BoundQuery, Query, bind_query

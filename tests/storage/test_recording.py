@@ -31,7 +31,7 @@ from rxtemporal.errors import (
     SourceError,
     SpoolError,
 )
-from rxtemporal.ingress.sources import ObservableSource
+from rxtemporal.ingress.built_in_sources import ObservableSource
 from rxtemporal.storage.event_log import recorder
 from rxtemporal.storage.event_log.reader import Recording
 from rxtemporal.testing import assert_same_history, find_delays

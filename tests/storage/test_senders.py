@@ -14,8 +14,8 @@ from reactivex.subject import Subject
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, IntervalEvent, PointEvent
+from rxtemporal.ingress.built_in_sources import ObservableSource
 from rxtemporal.ingress.source import Sent, SentRows
-from rxtemporal.ingress.sources import ObservableSource
 from rxtemporal.storage.event_log.cursors import RecordedCursor
 from rxtemporal.storage.event_log.event_log import EventLog, LoggedStream
 from rxtemporal.storage.event_log.log import Log, Tape, count_pushed

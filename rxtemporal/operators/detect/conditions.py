@@ -20,7 +20,7 @@ from rxtemporal.core.columns import (
     physical_type,
 )
 from rxtemporal.engine.expressions.evaluator import Predicate
-from rxtemporal.engine.records import RecordStore
+from rxtemporal.engine.record_store import RecordStore
 from rxtemporal.operators.detect import layout
 from rxtemporal.operators.detect.evaluation import extend_ways, list_last
 from rxtemporal.operators.detect.functions import STARTS, Function, list_functions, parse_column

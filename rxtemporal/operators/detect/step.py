@@ -12,7 +12,7 @@ from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.holdings import KEY, KEYS, PART, Entries, Hold
 from rxtemporal.engine.keys import KeyCoder
-from rxtemporal.engine.records import RecordStore
+from rxtemporal.engine.record_store import RecordStore
 from rxtemporal.engine.rows import grow
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.detect import kernel

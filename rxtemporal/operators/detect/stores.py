@@ -10,7 +10,7 @@ from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.holdings import KEY, ByKey, KeyRecords, StoredRows
 from rxtemporal.engine.key_store import follow_in_place
-from rxtemporal.engine.records import RecordStore
+from rxtemporal.engine.record_store import RecordStore
 from rxtemporal.engine.rows import grow
 from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.detect import layout

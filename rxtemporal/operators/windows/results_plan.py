@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
-from rxtemporal.core.records import is_record_class
+from rxtemporal.core.record_classes import is_record_class
 from rxtemporal.core.schema import declared_type, payload_schema
 from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import ArgumentError, SchemaError

@@ -15,7 +15,7 @@ from rxtemporal.core import columns as core
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.columns import Columns, make_column
 from rxtemporal.core.events import IntervalEvent
-from rxtemporal.core.records import find_record
+from rxtemporal.core.record_classes import find_record
 from rxtemporal.core.schema import can_hold
 from rxtemporal.engine.holdings import BY_KEY
 from rxtemporal.engine.rows import Column

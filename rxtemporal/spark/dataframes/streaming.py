@@ -27,10 +27,10 @@ from rxtemporal.errors import (
     CheckpointError,
     SourceError,
 )
+from rxtemporal.ingress.built_in_sources import FrameSource
 from rxtemporal.ingress.clock_settings import ClockFields, add_clock
 from rxtemporal.ingress.settings import AdvanceTime, AdvanceTimeSettings, read_advance_time
 from rxtemporal.ingress.source import Cursor, Position, PositionedSource, Subscription
-from rxtemporal.ingress.sources import FrameSource
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.streamable import Streamable
 from rxtemporal.run.run_state import ANEW

@@ -18,6 +18,7 @@ from rxtemporal.core.schema import conform, to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.engine.added_fields import add_fields
 from rxtemporal.errors import SourceError
+from rxtemporal.ingress.built_in_sources import SIZED_ROWS
 from rxtemporal.ingress.source import (
     Cursor,
     Item,
@@ -27,7 +28,6 @@ from rxtemporal.ingress.source import (
     Silence,
     StreamSource,
 )
-from rxtemporal.ingress.sources import SIZED_ROWS
 from rxtemporal.storage.event_log.columns import Senders
 from rxtemporal.storage.event_log.layout import KINDS
 from rxtemporal.storage.event_log.reader import Recording, StreamRecords

@@ -16,7 +16,7 @@ import pytest
 from records import CLASSES, KINDS, Kind, Reading, Room
 
 from rxtemporal.core.payloads import BadPayloadError, PayloadReader
-from rxtemporal.core.records import find_record
+from rxtemporal.core.record_classes import find_record
 from rxtemporal.core.schema import infer_type, payload_schema, to_fields
 from rxtemporal.errors import SchemaError
 
