@@ -204,3 +204,12 @@ def test_the_files_that_a_page_for_contributors_names_exist(name: str) -> None:
     named = {each for each in named if not each.endswith("throttle.py")}  # what a reader may add
     roots = (ROOT, ROOT / "rxtemporal")
     assert [name for name in sorted(named) if not any((r / name).exists() for r in roots)] == []
+
+
+def test_the_modules_in_the_picture_of_the_path_exist() -> None:
+    """Each place in the picture is a module or a package."""
+    drawn = (ROOT / "docs/event-way.svg").read_text("utf-8")
+    lines = re.findall(r'font-size="11.5" fill="#6b7280"[^>]*>(\w+[/,][^<]*)<', drawn)
+    places = [PACKAGE / each for line in lines for each in line.split(", ")]
+    assert len(lines) == 12
+    assert [at for at in places if not (at.exists() or at.with_suffix(".py").exists())] == []
