@@ -325,7 +325,7 @@ class FeedingLanes(LaneRun):
 
     def _advance_told(self, lane: DeviceLane) -> Int64s:
         """Note the output CTI of each device of a lane; return those that have advanced."""
-        members = self._get_members(lane)
+        members = lane.members
         self._told = grow(self._told, len(self.devices.coder), _UNKNOWN)
         stage, operator = lane.wiring.stages[self._stream], self._stream.operator
         holds = operator is not None and operator.holds_time
@@ -371,8 +371,7 @@ class FeedingLanes(LaneRun):
         return coming or any(each.has_due(time) for each in self._later)
 
     def _holds_back(self, lane: DeviceLane, spread: int) -> bool:
-        assert lane.high is not None
-        time = MAX_TIME if self._moves_time else max(lane.high) - spread
+        time = MAX_TIME if self._moves_time else max(lane.find_range()[1]) - spread
         return super()._holds_back(lane, spread) or self._has_due_later(time)
 
     def _give(self, lane: DeviceLane, batch: EventBatch) -> None:

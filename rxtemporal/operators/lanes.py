@@ -11,7 +11,8 @@ for them, and are merged with the lane above them once they have caught up with 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from itertools import count, pairwise
 from typing import Any, Protocol
@@ -86,9 +87,15 @@ class DeviceLane:
     """
 
     def __init__(
-        self, number: int, wiring: PlanCopy, ctis: Times, output: Node | None = None
+        self,
+        number: int,
+        wiring: PlanCopy,
+        devices: DeviceTimes,
+        ctis: Times,
+        output: Node | None = None,
     ) -> None:
         self.number = number
+        self._devices = devices
         # the stream of its results, if each device has an output CTI of its own there
         self._output = output
         self.wiring = wiring
@@ -100,7 +107,7 @@ class DeviceLane:
         self.looked_at = ctis
         self.moves, self.has_moved = 0, False
         # its devices; None if they are to be looked for
-        self.members: Int64s | None = None
+        self._members: Int64s | None = None
         # the lane that it waits for, to be merged with it
         self.awaited: DeviceLane | None = None
         # the lane whose CTIs limit those of its stages
@@ -134,6 +141,39 @@ class DeviceLane:
             return self.stages
         return [each for node, each in self.wiring.stages.items() if node is not self._output]
 
+    @property
+    def members(self) -> Int64s:
+        """Its devices."""
+        if self._members is None:
+            self._members = self._devices.list_members(self.number)
+        return self._members
+
+    @property
+    def has_devices(self) -> bool:
+        """True if a device is in it."""
+        devices = self._devices
+        return devices.placed > 0 if devices.are_together else len(self.members) > 0
+
+    def get_device_ctis(self) -> Int64s:
+        """Return the CTIs of its devices, ``int64[sources, n]``."""
+        devices = self._devices
+        if devices.are_together and devices.are_placed:
+            return devices.ctis[:, : devices.placed]
+        return devices.ctis[:, self.members]
+
+    def find_range(self) -> tuple[Times, Times]:
+        """Return for each source the lowest and the highest CTI of its devices."""
+        if self.low is None or self.high is None:
+            ctis = self.get_device_ctis()
+            self.low, self.high = ctis.min(axis=1).tolist(), ctis.max(axis=1).tolist()
+            self.looked_at = self.high.copy()
+            self.moves, self.has_moved = 0, False
+        return self.low, self.high
+
+    def has_laggards(self, spread: int) -> bool:
+        """Return True if a device is behind the most advanced one by more than the spread."""
+        return self.has_devices and _are_apart(*self.find_range(), spread)
+
     def set_time(self, time: int) -> None:
         """Let the rows leave that are complete and start before a time."""
         step = self.leaf.step
@@ -154,9 +194,53 @@ class DeviceLane:
         due = find_earliest_due(self.stages)
         return _UNKNOWN if due is None else due
 
+    def look_for_due(self) -> int:
+        """Look for the time below which nothing leaves it, rows that are kept among it."""
+        self.due = min(self.find_due(), self.kept)
+        return self.due
+
+    def note_start(self, lowest: int) -> None:
+        """Note the lowest start of rows that it takes: none leaves before the CTI reached that."""
+        if lowest < self.due:
+            self.due = lowest
+
+    def forget_due(self) -> None:
+        """Note that something may leave it at any time."""
+        self.due = _UNKNOWN
+
+    def keep_from(self, lowest: int) -> None:
+        """Note the lowest start of rows that are kept for it."""
+        if lowest < self.kept:
+            self.kept = lowest
+
+    def drop_kept(self) -> None:
+        """Note that no rows are kept for it."""
+        self.kept = MAX_TIME
+
     def forget_devices(self) -> None:
         """Look for its devices and their times again, since they have changed."""
-        self.low = self.high = self.members = None
+        self.low = self.high = self._members = None
+
+    def forget_times(self) -> None:
+        """Look for the times of its devices again."""
+        self.low = self.high = None
+
+    def forget_lowest(self) -> None:
+        """Look for the lowest times of its devices again."""
+        self.low = None
+
+    def lose_devices(self) -> None:
+        """Note that devices have left it: results may leave that their rows have held back."""
+        self.forget_devices()
+        self.has_lost = True
+
+    def reach(self, ctis: Times) -> None:
+        """Note the CTIs of the sources that its stages have taken."""
+        self.ctis, self.has_lost = [*ctis], False
+
+    def wait_for(self, other: DeviceLane | None) -> None:
+        """Wait for another lane, to be merged with it; None: for none."""
+        self.awaited = other
 
     def note_advance(
         self,
@@ -191,7 +275,7 @@ class DeviceLane:
             or self.moves >= devices // _PARTS
             or high >= self.looked_at[source] + spread // _PARTS
         ):
-            self.low = None
+            self.forget_lowest()
 
     def release(self) -> None:
         """Drop the steps with all that they hold; the lane is not used any more."""
@@ -228,6 +312,12 @@ class DeviceTimes:
         self.lanes = np.full(0, NO_LANE)
         # the number of devices that have a lane
         self.placed = 0
+        # True if there is one lane
+        self.are_together = True
+
+    def note_lanes(self, lanes: int) -> None:
+        """Note the number of lanes."""
+        self.are_together = lanes == 1
 
     def number(self, clocks: Clocks) -> Int64s:
         """Return the numbers of the devices of clocks; see ``encode_columns``."""
@@ -277,6 +367,84 @@ class DeviceTimes:
         """Return the devices in a lane."""
         return np.flatnonzero(self.lanes == lane)
 
+    def load(self, ctis: Int64s, lanes: Int64s, floors: Int64s) -> None:
+        """Continue from a state, before any device has come."""
+        self.ctis, self.lanes, self.floors = ctis, lanes, floors
+        self.placed = int(np.count_nonzero(lanes != NO_LANE))
+
+
+class LanePace:
+    """The times at which lanes are told how far their devices are, and at which they are split.
+
+    Lanes that nothing would leave are told after ``_MOST_ROWS`` rows or ``_SOON`` seconds. To split
+    a lane costs its whole state: one may be split ``_LONGEST`` seconds after the last, and earlier
+    as long as all splits take no more than ``_AT_ONCE`` seconds and a ``_SHARE`` of the time.
+    ``clock`` returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        # since when lanes are there, when one was last split, and for how long in all
+        self._begun = self._last_split = clock()
+        self._spent = 0.0
+        # the number of rows since lanes were told, and when they are told anyway
+        self._rows, self._tell_at = 0, 0.0
+        # the numbers of the lanes that have not been told, and of those that have laggards and
+        # could not be split yet
+        self.stale: set[int] = set()
+        self.postponed: set[int] = set()
+
+    def count_rows(self, rows: int) -> bool:
+        """Count rows; return True if lanes have to be told, though nothing leaves them."""
+        self._rows += rows
+        return self._rows >= _MOST_ROWS or self._clock() >= self._tell_at
+
+    def tell(self) -> set[int]:
+        """Note that all lanes are told now; return the numbers of those that had not been."""
+        stale, self.stale = self.stale, set()
+        self._rows, self._tell_at = 0, self._clock() + _SOON
+        return stale
+
+    def find_wait(self) -> float | None:
+        """Return the seconds until lanes have to be told or may be split; None for neither."""
+        at = [self._tell_at] if self.stale else []
+        if self.postponed:
+            at.append(self._find_split())
+        return max(0.0, min(at) - self._clock()) if at else None
+
+    def may_split(self) -> bool:
+        """Return True if a lane may be split now."""
+        return self._clock() >= self._find_split()
+
+    def _find_split(self) -> float:
+        within_share = self._begun + (self._spent - _AT_ONCE) / _SHARE
+        return min(self._last_split + _LONGEST, within_share)
+
+    @contextmanager
+    def split(self) -> Iterator[None]:
+        """Return a context in which a lane is split."""
+        begun = self._clock()
+        yield
+        self._last_split = self._clock()
+        self._spent += self._last_split - begun
+
+    def postpone(self, lane: int) -> None:
+        """Note that a lane has laggards and cannot be split yet."""
+        self.postponed.add(lane)
+
+    def take_postponed(self) -> set[int]:
+        """Return the lanes that could not be split, to try it again."""
+        postponed, self.postponed = self.postponed, set()
+        return postponed
+
+    def forget(self, lane: int) -> None:
+        """Note that there is no such lane any more."""
+        self.stale.discard(lane)
+
+    def begin_with(self, lanes: Iterable[int]) -> None:
+        """Note that these lanes may not have been told, and may have laggards."""
+        self.stale, self.postponed = {*lanes}, {*lanes}
+
 
 class LaneRun:
     """A run of a plan in which each device has its own time.
@@ -313,7 +481,7 @@ class LaneRun:
         self._receive = receive
         self._spread = spread
         self._most = most
-        self._clock = clock
+        self._pace = LanePace(clock)
         self._moves_time = moves_time
         # True if what a lane holds tells when something leaves it: with one source, and if no
         # operator moves time
@@ -324,9 +492,6 @@ class LaneRun:
         self.lanes: dict[int, DeviceLane] = {}
         # called with each lane that is made
         self.listeners: list[Callable[[DeviceLane], object]] = []
-        # seconds: since when lanes are there, when one was last split, and for how long in all
-        self._begun = self._last_split = self._clock()
-        self._spent = 0.0
         # rows by the numbers of the lanes that have not taken them yet
         self._coming: dict[int, EventBatch] = {}
         # of rows of the only lane: the clocks that have not advanced their devices yet
@@ -334,16 +499,10 @@ class LaneRun:
         # batches of the only source that lanes have not taken yet, and the number of their rows
         self._kept: list[EventBatch] = []
         self.rows_kept = 0
-        # the numbers of the lanes that have not been told how far their devices are, since nothing
-        # would leave; the number of rows since then, and when they are told anyway
-        self._stale: set[int] = set()
-        self._rows_stale, self._tell_at = 0, 0.0
         # the only lane, if what it holds tells when something leaves
         self._only: DeviceLane | None = None
         # the CTI that holds for all devices
         self._floor = MIN_TIME
-        # the lanes that have laggards and could not be split yet
-        self._postponed: set[int] = set()
         self._add_lane([MIN_TIME] * len(fields))
         # the lane that has given out the last edge ids
         self._last = self.lanes[0]
@@ -393,7 +552,7 @@ class LaneRun:
         kept = [*self._kept, *more]
         self._kept, self.rows_kept = [], 0
         for lane in self.lanes.values():
-            lane.kept = MAX_TIME
+            lane.drop_kept()
         # the CTI and the clocks of a single batch stay with it, until it is pushed
         batch = kept[0] if len(kept) == 1 else EventBatch.concat_rows(kept, MIN_TIME)
         if not len(batch.start):
@@ -418,10 +577,7 @@ class LaneRun:
 
         Lanes have not been told their times, or could not be split yet. Any thread may call it.
         """
-        at = [self._tell_at] if self._stale else []
-        if self._postponed:
-            at.append(self._find_split())
-        return max(0.0, min(at) - self._clock()) if at else None
+        return self._pace.find_wait()
 
     def _may_wait(self, clocks: RowClocks, cti: int) -> bool:
         """Return True if rows may be kept, and advance their devices later.
@@ -431,20 +587,15 @@ class LaneRun:
         lane, rows = self._only, len(clocks.start)
         if lane is None or cti > self._floor or rows > _LARGE or lane.has_lost:
             return False
-        if self._may_leave(lane, clocks.highest, clocks.lowest) or self._is_time(rows):
+        pace = self._pace
+        if self._may_leave(lane, clocks.highest, clocks.lowest) or pace.count_rows(rows):
             return False
-        if clocks.lowest < lane.kept:
-            lane.kept = clocks.lowest
-        self._stale.add(lane.number)
+        lane.keep_from(clocks.lowest)
+        pace.stale.add(lane.number)
         self._waiting.append(clocks)
         if len(self._waiting) >= _BATCHES:
             self._settle(_MOST_BATCHES)
         return True
-
-    def _is_time(self, rows: int) -> bool:
-        """Return True if lanes have to be told their times, though nothing leaves them."""
-        self._rows_stale += rows
-        return self._rows_stale >= _MOST_ROWS or self._clock() >= self._tell_at
 
     def _may_leave(self, lane: DeviceLane, time: int, lowest: int) -> bool:
         """Return True if something may leave a lane at a time, after it has taken rows.
@@ -455,12 +606,9 @@ class LaneRun:
         if time >= lane.due:
             if time >= lane.kept:
                 self._take_kept()
-            lane.due = min(lane.find_due(), lane.kept)
-            if time >= lane.due:
+            if time >= lane.look_for_due():
                 return True
-        # no row that is kept leaves before the CTI has reached its start
-        if lowest < lane.due:
-            lane.due = lowest
+        lane.note_start(lowest)
         return time >= lowest
 
     def _settle(self, most: int = 0) -> None:
@@ -496,7 +644,7 @@ class LaneRun:
             own = self._encode_rows(source, batch) if own is None else own
             self._place_new(at, own, batch.start, moved, np.maximum(times - delay, MIN_TIME))
         advanced = self._raise_ctis(at, moved, times, delay, in_order=in_order)
-        self._stale.update(advanced)
+        self._pace.stale.update(advanced)
         if self._may_keep(source, batch, own, advanced):
             self._keep(batch)
         else:
@@ -518,8 +666,7 @@ class LaneRun:
             if self._has_news(self.lanes[number], lowest.get(number, MAX_TIME)):
                 return False
         for number, start in lowest.items():
-            lane = self.lanes[number]
-            lane.kept = min(lane.kept, start)
+            self.lanes[number].keep_from(start)
         return True
 
     def _find_lowest(self, source: Node, batch: EventBatch, own: Int64s | None) -> dict[int, int]:
@@ -537,19 +684,17 @@ class LaneRun:
         """Have lanes take all rows and their times, and split off devices that are far behind."""
         # rows come with the next time of their lane, which may come with that of another
         self._coming = self._split_kept(source, batch)
-        parts = {*self._stale}
-        self._tell_times()
+        parts = self._tell_times()
         self._advance_all(source, sorted(parts))
         self._push_coming(source)
         self._advance_all(source, sorted(self._expel_all(parts)))
         self._push_coming(source)
 
-    def _tell_times(self) -> None:
-        """Note that all lanes are told their times now."""
-        self._stale.clear()
-        self._rows_stale, self._tell_at = 0, self._clock() + _SOON
+    def _tell_times(self) -> set[int]:
+        """Note that all lanes are told their times now; return those that had not been."""
         for lane in self.lanes.values():
-            lane.due = _UNKNOWN
+            lane.forget_due()
+        return self._pace.tell()
 
     def _push_coming(self, source: Node) -> None:
         """Have the lanes take the rows that are still to come."""
@@ -559,28 +704,27 @@ class LaneRun:
 
     def _have_waited(self, rows: int) -> bool:
         """Return True if lanes have to be told their times, though nothing may leave them."""
-        return (
-            not self._knows_due
-            or (bool(self._postponed) and self._may_split(self._clock()))
-            or self._is_time(rows)
-        )
+        pace = self._pace
+        if not self._knows_due or (pace.postponed and pace.may_split()):
+            return True
+        return pace.count_rows(rows)
 
     def _has_news(self, lane: DeviceLane, lowest: int) -> bool:
         """Return True if something may leave a lane, now or once it has been split.
 
         ``lowest`` is the lowest start of rows that it takes before.
         """
-        if lane.has_lost or lane.awaited is not None or not len(self._get_members(lane)):
+        if lane.has_lost or lane.awaited is not None or not len(lane.members):
             return True
-        if self._may_leave(lane, self._find_low(lane)[0], lowest):
+        low, high = lane.find_range()
+        if self._may_leave(lane, low[0], lowest):
             return True
-        assert lane.high is not None
-        time = lane.high[0] - self._spread
+        time = high[0] - self._spread
         if time < lane.due or len(self.lanes) >= self._most:
             return False
-        if self._may_split(self._clock()):
+        if self._pace.may_split():
             return self._may_leave(lane, time, lowest)
-        self._postponed.add(lane.number)
+        self._pace.postpone(lane.number)
         return False
 
     def _raise_ctis(
@@ -617,11 +761,10 @@ class LaneRun:
         Returns the lanes that can go on now, none if none was split: of two that were one, each may
         go on to the time of its own last device.
         """
-        lane = self._only
-        if lane is not None and not self._postponed and not self._has_laggards(lane):
+        lane, pace = self._only, self._pace
+        if lane is not None and not pace.postponed and not lane.has_laggards(self._spread):
             return set()  # nearly always
-        known, waiting = {*self.lanes}, numbers | self._postponed
-        self._postponed = set()
+        known, waiting = {*self.lanes}, numbers | pace.take_postponed()
         if len(known) >= self._most:
             return set()
         for number in sorted(waiting & known):
@@ -662,7 +805,7 @@ class LaneRun:
         """Advance all lanes to the times of their devices, which have been raised together."""
         self._tell_times()
         for lane in self.lanes.values():
-            lane.low = lane.high = None
+            lane.forget_times()
         self._advance_all(source, [*self.lanes])
         self._advance_empty(source)
 
@@ -684,11 +827,12 @@ class LaneRun:
         queue = [*self.lanes.values()] if self.devices.placed else []
         while queue:
             lane = queue.pop()
-            lane.low, lane.awaited, lane.due = None, None, _UNKNOWN
-            low = self._find_low(lane)
-            assert lane.high is not None
-            if low != lane.high and self._holds_back(lane, 0):
-                ctis = self.devices.ctis[:, self._get_members(lane)]
+            lane.forget_lowest()
+            lane.wait_for(None)
+            lane.forget_due()
+            low, high = lane.find_range()
+            if low != high and self._holds_back(lane, 0):
+                ctis = self.devices.ctis[:, lane.members]
                 most = ctis[:, ctis.sum(axis=0).argmax()]
                 queue += [lane, self._split_off(lane, (ctis != most[:, np.newaxis]).any(axis=0))]
                 continue
@@ -703,7 +847,7 @@ class LaneRun:
     def _add_lane(self, ctis: Times) -> DeviceLane:
         number = next(self._numbers)
         wiring = self._make()
-        lane = self.lanes[number] = DeviceLane(number, wiring, ctis, self.output)
+        lane = self.lanes[number] = DeviceLane(number, wiring, self.devices, ctis, self.output)
         ((_, leaf),) = wiring.leaves
         leaf.deliver_to(partial(self._give, lane))
         wiring.driver.report_to(_fail)
@@ -716,17 +860,12 @@ class LaneRun:
         """Note whether there is only one lane."""
         (lane, *others) = self.lanes.values()
         self._only = lane if self._knows_due and not others else None
+        self.devices.note_lanes(len(self.lanes))
 
     def _give(self, lane: DeviceLane, batch: EventBatch) -> None:
         """Give results of a lane out, with its devices."""
-        decode = partial(self.devices.coder.decode, self._get_members(lane))
+        decode = partial(self.devices.coder.decode, lane.members)
         self._receive(batch.replace(clocks=Clocks(decode, batch.cti)))
-
-    def _get_members(self, lane: DeviceLane) -> Int64s:
-        """Return the devices of a lane."""
-        if lane.members is None:
-            lane.members = self.devices.list_members(lane.number)
-        return lane.members
 
     def _place_new(self, at: int, own: Int64s, start: Int64s, moved: Int64s, ctis: Int64s) -> None:
         """Put devices that have no lane into one that none of their rows is behind.
@@ -751,74 +890,33 @@ class LaneRun:
             lane = self._add_lane([MIN_TIME] * len(devices.ctis))
             devices.place(new, lane.number)
 
-    def _find_low(self, lane: DeviceLane) -> Times:
-        """Return for each source the lowest CTI of a lane's devices."""
-        if lane.low is None or lane.high is None:
-            ctis = self._get_ctis(lane)
-            lane.low, lane.high = ctis.min(axis=1).tolist(), ctis.max(axis=1).tolist()
-            lane.looked_at = lane.high.copy()
-            lane.moves, lane.has_moved = 0, False
-        return lane.low
-
-    def _has_devices(self, lane: DeviceLane) -> bool:
-        """Return True if a lane has a device."""
-        return self.devices.placed > 0 if len(self.lanes) == 1 else len(self._get_members(lane)) > 0
-
-    def _get_ctis(self, *lanes: DeviceLane) -> Int64s:
-        """Return the CTIs of the devices of some lanes, ``int64[sources, n]``."""
-        if len(self.lanes) == 1 and self.devices.are_placed:
-            return self.devices.ctis[:, : self.devices.placed]
-        members = np.concatenate([self._get_members(lane) for lane in lanes])
-        return self.devices.ctis[:, members]
-
     def _expel_laggards(self, lane: DeviceLane) -> None:
         """Split off the devices that are further behind the most advanced one than they may be."""
-        if len(self.lanes) >= self._most or not self._has_laggards(lane):
+        if len(self.lanes) >= self._most or not lane.has_laggards(self._spread):
             return
-        begun = self._clock()
-        if not self._may_split(begun):
-            self._postponed.add(lane.number)
+        if not self._pace.may_split():
+            self._pace.postpone(lane.number)
             return
-        lane.low = None  # it may have been looked for some time ago
-        if self._has_laggards(lane) and self._holds_back(lane, self._spread):
-            other = self._split(lane)
-            self._last_split = self._clock()
+        lane.forget_lowest()  # it may have been looked for some time ago
+        if lane.has_laggards(self._spread) and self._holds_back(lane, self._spread):
+            with self._pace.split():
+                other = self._split(lane)
             if other is not None:
                 self._expel_laggards(other)
-        self._spent += self._clock() - begun
-
-    def _has_laggards(self, lane: DeviceLane) -> bool:
-        """Return True if a device is further behind the most advanced one than it may be."""
-        if not self._has_devices(lane):
-            return False
-        low, high = self._find_low(lane), lane.high
-        assert high is not None
-        return self._is_apart(low, high)
-
-    def _may_split(self, now: float) -> bool:
-        """Return True if lanes have not been split too often: it costs their whole state."""
-        return now >= self._find_split()
-
-    def _find_split(self) -> float:
-        """Return the seconds of the clock from which on a lane may be split."""
-        within_share = self._begun + (self._spent - _AT_ONCE) / _SHARE
-        return min(self._last_split + _LONGEST, within_share)
 
     def _holds_back(self, lane: DeviceLane, spread: int) -> bool:
         """Return True if something could leave a lane if it were not for those behind."""
-        assert lane.high is not None
         due = find_earliest_due(lane.stages)
-        return due is not None and (self._moves_time or due <= max(lane.high) - spread)
+        return due is not None and (self._moves_time or due <= max(lane.find_range()[1]) - spread)
 
     def _split(self, lane: DeviceLane) -> DeviceLane | None:
         """Split off the devices that are too far behind the most advanced one, if any are."""
-        members = self._get_members(lane)
-        behind = self._find_laggards(self.devices.ctis[:, members])
+        behind = self._find_laggards(self.devices.ctis[:, lane.members])
         return self._split_off(lane, behind) if behind.any() else None
 
     def _split_off(self, lane: DeviceLane, mask: Bools) -> DeviceLane:
         """Split off these of the devices of a lane, by their places in it; return their lane."""
-        members = self._get_members(lane)
+        members = lane.members
         other = self._add_lane(lane.ctis)
         for mine, its in zip(lane.stages, other.stages, strict=True):
             its.copy_from(mine)
@@ -828,9 +926,8 @@ class LaneRun:
             its_entry.resume(0, entry.cti)
         self.devices.lanes[members[mask]] = other.number
         for each in lane, other:
-            each.forget_devices()
+            each.lose_devices()
             self._keep_members(each)
-            each.has_lost = True
         return other
 
     def _find_laggards(self, ctis: Int64s) -> Bools:
@@ -860,7 +957,7 @@ class LaneRun:
         queue = deque(numbers)
         while queue:
             lane = self.lanes.get(queue.popleft())
-            if lane is not None and self._has_devices(lane):
+            if lane is not None and lane.has_devices:
                 queue.extend(self._advance(lane, source))
 
     def _advance(self, lane: DeviceLane, source: Node) -> list[int]:
@@ -871,25 +968,27 @@ class LaneRun:
         the larger, unless that is too far behind its devices.
         """
         before = lane.ctis
-        low = self._find_low(lane)
+        low, _ = lane.find_range()
         if len(self.lanes) == 1:
-            lane.awaited = None
+            lane.wait_for(None)
             self._push(lane, source, [*map(max, low, before)])
             return []
-        lane.awaited = above = self._find_above(lane, low)
+        above = self._find_above(lane, low)
+        lane.wait_for(above)
         if above is not None:
             self._push(lane, source, above.ctis)
             if lane.is_abreast(above):
                 return [*self._merge(lane, above), above.number]
-            if self._is_larger(lane, above) or self._is_apart(above.ctis, low):
-                lane.awaited = above = None
+            if self._is_larger(lane, above) or _are_apart(above.ctis, low, self._spread):
+                above = None
+                lane.wait_for(None)
         if above is None:
             self._push(lane, source, low)
         return [] if lane.ctis == before else self._list_waiting(lane)
 
     def _is_larger(self, lane: DeviceLane, other: DeviceLane) -> bool:
         """Return True if a lane has more devices than another one, or as many and is older."""
-        sizes = [len(self._get_members(each)) for each in (lane, other)]
+        sizes = [len(each.members) for each in (lane, other)]
         return sizes[0] > sizes[1] or (sizes[0] == sizes[1] and lane.number < other.number)
 
     def _list_waiting(self, lane: DeviceLane) -> list[int]:
@@ -905,20 +1004,15 @@ class LaneRun:
             each
             for each in self.lanes.values()
             if each is not lane and _are_in_order(lane.ctis, each.ctis, low)
-            if len(self._get_members(each)) and not self._are_apart(lane, each)
+            if len(each.members) and not self._would_split(lane, each)
         ]
         return min(found, key=lambda each: sum(each.ctis), default=None)
 
-    def _are_apart(self, *lanes: DeviceLane) -> bool:
+    def _would_split(self, *lanes: DeviceLane) -> bool:
         """Return True if the devices of lanes are further from each other than the spread."""
-        lows = [self._find_low(lane) for lane in lanes]
-        highs = [lane.high for lane in lanes if lane.high is not None]
-        return self._is_apart(map(min, zip(*lows, strict=True)), map(max, zip(*highs, strict=True)))
-
-    def _is_apart(self, low: Iterable[int], high: Iterable[int]) -> bool:
-        """Return True if a time is further behind another one of its source than the spread."""
-        pairs = zip(low, high, strict=True)
-        return any(lowest < highest - self._spread for lowest, highest in pairs)
+        lows, highs = zip(*(lane.find_range() for lane in lanes), strict=True)
+        lowest, highest = map(min, *lows), map(max, *highs)
+        return _are_apart(lowest, highest, self._spread)
 
     def _push(
         self, lane: DeviceLane, source: Node, ctis: Times, batch: EventBatch | None = None
@@ -951,7 +1045,7 @@ class LaneRun:
             anyway = has_lost or (stage is leaf and lane.is_leaf_due)
             if anyway or stage.is_limited or stage.pending:
                 stage.retry_time(lane.wiring.driver, anyway=anyway)
-        lane.ctis, lane.has_lost = [*ctis], False
+        lane.reach(ctis)
 
     def _merge(self, lane: DeviceLane, into: DeviceLane) -> list[int]:
         """Merge a lane into another one; return the lanes that have waited for it."""
@@ -965,11 +1059,11 @@ class LaneRun:
         into.forget_devices()
         del self.lanes[lane.number]
         lane.release()
-        self._stale.discard(lane.number)
+        self._pace.forget(lane.number)
         self._note_lanes()
         waiting = self._list_waiting(lane)
         for number in waiting:
-            self.lanes[number].awaited = None
+            self.lanes[number].wait_for(None)
         return waiting
 
     def find_run(self, node: Node) -> LaneRun:
@@ -1015,9 +1109,8 @@ class LaneRun:
         ``is_copy`` is as for ``Stage.load``.
         """
         coder, ctis, lanes, floors, saved, last = state
-        devices = self.devices = DeviceTimes(coder, len(floors))
-        devices.ctis, devices.lanes, devices.floors = ctis, lanes, floors
-        devices.placed = int(np.count_nonzero(lanes != NO_LANE))
+        self.devices = DeviceTimes(coder, len(floors))
+        self.devices.load(ctis, lanes, floors)
         self.lanes.clear()
         for number, reached, entries, meters, held in saved:
             self._numbers = count(number)
@@ -1032,7 +1125,12 @@ class LaneRun:
         self._last = self.lanes[last]
         self._floor = int(floors[0])
         # they may have waited for their times, to be split, or for each other
-        self._stale, self._postponed = {*self.lanes}, {*self.lanes}
+        self._pace.begin_with(self.lanes)
+
+
+def _are_apart(low: Iterable[int], high: Iterable[int], spread: int) -> bool:
+    """Return True if a time is further behind another one of its source than the spread."""
+    return any(lowest < highest - spread for lowest, highest in zip(low, high, strict=True))
 
 
 def _are_in_order(*times: Times) -> bool:
