@@ -15,7 +15,7 @@ from rxtemporal.operators.partition import trace_fields
 from rxtemporal.operators.plan import AnySource, Node, list_nodes
 
 if TYPE_CHECKING:
-    from rxtemporal.operators.lane_chain import LaneLeaf
+    from rxtemporal.operators.lanes.stages import LaneLeaf
 
 # makes the step that gives results their shape, from the first batch of them
 Shape = Callable[[EventBatch], Step]
@@ -56,7 +56,7 @@ class Wiring:
                 self.sources[node] = Entry(self.driver, clock)
             elif node not in self._of_one_time:
                 # imported here and below: only such a query loads lanes, and compiled code
-                from rxtemporal.operators.lane_chain import LanePart
+                from rxtemporal.operators.lanes.stages import LanePart
 
                 self.stages[node] = LanePart(node, [self._find(each) for each in node.inputs])
             else:
@@ -99,7 +99,7 @@ class Wiring:
 
     def _add_leaf(self, node: Node, shape: Shape | None, clock: Callable[[], float]) -> None:
         if node not in self._of_one_time:
-            from rxtemporal.operators.lane_chain import LaneLeaf
+            from rxtemporal.operators.lanes.stages import LaneLeaf
 
             fed = LaneLeaf(Meter(clock), clock=clock)
             self._feed(fed, node, shape, clock)
@@ -118,7 +118,8 @@ class Wiring:
         clock: Callable[[], float],
     ) -> None:
         """Feed a stage with the results of lanes for a stream."""
-        from rxtemporal.operators.lane_chain import LanePart, make_lanes
+        from rxtemporal.operators.lanes.chain import make_lanes
+        from rxtemporal.operators.lanes.stages import LanePart
 
         inner = output.list_nodes()
         given = [node for node in inner if node.source is not None]

@@ -25,8 +25,8 @@ from rxtemporal.core.columns import Columns
 from rxtemporal.engine.codec import loads
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.shape import make_shape_step
-from rxtemporal.operators.lane_chain import LaneChain, make_lanes
-from rxtemporal.operators.lanes import LaneRun
+from rxtemporal.operators.lanes.chain import LaneChain, make_lanes
+from rxtemporal.operators.lanes.run import LaneRun
 from rxtemporal.operators.plan import Node
 from rxtemporal.operators.wiring import Wiring
 

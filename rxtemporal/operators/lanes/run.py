@@ -1,31 +1,21 @@
-"""Lanes: copies of a plan's stages, for streams in which each device has a time of its own.
-
-A *device* is a combination of values of some fields of a source. Each has one CTI for each source,
-made from its own rows. The plan computes nothing from rows of two devices together; so any devices
-may be computed by one copy of its stages, with a CTI that none of theirs is below, and others by
-another. A *lane* is such a copy with its devices. The devices that are abreast are in one lane and
-cost what a stream with one time costs. Those that fall behind are split off, so that nobody waits
-for them, and are merged with the lane above them once they have caught up with it.
-"""
+"""Run of a plan in lanes: takes rows through them, splits off devices, and merges lanes."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import count, pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.clocks import Clocks, RowClocks
-from rxtemporal.core.columns import Coded, Column, Columns
+from rxtemporal.core.columns import Coded, Column
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.codec import Captured
 from rxtemporal.engine.door_rules import NEVER
-from rxtemporal.engine.driver import Driver, Entry, Leaf
 from rxtemporal.engine.holdings import Moves, Selection
 from rxtemporal.engine.kernels.door import (
     find_lowest_starts,
@@ -36,414 +26,24 @@ from rxtemporal.engine.kernels.door import (
     raise_ctis_of_lanes,
 )
 from rxtemporal.engine.keys import KeyCoder
-from rxtemporal.engine.rows import grow
 from rxtemporal.engine.shape import PromptIntervalStep
-from rxtemporal.engine.stage import Stage
-from rxtemporal.engine.state import IdCounter
 from rxtemporal.engine.step import find_earliest_due
+from rxtemporal.operators.lanes.devices import DeviceTimes
+from rxtemporal.operators.lanes.lane import DeviceLane, PlanCopy, Times, are_apart
+from rxtemporal.operators.lanes.pace import LanePace
 from rxtemporal.operators.operator import Keys
 from rxtemporal.operators.partition import TracedFields
 from rxtemporal.operators.plan import Node
 
-# a lane is split after so many seconds at the latest, and otherwise as long as that takes no more
-# than so many seconds, and such a share of the time
-_LONGEST, _AT_ONCE, _SHARE = 1.0, 0.05, 0.02
-# with more devices than these the lowest time of a lane is looked for when such a part of them has
-# advanced, or the highest time by such a part of the spread
-_FEW_DEVICES, _PARTS = 20_000, 8
-# lanes are told their times after so many rows at the latest, or after so many seconds
-_MOST_ROWS, _SOON = 65_536, 1.0
 # so many batches advance their devices together, or more, until these are numbered; with larger
 # ones this saves nothing
 _BATCHES, _MOST_BATCHES, _LARGE = 256, 512, 4_096
 # rows are kept until there are so many, and go through the plan as one batch
 _ROWS = 16_384
-# a time that is below all
-_UNKNOWN = MIN_TIME - 1
-# the lane of a device that holds nothing, since none of its rows has come
-NO_LANE = -1
 # above all times
 _NO_TIME = np.iinfo(np.int64).max
-# one for each source: numpy takes longer for so few
-Times = list[int]
 # takes a batch of results, with the devices of the lane that it comes from as its clocks
 Receive = Callable[[EventBatch], object]
-
-
-class PlanCopy(Protocol):
-    """A copy of the stages of a plan with one output, for one lane."""
-
-    driver: Driver
-    sources: dict[Node, Entry]
-    stages: dict[Node, Stage]
-    leaves: list[tuple[Node, Leaf]]
-
-
-class DeviceLane:
-    """A copy of the stages of a plan; ``ctis`` has the CTI of each source in it.
-
-    ``low`` and ``high``: for each source the lowest and the highest CTI of its devices; None if
-    they are to be looked for.
-    """
-
-    def __init__(
-        self,
-        number: int,
-        wiring: PlanCopy,
-        devices: DeviceTimes,
-        ctis: Times,
-        output: Node | None = None,
-    ) -> None:
-        self.number = number
-        self._devices = devices
-        # the stream of its results, if each device has an output CTI of its own there
-        self._output = output
-        self.wiring = wiring
-        self.ctis = ctis
-        self.low: Times | None = None
-        self.high: Times | None = None
-        # the highest CTI when the lowest one was last looked for; how often a device has advanced
-        # since then, and True if the lowest one has
-        self.looked_at = ctis
-        self.moves, self.has_moved = 0, False
-        # its devices; None if they are to be looked for
-        self._members: Int64s | None = None
-        # the lane that it waits for, to be merged with it
-        self.awaited: DeviceLane | None = None
-        # the lane whose CTIs limit those of its stages
-        self._limiting: DeviceLane | None = None
-        # True if devices have left it: results may leave that their rows have held back
-        self.has_lost = False
-        # nothing leaves it with a CTI below this time
-        self.due = _UNKNOWN
-        # the lowest start of its rows that are kept
-        self.kept = MAX_TIME
-
-    @cached_property
-    def leaf(self) -> Leaf:
-        """The stage that gives results their shape."""
-        return self.wiring.leaves[0][1]
-
-    @cached_property
-    def counters(self) -> list[IdCounter]:
-        """The places of the next edge ids, which are different in all lanes."""
-        return [counter for stage in self.stages for counter in stage.list_counters()]
-
-    @cached_property
-    def stages(self) -> list[Stage]:
-        """The stages, those that shape results among them."""
-        return [*self.wiring.stages.values(), *(leaf for _, leaf in self.wiring.leaves)]
-
-    @cached_property
-    def paced(self) -> list[Stage]:
-        """The stages in which all devices have the CTI of the lane."""
-        if self._output is None:
-            return self.stages
-        return [each for node, each in self.wiring.stages.items() if node is not self._output]
-
-    @property
-    def members(self) -> Int64s:
-        """Its devices."""
-        if self._members is None:
-            self._members = self._devices.list_members(self.number)
-        return self._members
-
-    @property
-    def has_devices(self) -> bool:
-        """True if a device is in it."""
-        devices = self._devices
-        return devices.placed > 0 if devices.are_together else len(self.members) > 0
-
-    def get_device_ctis(self) -> Int64s:
-        """Return the CTIs of its devices, ``int64[sources, n]``."""
-        devices = self._devices
-        if devices.are_together and devices.are_placed:
-            return devices.ctis[:, : devices.placed]
-        return devices.ctis[:, self.members]
-
-    def find_range(self) -> tuple[Times, Times]:
-        """Return for each source the lowest and the highest CTI of its devices."""
-        if self.low is None or self.high is None:
-            ctis = self.get_device_ctis()
-            self.low, self.high = ctis.min(axis=1).tolist(), ctis.max(axis=1).tolist()
-            self.looked_at = self.high.copy()
-            self.moves, self.has_moved = 0, False
-        return self.low, self.high
-
-    def has_laggards(self, spread: int) -> bool:
-        """Return True if a device is behind the most advanced one by more than the spread."""
-        return self.has_devices and _are_apart(*self.find_range(), spread)
-
-    def set_time(self, time: int) -> None:
-        """Let the rows leave that are complete and start before a time."""
-        step = self.leaf.step
-        if isinstance(step, PromptIntervalStep):
-            step.pass_time(time)
-
-    @property
-    def is_leaf_due(self) -> bool:
-        """True if complete rows have not left that start before the time."""
-        step = self.leaf.step
-        if not isinstance(step, PromptIntervalStep):
-            return False
-        due = step.next_due
-        return due is not None and due < step.time
-
-    def find_due(self) -> int:
-        """Return a time below which no CTI lets anything leave; one below all if it is unknown."""
-        due = find_earliest_due(self.stages)
-        return _UNKNOWN if due is None else due
-
-    def look_for_due(self) -> int:
-        """Look for the time below which nothing leaves it, rows that are kept among it."""
-        self.due = min(self.find_due(), self.kept)
-        return self.due
-
-    def note_start(self, lowest: int) -> None:
-        """Note the lowest start of rows that it takes: none leaves before the CTI reached that."""
-        if lowest < self.due:
-            self.due = lowest
-
-    def forget_due(self) -> None:
-        """Note that something may leave it at any time."""
-        self.due = _UNKNOWN
-
-    def keep_from(self, lowest: int) -> None:
-        """Note the lowest start of rows that are kept for it."""
-        if lowest < self.kept:
-            self.kept = lowest
-
-    def drop_kept(self) -> None:
-        """Note that no rows are kept for it."""
-        self.kept = MAX_TIME
-
-    def forget_devices(self) -> None:
-        """Look for its devices and their times again, since they have changed."""
-        self.low = self.high = self._members = None
-
-    def forget_times(self) -> None:
-        """Look for the times of its devices again."""
-        self.low = self.high = None
-
-    def forget_lowest(self) -> None:
-        """Look for the lowest times of its devices again."""
-        self.low = None
-
-    def lose_devices(self) -> None:
-        """Note that devices have left it: results may leave that their rows have held back."""
-        self.forget_devices()
-        self.has_lost = True
-
-    def reach(self, ctis: Times) -> None:
-        """Note the CTIs of the sources that its stages have taken."""
-        self.ctis, self.has_lost = [*ctis], False
-
-    def wait_for(self, other: DeviceLane | None) -> None:
-        """Wait for another lane, to be merged with it; None: for none."""
-        self.awaited = other
-
-    def note_advance(
-        self,
-        source: int,
-        count: int,
-        lowest: int,
-        highest: int,
-        least: int,
-        spread: int,
-        devices: int,
-    ) -> None:
-        """Note that ``count`` of the ``devices`` have advanced in a source.
-
-        Before, ``lowest`` was the lowest time of one; now ``highest`` is the highest, and ``least``
-        the lowest time of all, if that is known. Otherwise it is looked for again once it has
-        moved; where there are many devices, only when many have moved or the highest time has
-        advanced by a part of the spread. Until then the old one still holds.
-        """
-        if self.high is None:
-            return
-        high = self.high[source] = max(self.high[source], highest)
-        if self.low is None:
-            return
-        if least != NEVER:
-            self.low[source], self.looked_at = least, self.high.copy()
-            self.moves, self.has_moved = 0, False
-            return
-        self.has_moved = self.has_moved or lowest <= self.low[source]
-        self.moves += count
-        if self.has_moved and (
-            devices <= _FEW_DEVICES
-            or self.moves >= devices // _PARTS
-            or high >= self.looked_at[source] + spread // _PARTS
-        ):
-            self.forget_lowest()
-
-    def release(self) -> None:
-        """Drop the steps with all that they hold; the lane is not used any more."""
-        self.counters.clear()  # of the steps
-        for stage in self.stages:
-            stage.release()
-
-    def limit_stages(self) -> None:
-        """Let no stage give out a higher CTI than that of the lane that is awaited."""
-        if self._limiting is self.awaited:
-            return
-        self._limiting = self.awaited
-        limits = [None] * len(self.paced) if self.awaited is None else self.awaited.paced
-        for stage, limit in zip(self.paced, limits, strict=True):
-            stage.limit_to(limit)
-
-    def is_abreast(self, other: DeviceLane) -> bool:
-        """Return True if all stages have the same CTI as those of another lane."""
-        each = zip(self.paced, other.paced, strict=True)
-        return self.ctis == other.ctis and all(mine.cti == its.cti for mine, its in each)
-
-
-class DeviceTimes:
-    """The devices of a plan: the CTI of each for each source, and the lane that it is in.
-
-    ``ctis`` ``int64[sources, devices]`` and ``lanes`` ``int64[devices]`` have room for more.
-    ``floors`` ``int64[sources]``: the time at which devices begin that are not known yet.
-    """
-
-    def __init__(self, coder: KeyCoder, sources: int) -> None:
-        self.coder = coder
-        self.ctis = np.full((sources, 0), MIN_TIME)
-        self.floors = np.full(sources, MIN_TIME)
-        self.lanes = np.full(0, NO_LANE)
-        # the number of devices that have a lane
-        self.placed = 0
-        # True if there is one lane
-        self.are_together = True
-
-    def note_lanes(self, lanes: int) -> None:
-        """Note the number of lanes."""
-        self.are_together = lanes == 1
-
-    def number(self, clocks: Clocks) -> Int64s:
-        """Return the numbers of the devices of clocks; see ``encode_columns``."""
-        if clocks.owner is None or clocks.codes is None:
-            return self.encode_columns(clocks.devices.columns)
-        return self.translate(Coded((), clocks.owner, clocks.codes))
-
-    def encode(self, rows: Columns, names: Keys) -> Int64s:
-        """Return the numbers of the devices of rows, which these fields name."""
-        if rows.coded is not None and rows.coded.names == names:
-            return self.translate(rows.coded)
-        return self.encode_columns([rows[name] for name in names])
-
-    def translate(self, *parts: Coded) -> Int64s:
-        """Return the numbers of the devices of rows that others have numbered."""
-        return self._note_new(self.coder.translate(*parts))
-
-    def encode_columns(self, columns: Sequence[Column]) -> Int64s:
-        """Return the numbers of these devices; those that are new have no lane."""
-        return self._note_new(self.coder.encode_columns(columns))
-
-    def _note_new(self, codes: Int64s) -> Int64s:
-        """Make room for devices that are new."""
-        have = self.ctis.shape[1]
-        if have >= len(self.coder):
-            return codes
-        self.ctis = grow(self.ctis, len(self.coder))
-        self.ctis[:, have:] = self.floors[:, np.newaxis]
-        self.lanes = grow(self.lanes, len(self.coder), NO_LANE)
-        return codes
-
-    @property
-    def are_placed(self) -> bool:
-        """True if all devices that are known have a lane."""
-        return self.placed == len(self.coder)
-
-    def find_new(self, codes: Int64s) -> Int64s:
-        """Return those of the devices that have no lane, each once."""
-        return np.unique(codes[self.lanes[codes] == NO_LANE])
-
-    def place(self, new: Int64s, lane: int) -> None:
-        """Put devices that had no lane into one."""
-        self.lanes[new] = lane
-        self.placed += len(new)
-
-    def list_members(self, lane: int) -> Int64s:
-        """Return the devices in a lane."""
-        return np.flatnonzero(self.lanes == lane)
-
-    def load(self, ctis: Int64s, lanes: Int64s, floors: Int64s) -> None:
-        """Continue from a state, before any device has come."""
-        self.ctis, self.lanes, self.floors = ctis, lanes, floors
-        self.placed = int(np.count_nonzero(lanes != NO_LANE))
-
-
-class LanePace:
-    """The times at which lanes are told how far their devices are, and at which they are split.
-
-    Lanes that nothing would leave are told after ``_MOST_ROWS`` rows or ``_SOON`` seconds. To split
-    a lane costs its whole state: one may be split ``_LONGEST`` seconds after the last, and earlier
-    as long as all splits take no more than ``_AT_ONCE`` seconds and a ``_SHARE`` of the time.
-    ``clock`` returns seconds.
-    """
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        # since when lanes are there, when one was last split, and for how long in all
-        self._begun = self._last_split = clock()
-        self._spent = 0.0
-        # the number of rows since lanes were told, and when they are told anyway
-        self._rows, self._tell_at = 0, 0.0
-        # the numbers of the lanes that have not been told, and of those that have laggards and
-        # could not be split yet
-        self.stale: set[int] = set()
-        self.postponed: set[int] = set()
-
-    def count_rows(self, rows: int) -> bool:
-        """Count rows; return True if lanes have to be told, though nothing leaves them."""
-        self._rows += rows
-        return self._rows >= _MOST_ROWS or self._clock() >= self._tell_at
-
-    def tell(self) -> set[int]:
-        """Note that all lanes are told now; return the numbers of those that had not been."""
-        stale, self.stale = self.stale, set()
-        self._rows, self._tell_at = 0, self._clock() + _SOON
-        return stale
-
-    def find_wait(self) -> float | None:
-        """Return the seconds until lanes have to be told or may be split; None for neither."""
-        at = [self._tell_at] if self.stale else []
-        if self.postponed:
-            at.append(self._find_split())
-        return max(0.0, min(at) - self._clock()) if at else None
-
-    def may_split(self) -> bool:
-        """Return True if a lane may be split now."""
-        return self._clock() >= self._find_split()
-
-    def _find_split(self) -> float:
-        within_share = self._begun + (self._spent - _AT_ONCE) / _SHARE
-        return min(self._last_split + _LONGEST, within_share)
-
-    @contextmanager
-    def split(self) -> Iterator[None]:
-        """Return a context in which a lane is split."""
-        begun = self._clock()
-        yield
-        self._last_split = self._clock()
-        self._spent += self._last_split - begun
-
-    def postpone(self, lane: int) -> None:
-        """Note that a lane has laggards and cannot be split yet."""
-        self.postponed.add(lane)
-
-    def take_postponed(self) -> set[int]:
-        """Return the lanes that could not be split, to try it again."""
-        postponed, self.postponed = self.postponed, set()
-        return postponed
-
-    def forget(self, lane: int) -> None:
-        """Note that there is no such lane any more."""
-        self.stale.discard(lane)
-
-    def begin_with(self, lanes: Iterable[int]) -> None:
-        """Note that these lanes may not have been told, and may have laggards."""
-        self.stale, self.postponed = {*lanes}, {*lanes}
 
 
 class LaneRun:
@@ -979,7 +579,7 @@ class LaneRun:
             self._push(lane, source, above.ctis)
             if lane.is_abreast(above):
                 return [*self._merge(lane, above), above.number]
-            if self._is_larger(lane, above) or _are_apart(above.ctis, low, self._spread):
+            if self._is_larger(lane, above) or are_apart(above.ctis, low, self._spread):
                 above = None
                 lane.wait_for(None)
         if above is None:
@@ -1012,7 +612,7 @@ class LaneRun:
         """Return True if the devices of lanes are further from each other than the spread."""
         lows, highs = zip(*(lane.find_range() for lane in lanes), strict=True)
         lowest, highest = map(min, *lows), map(max, *highs)
-        return _are_apart(lowest, highest, self._spread)
+        return are_apart(lowest, highest, self._spread)
 
     def _push(
         self, lane: DeviceLane, source: Node, ctis: Times, batch: EventBatch | None = None
@@ -1126,11 +726,6 @@ class LaneRun:
         self._floor = int(floors[0])
         # they may have waited for their times, to be split, or for each other
         self._pace.begin_with(self.lanes)
-
-
-def _are_apart(low: Iterable[int], high: Iterable[int], spread: int) -> bool:
-    """Return True if a time is further behind another one of its source than the spread."""
-    return any(lowest < highest - spread for lowest, highest in zip(low, high, strict=True))
 
 
 def _are_in_order(*times: Times) -> bool:
