@@ -14,7 +14,7 @@ import polars as pl
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.clocks import ClockMoves, Clocks, RowClocks
-from rxtemporal.core.columns import Coded, Columns, has_nulls
+from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import (
     Cti,
     EdgeEvent,
@@ -24,9 +24,6 @@ from rxtemporal.core.events import (
     ends_row,
     find_late_bound,
 )
-from rxtemporal.core.payloads import BadPayloadError, PayloadReader
-from rxtemporal.core.safe_text import brief
-from rxtemporal.core.schema import to_fields
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.door_rules import (
     CTI,
@@ -44,9 +41,7 @@ from rxtemporal.engine.door_rules import (
     make_sent_cti,
     passes_in_order,
 )
-from rxtemporal.engine.keys import KeyCoder, KeyGroup
 from rxtemporal.engine.rows import grow
-from rxtemporal.errors import EventError
 from rxtemporal.ingress.batch_verdicts import (
     NO_KINDS,
     NO_ROWS,
@@ -61,6 +56,7 @@ from rxtemporal.ingress.batch_verdicts import (
 )
 from rxtemporal.ingress.clock_guard import ClockGuard
 from rxtemporal.ingress.clock_settings import ClockSettings
+from rxtemporal.ingress.device_numbers import DeviceNumbers
 from rxtemporal.ingress.door import IN_TIME, Accepted, Decision
 from rxtemporal.ingress.input_state import MOST_FURTHEST, QUANTILES, ClockStats, DeviceClock
 from rxtemporal.ingress.lateness import REASONS, Lateness, LateReason, make_no_event_error
@@ -118,12 +114,11 @@ class DevicePacker(Packer):
 
     __slots__ = (
         "_clock",
-        "_coder",
         "_counts_ahead",
         "_counts_wall",
+        "_devices",
         "_fleet",
         "_floor",
-        "_group",
         "_is_moved",
         "_is_sorted",
         "_kernel",
@@ -140,12 +135,9 @@ class DevicePacker(Packer):
         "_passed_at",
         "_passed_since",
         "_passes",
-        "_plain",
         "_reached",
-        "_reader",
         "_row_clocks",
         "_rows_passed",
-        "_single",
         "_states",
         "_tells_moves",
         "_told",
@@ -177,12 +169,10 @@ class DevicePacker(Packer):
         self._kernel: ModuleType = door
         self._is_sorted = order.is_sorted
         self._clock = clock
+        # any thread may ask for the clocks, for which rows that have passed advance their devices
+        self._turn = threading.RLock()
         fields = pl.Schema({name: schema[name] for name in clock.fields})
-        self._coder = KeyCoder(fields)
-        self._reader = PayloadReader(fields)
-        self._single = clock.fields[0] if len(fields) == 1 else None
-        # the numbers of devices that single events have named by plain values
-        self._plain: dict[tuple[type, Any], int] = {}
+        self._devices = DeviceNumbers(fields, self.source, self._turn)
         self._states = np.full((0, door.WIDTH), NEVER)
         # the CTI of each device that the query was told last; of a new one below all
         self._told = np.full(0, NEVER)
@@ -191,9 +181,6 @@ class DevicePacker(Packer):
         # accepted rows that have not advanced their devices yet, and their number
         self._passed: list[RowClocks] = []
         self._rows_passed = 0
-        # any thread may ask for the clocks, for which rows that have passed advance their devices
-        self._turn = threading.RLock()
-        self._group = KeyGroup(self._coder, self._turn)
         # of the batch that is being accepted: its columns with the numbers of devices, and what its
         # rows say of these if they have passed
         self._numbered: Columns | None = None
@@ -235,7 +222,7 @@ class DevicePacker(Packer):
 
     def _grow(self) -> None:
         """Make room for the state of new devices."""
-        count, have = len(self._coder), len(self._states)
+        count, have = len(self._devices), len(self._states)
         if count <= have:
             return
         room = max(count, 2 * have, 64)
@@ -250,61 +237,36 @@ class DevicePacker(Packer):
     @_in_turn
     def number_devices(self, columns: Columns) -> Int64s:
         """Return the numbers of the devices of rows; raise if one has none."""
-        names = self._clock.fields
-        for name in names:
-            if has_nulls(columns[name]):
-                raise EventError(
-                    f"a row of stream {self.source!r} has null for {name!r}, which names the "
-                    "device whose clock it follows"
-                )
-        codes = self._coder.encode_columns([columns[name] for name in names])
+        codes = self._devices.encode(columns)
         self._grow()
         return codes
 
     def _find_device(self, payload: Any) -> int:
         """Return the number of the device of one event."""
-        fields = payload if type(payload) is dict else to_fields(payload)
-        value = fields.get(self._single) if self._single is not None else None
-        key = type(value), value
-        if value is not None and type(value) in (str, int) and (known := self._plain.get(key)):
-            return known - 1
-        try:
-            given = self._reader.columns([{name: fields[name] for name in self._clock.fields}])
-        except (BadPayloadError, KeyError) as error:
-            raise EventError(
-                f"the payload {brief(payload)} does not name a device of stream {self.source!r}: "
-                f"{error}"
-            ) from None
-        device = int(self.number_devices(given)[0])
-        if type(value) in (str, int):
-            self._plain[key] = device + 1
+        device = self._devices.find(payload)
+        if device >= len(self._states):
+            with self._turn:
+                self._grow()
         return device
 
+    @_in_turn
     def find_device(self, device: Any) -> int:
-        """Return the number of a device that is given by its value, of several fields by a tuple.
-
-        ``EventError``: it is not of the fields' types.
-        """
-        names = self._clock.fields
-        values = (device,) if len(names) == 1 else device
-        if not isinstance(values, (list, tuple)) or len(values) != len(names):
-            raise EventError(
-                f"a device of stream {self.source!r} is a tuple of {', '.join(names)}, got "
-                f"{brief(device)}"
-            )
-        return self._find_device(dict(zip(names, values, strict=True)))
+        """Return the number of a device that is given by its value; see ``DeviceNumbers``."""
+        number = self._devices.find_value(device)
+        self._grow()
+        return number
 
     @_in_turn
     def list_ctis(self) -> tuple[Columns, Int64s]:
         """Return the devices, and their CTIs as they are now."""
         self._settle()
-        devices = np.arange(len(self._coder))
-        return self._coder.decode(devices), self._find_ctis(devices)
+        devices = np.arange(len(self._devices))
+        return self._devices.decode(devices), self._find_ctis(devices)
 
     def name_device(self, payload: Any) -> tuple[Any, ...]:
         """Return the values that name the device of a payload."""
         number = np.array([self._find_device(payload)])
-        device: tuple[Any, ...] = self._coder.decode(number).frame.row(0)
+        device: tuple[Any, ...] = self._devices.decode(number).frame.row(0)
         return device
 
     def find_cti(self, payload: Any) -> int:
@@ -315,8 +277,10 @@ class DevicePacker(Packer):
     def list_highs(self) -> tuple[Columns, Int64s]:
         """Return the devices, and the highest time that each has sent."""
         self._settle()
-        count = len(self._coder)
-        return self._coder.decode(np.arange(count)), self._states[:count, self._kernel.HIGH].copy()
+        count = len(self._devices)
+        return self._devices.decode(np.arange(count)), self._states[
+            :count, self._kernel.HIGH
+        ].copy()
 
     def _find_ctis(self, devices: Int64s) -> Int64s:
         """Return the CTIs of these devices, as the others allow them now."""
@@ -351,7 +315,7 @@ class DevicePacker(Packer):
     def get_clock_stats(self) -> ClockStats:
         """Return counters of the devices' clocks. O(devices). Any thread may call it."""
         fleet, (_, silent) = self.fleet_time, self._limits
-        count = min(len(self._coder), len(self._states))
+        count = min(len(self._devices), len(self._states))
         states = self._states[:count]
         high = np.maximum(states[:, self._kernel.HIGH], MIN_TIME)
         behind = np.maximum(fleet - high, 0)
@@ -362,7 +326,7 @@ class DevicePacker(Packer):
             is_silent = (fleet - states[:, self._kernel.SEEN] >= silent) & (fleet > NEVER)
         live = np.flatnonzero(~is_silent)
         order = live[np.argsort(-behind[live], kind="stable")][:MOST_FURTHEST]
-        names = Clocks(self._coder.decode(order), MIN_TIME).list_devices()
+        names = self._devices.list_values(order)
         found = self._kernel.find_ctis(order, states, self._fleet, *self._limits)
         ctis = np.maximum(found, MIN_TIME).tolist()
         furthest = map(DeviceClock, names, ctis, behind[order].tolist())
@@ -534,7 +498,7 @@ class DevicePacker(Packer):
             return Verdicts.of_all(batch.start, batch.end, state)
         self._settle()
         devices = self.number_devices(batch.columns)
-        self._numbered = batch.columns.share(Coded(self._clock.fields, self._coder, devices))
+        self._numbered = batch.columns.share(self._devices.code(devices))
         kind = mark_ahead(kind, len(batch), ahead, drops_ahead=self._drops_ahead)
         heard = self._hear_some(devices, kind)
         verdicts = self._judge_items(devices, batch.start, batch.end, kind, row, moved, heard)
@@ -598,11 +562,9 @@ class DevicePacker(Packer):
             return False
         if self._counts_wall:
             self._note_passing()
-        names = self._clock.fields
-        columns = [batch.columns[name] for name in names]
-        if any(map(has_nulls, columns)):
+        coded = self._devices.group(batch.columns)
+        if coded is None:
             return False
-        coded = self._group.add(names, columns)
         clocks = RowClocks(coded, starts, self.rules.delay, low, reached, in_order=in_order)
         self._numbered, self._row_clocks = batch.columns.share(coded), clocks
         self._passed.append(clocks)
@@ -631,7 +593,7 @@ class DevicePacker(Packer):
         if not has_limits and passed[0].start[0] >= self._top and RowClocks.are_in_order(passed):
             self._pass_in_order(passed)
             return
-        devices = self._coder.translate(*(each.coded for each in passed))
+        devices = self._devices.translate([each.coded for each in passed])
         self._grow()
         start = RowClocks.concat_starts(passed)
         self._kernel.raise_ctis(devices, start, self.rules.delay, self._told)
@@ -647,9 +609,9 @@ class DevicePacker(Packer):
         # the last ones first: those before them matter only to devices that are not among them
         left = None
         for parts in reversed(together):
-            devices = self._coder.translate(*(each.coded for each in parts))
+            devices = self._devices.translate([each.coded for each in parts])
             self._grow()
-            known = len(self._coder)
+            known = len(self._devices)
             left = self._kernel.pass_in_order(
                 devices, RowClocks.concat_starts(parts), self.rules.delay, self._clock.by_wall,
                 self._states[:known], self._fleet, self._told, known if left is None else left,
@@ -731,8 +693,7 @@ class DevicePacker(Packer):
         kept = verdicts.kept & run.row_mask if len(verdicts.late) else run.row_mask
         if not kept.all():
             payload = payload.take(np.flatnonzero(kept[rows]))
-        coded = Coded(self._clock.fields, self._coder, devices[kept])
-        return JudgedRun(run, verdicts, kept, payload.share(coded))
+        return JudgedRun(run, verdicts, kept, payload.share(self._devices.code(devices[kept])))
 
     # Batches --------------------------------------------------------------------------------------
 
@@ -752,7 +713,7 @@ class DevicePacker(Packer):
         batch, devices = super().pack(), self._waiting_devices
         if batch is not None and devices:
             self._waiting_devices = []
-            coded = Coded(self._clock.fields, self._coder, np.array(devices))
+            coded = self._devices.code(np.array(devices))
             batch = batch.replace(payload=batch.columns.share(coded))
         return self._add_clocks(self._lift(batch))
 
@@ -795,7 +756,7 @@ class DevicePacker(Packer):
         if silent < 0 or fleet < self._looked + max(silent // _PARTS, 1):
             return
         self._looked = fleet
-        count = len(self._coder)
+        count = len(self._devices)
         ctis = self._find_ctis(np.arange(count))
         found = np.flatnonzero((ctis > self._told[:count]) & ~self._is_moved[:count])
         self._is_moved[found] = True
@@ -809,7 +770,7 @@ class DevicePacker(Packer):
         moved = self._take_moved()
         ctis = np.maximum(self._find_ctis(moved), MIN_TIME)
         self._told[moved] = ctis
-        coder = self._coder
+        coder = self._devices.coder
         moves = self._take_moves()
         return batch.replace(clocks=Clocks(partial(coder.decode, moved), ctis, moved, coder, moves))
 
@@ -874,7 +835,7 @@ class DevicePacker(Packer):
         other device both moments are -1. O(devices).
         """
         self._settle()
-        seen = self._states[: len(self._coder), self._kernel.SEEN]
+        seen = self._states[: len(self._devices), self._kernel.SEEN]
         counts = (seen > NEVER) & (seen < NOT_HEARD)
         found = counts & (seen <= HEARD + until)
         others = seen[counts & ~found]
@@ -884,7 +845,7 @@ class DevicePacker(Packer):
 
     def list_devices(self, numbers: Int64s) -> tuple[Any, ...]:
         """Return the devices of these numbers, as ``Clocks.list_devices`` does."""
-        return Clocks(self._coder.decode(numbers), MIN_TIME).list_devices()
+        return self._devices.list_values(numbers)
 
     @_in_turn
     def note_silence(self, devices: Sequence[Any] | None) -> None:
@@ -903,7 +864,7 @@ class DevicePacker(Packer):
 
     def _lift_all(self) -> None:
         self.is_down = True
-        count = len(self._coder)
+        count = len(self._devices)
         before, seen = self._states[:count, 0].copy(), self._states[:count, self._kernel.SEEN]
         devices = np.flatnonzero(seen < NOT_HEARD)
         follows = seen == NEVER
@@ -928,14 +889,14 @@ class DevicePacker(Packer):
         """Count all devices but silent ones as heard at a moment."""
         self.is_down = False
         self._settle()
-        seen = self._states[: len(self._coder), self._kernel.SEEN]
+        seen = self._states[: len(self._devices), self._kernel.SEEN]
         counts = (seen > NEVER) & (seen < NOT_HEARD)
         seen[counts] = np.maximum(seen[counts], HEARD + moment)
 
     @_in_turn
     def shift_moments(self, length: int) -> None:
         """Count the moments at which devices were heard as so much later, after a resumption."""
-        seen = self._states[: len(self._coder), self._kernel.SEEN]
+        seen = self._states[: len(self._devices), self._kernel.SEEN]
         counts = (seen > NEVER) & (seen < NOT_HEARD)
         seen[counts] = np.maximum(seen[counts] + length, HEARD)
 
@@ -945,9 +906,9 @@ class DevicePacker(Packer):
     def save(self) -> list[Any]:
         """Return the state of the packer, and that of each device."""
         self._settle()
-        count = len(self._coder)
+        count = len(self._devices)
         devices = [
-            self._coder, self._states[:count].copy(), self._told[:count].copy(),
+            self._devices.coder, self._states[:count].copy(), self._told[:count].copy(),
             self._fleet.copy(), np.flatnonzero(self._is_moved), self._looked, self._stack_moves(),
             self.is_down,
         ]  # fmt: skip
@@ -957,9 +918,9 @@ class DevicePacker(Packer):
         """Resume from the result of ``save`` of a packer of the same stream."""
         *packer, devices = state
         super().load(packer)
-        self._coder, states, told, fleet, moved, self._looked, moves, *down = devices
+        coder, states, told, fleet, moved, self._looked, moves, *down = devices
         self.is_down = any(down)
-        self._group = KeyGroup(self._coder, self._turn)
+        self._devices.load(coder)
         self._waiting_devices = [*map(self._find_device, list_columns(self._waiting)[2])]
         self._moves = [moves]
         self._grow()
