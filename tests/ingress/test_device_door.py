@@ -456,4 +456,4 @@ def test_rows_that_wait_keep_their_devices_over_a_stop() -> None:
     batch = second.pack()
     assert batch is not None
     assert batch.columns.coded is not None
-    assert second._coder.decode(batch.columns.coded.codes).frame["device"].to_list() == ["a", "b"]
+    assert second.list_devices(batch.columns.coded.codes) == ("a", "b")
