@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import EventShape
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME
@@ -148,6 +149,19 @@ def _run_operator(node: Node) -> None:
     step.load(step.save())
     for take, schema in zip(takes, schemas, strict=True):
         take(EventBatch.empty(schema, MAX_TIME, keys))
+        _move_rows(schema)
+
+
+def _move_rows(schema: pl.Schema) -> None:
+    """Move rows as a store does that holds many: none of the steps here holds so many at once.
+
+    A store has columns of times and of flags beside the fields.
+    """
+    from rxtemporal.engine.kernels.rows import FEW, move_rows
+
+    fields = [each.dtype for each in Columns.empty(schema).columns if isinstance(each, np.ndarray)]
+    for dtype in {np.dtype(np.int64), np.dtype(np.bool_), *fields}:
+        move_rows(np.zeros(FEW, dtype), np.arange(FEW))
 
 
 def _find_scale(operator: Any) -> tuple[int, int]:

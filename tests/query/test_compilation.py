@@ -132,3 +132,43 @@ def test_a_service_that_is_ready_compiles_nothing_more(tmp_path: Path) -> None:
         check=True,
     )
     assert json.loads(done.stdout) == [503, []]
+
+
+MOVED = """
+    import json
+    import numpy as np
+    import polars as pl
+    from numba.core import event
+    import rxtemporal as rxt
+    from rxtemporal.engine.kernels.rows import FEW, gather
+    from rxtemporal.query.compilation import compile_plan
+
+    fields = {"device": str, "level": pl.Int16, "temp": pl.Float32}
+    stream = rxt.PushSource("readings", schema=fields).stream
+    for _ in compile_plan(stream.join(stream, on="device", suffix="_other")._node.list_nodes()):
+        pass
+    compiled = []
+
+    class Listener(event.Listener):
+        def on_start(self, event):
+            compiled.append(event.data["dispatcher"].py_func.__name__)
+
+        def on_end(self, event):
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
+        for dtype in (np.int64, np.bool_, np.int16, np.float32):
+            gather(np.zeros(FEW, dtype), np.arange(FEW))
+    print(json.dumps(compiled))
+"""
+
+
+def test_rows_that_a_store_holds_are_moved_without_compiling(tmp_path: Path) -> None:
+    """Those are many at once: fields of each size, times and flags."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(MOVED)],
+        env=environment(NUMBA_CACHE_DIR=str(tmp_path), NUMBA_CACHE_LOCATOR_CLASSES=EMPTY),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    assert json.loads(done.stdout) == []
