@@ -279,18 +279,20 @@ class EventBatch:
         clocks: Clocks | None = _KEPT,
     ) -> EventBatch:
         """Return the batch with some of its parts replaced; it has no number."""
-        made = EventBatch(
-            self.start if start is None else start,
-            (self._end if start is None else self.end) if end is None else end,
-            self._edge if edge is None else edge,
-            self.columns if payload is None else payload,
-            self.cti if cti is None else cti,
-            self.keys if keys is None else keys,
-            (start is None and self.in_order) if in_order is None else in_order,
-            self.time if time is _KEPT else time,
-            self.clocks if clocks is _KEPT else clocks,
-        )
+        # without the constructor: this runs several times for each batch
+        made = EventBatch.__new__(EventBatch)
+        made.start = self.start if start is None else start
+        made._end = (self._end if start is None else self.end) if end is None else end
+        made._edge = self._edge if edge is None else edge
         made._has_edges = edge is None and self._has_edges
+        columns = self.columns if payload is None else payload
+        made.columns = columns if isinstance(columns, Columns) else Columns.from_frame(columns)
+        made.cti = self.cti if cti is None else cti
+        made.keys = self.keys if keys is None else keys
+        made.in_order = (start is None and self.in_order) if in_order is None else in_order
+        made.time = self.time if time is _KEPT else time
+        made.clocks = self.clocks if clocks is _KEPT else clocks
+        made.number = None
         return made
 
     def set_time(self, time: TimeForm | None) -> None:
