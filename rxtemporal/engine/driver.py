@@ -7,76 +7,10 @@ in a pipe of Rx.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 from rxtemporal.core.batch import EventBatch
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.stage import Make, Meter, Run, Stage, Take
-from rxtemporal.engine.step import Step
-
-OnNext: TypeAlias = Callable[[EventBatch], object]
-
-
-def _ignore(batch: EventBatch) -> None:
-    """Discard results that have no reader."""
-
-
-def _do_nothing() -> None:
-    """Ignore the end."""
-
-
-class Leaf(Stage):
-    """Stage of one output of a run: gives results their shape, and hands them to ``receive``.
-
-    Reports the end once. Without ``shape`` results leave as they are.
-    """
-
-    __slots__ = ("complete_run", "receive")
-
-    def __init__(
-        self,
-        output: Meter,
-        shape: Make | None = None,
-        receive: OnNext = _ignore,
-        complete_run: Callable[[], object] = _do_nothing,
-        clock: Callable[[], float] = float,
-    ) -> None:
-        super().__init__(shape or _pass, "on the way out", [output], clock=clock)
-        self.receive, self.complete_run = receive, complete_run
-        self.then = self._hand_over
-
-    def deliver_to(self, receive: OnNext, complete_run: Callable[[], object] = _do_nothing) -> None:
-        """Hand results to ``receive`` from now on, and report the end to ``complete_run``."""
-        self.receive, self.complete_run = receive, complete_run
-
-    @property
-    def floor(self) -> int:
-        """The time below which all results have come."""
-        return self.inputs[0].cti
-
-    def give_endless(self, run: Run) -> None:
-        """Give the rows of which no end is known; nothing more comes."""
-        if (first := self._seen[0]) is not None:
-            self.take(0, first.none(MAX_TIME), run)
-
-    def release(self) -> None:
-        """Drop the step, and those who get the results."""
-        super().release()
-        self.deliver_to(_ignore)
-
-    def _hand_over(self, side: int, batch: EventBatch | None, run: Run) -> None:
-        """Hand a batch of results over, or report the end."""
-        if batch is not None:
-            self.receive(batch)
-        elif not run.ended:
-            self.complete_run()
-
-
-def _pass(first: EventBatch) -> Step:
-    """Return a step that leaves results as they are."""
-    from rxtemporal.engine.shape import EdgeStep
-
-    return EdgeStep()
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.engine.stage import Meter, Stage, Take
 
 
 class Entry(Meter):
@@ -136,7 +70,8 @@ class Driver:
 
     Each stage takes its batches in order of arrival: those of several readers and of operators with
     two inputs wait in front of them, others are taken at once. An exception in a step ends the run:
-    ``on_error`` gets it with the place of the operator. One in a leaf is raised to the producer.
+    ``on_error`` gets it with the place of the operator. One of those who get
+    results is raised to the producer.
     After the end nothing is delivered. Not thread-safe: its owner serialises calls.
     """
 

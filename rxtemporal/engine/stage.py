@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
@@ -23,6 +23,7 @@ Make: TypeAlias = Callable[..., AnyStep]
 # makes the first batch of an input (0 or 1) that ends without one, from that of the other
 Absent: TypeAlias = Callable[[int, EventBatch], EventBatch]
 Tap: TypeAlias = Callable[[EventBatch], object]
+OnNext: TypeAlias = Callable[[EventBatch], object]
 
 
 class RowHolder(Protocol):
@@ -48,6 +49,14 @@ class Run(Protocol):
 
 # takes a batch of an input (0 or 1), or its end, in a run
 Take: TypeAlias = Callable[[int, EventBatch | None, Run], None]
+
+
+def _ignore(side: int, batch: EventBatch | None, run: Run) -> None:
+    """Discard results that nobody gets any more."""
+
+
+def _do_nothing() -> None:
+    """Ignore the end."""
 
 
 class Meter:
@@ -108,6 +117,13 @@ def _drop(batch: EventBatch) -> EventBatch:
     return EventBatch.empty(batch.schema, MIN_TIME)
 
 
+def _pass_results(first: EventBatch) -> Step:
+    """Return a step that leaves results as they are."""
+    from rxtemporal.engine.shape import EdgeStep
+
+    return EdgeStep()
+
+
 class Stage(Meter):
     """One operator in one run: its step, the batches that wait for it, the meter of its results.
 
@@ -157,6 +173,13 @@ class Stage(Meter):
         # batches from before the step was there
         self._waiting: list[tuple[int, EventBatch]] = []
         self._open = set(range(len(self.inputs)))
+
+    @classmethod
+    def of_output(
+        cls, output: Meter, shape: Make | None = None, clock: Callable[[], float] = float
+    ) -> Self:
+        """Return the last stage of an output; without ``shape`` results leave as they are."""
+        return cls(shape or _pass_results, "on the way out", [output], clock=clock)
 
     def work(self, run: Run) -> None:
         """Take the batches that wait."""
@@ -227,6 +250,27 @@ class Stage(Meter):
     def limit_to(self, other: Meter | None) -> None:
         """Let no CTI leave that is above that of another stage; None: let each leave."""
         self.limit = other
+
+    def deliver_to(self, receive: OnNext, complete_run: Callable[[], object] = _do_nothing) -> None:
+        """Hand results to ``receive`` from now on, and report the end to ``complete_run``."""
+
+        def hand_over(side: int, batch: EventBatch | None, run: Run) -> None:
+            if batch is not None:
+                receive(batch)
+            elif not run.ended:
+                complete_run()
+
+        self.then = hand_over
+
+    @property
+    def floor(self) -> int:
+        """The time below which all results have come."""
+        return self.inputs[0].cti
+
+    def give_endless(self, run: Run) -> None:
+        """Give the rows of which no end is known; nothing more comes."""
+        if (first := self._seen[0]) is not None:
+            self.take(0, first.none(MAX_TIME), run)
 
     def retry_time(self, run: Run, *, anyway: bool = False) -> None:
         """Give out the CTI that the limit did not allow, as far as it does now.
@@ -314,11 +358,11 @@ class Stage(Meter):
         return [side for side, batch in enumerate(self._seen) if batch is None]
 
     def release(self) -> None:
-        """Drop the step with all that it holds, after the end of the run.
+        """Drop the step with all that it holds, and who gets results, after the end of the run.
 
         Another thread may just be inside: what comes to this stage from there is dropped.
         """
-        self.step, self._on = None, (_drop, _drop)
+        self.step, self._on, self.then = None, (_drop, _drop), _ignore
         self._waiting, self.pending = [], deque()
 
     def capture(self) -> Captured:

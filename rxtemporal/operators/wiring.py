@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.engine.driver import Driver, Entry, Leaf
+from rxtemporal.engine.driver import Driver, Entry
 from rxtemporal.engine.stage import AnyStep, Meter, Stage
 from rxtemporal.engine.step import Step
 from rxtemporal.errors import ArgumentError
@@ -49,7 +49,7 @@ class Wiring:
         self.sources: dict[Node, Entry] = {}
         self.stages: dict[Node, Stage] = {}
         # the stream of each output, and the stage that its results leave
-        self.leaves: list[tuple[Node, Leaf]] = []
+        self.leaves: list[tuple[Node, Stage]] = []
         shaped = list(zip(outputs, shapes or [None] * len(outputs), strict=True))
         for node in nodes:
             if node.source is not None or node in given:
@@ -101,12 +101,12 @@ class Wiring:
         if node not in self._of_one_time:
             from rxtemporal.operators.lanes.stages import LaneLeaf
 
-            fed = LaneLeaf(Meter(clock), clock=clock)
+            fed = LaneLeaf.of_output(Meter(clock), clock=clock)
             self._feed(fed, node, shape, clock)
             self.leaves.append((node, fed))
             return
         last = self._find(node)
-        leaf = Leaf(last, shape, clock=clock)
+        leaf = Stage.of_output(last, shape, clock)
         self.driver.add(leaf, last)
         self.leaves.append((node, leaf))
 

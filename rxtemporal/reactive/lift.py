@@ -10,7 +10,7 @@ from reactivex.disposable import CompositeDisposable, Disposable
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.safe_text import brief
-from rxtemporal.engine.driver import Driver, Entry, Leaf
+from rxtemporal.engine.driver import Driver, Entry
 from rxtemporal.engine.stage import Meter, Stage
 from rxtemporal.errors import BindingError, blame
 
@@ -31,8 +31,7 @@ def lift(
         entries = [_PipeEntry(driver) for _ in sources]
         stage = make_stage([*entries])
         driver.add(stage, *entries)
-        leaf = Leaf(stage, receive=observer.on_next, complete_run=observer.on_completed)
-        driver.add(leaf, stage)
+        stage.deliver_to(observer.on_next, observer.on_completed)
         driver.connect(entries)
         for entry in entries:
             entry.place = stage.place

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.engine.codec import Captured
-from rxtemporal.engine.driver import Leaf
-from rxtemporal.engine.stage import AnyStep
+from rxtemporal.engine.stage import AnyStep, Stage
 from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.operators.fingerprint import Fingerprints
 from rxtemporal.operators.plan import Node
@@ -28,7 +27,7 @@ class Stepwise:
         self._wiring = Wiring([output], [None if output.clock is None else shape])
         steps = self._wiring.begin()
         ((_, leaf),) = self._wiring.leaves
-        self._steps: list[AnyStep | Leaf] = [leaf] if output.clock is not None else [*steps]
+        self._steps: list[AnyStep | Stage] = [leaf] if output.clock is not None else [*steps]
         self._results: list[EventBatch] = []
         self._errors: list[Exception] = []
         leaf.deliver_to(self._results.append)

@@ -64,7 +64,7 @@ def test_a_row_in_time_passes_few_objects() -> None:
     """Without operators a row passes at most 11 objects to the sink."""
     stations = follow(lambda stream: stream)
     assert len(stations) <= 11, stations
-    assert {"PushEntry", "Packer", "Entry", "Leaf"} <= set(stations)
+    assert {"PushEntry", "Packer", "Entry", "Stage"} <= set(stations)
 
 
 def test_a_row_that_is_logged_passes_few_objects(tmp_path: Path) -> None:

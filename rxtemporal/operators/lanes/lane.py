@@ -9,7 +9,7 @@ from typing import Protocol
 from rxtemporal.core.batch import Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.door_rules import NEVER
-from rxtemporal.engine.driver import Driver, Entry, Leaf
+from rxtemporal.engine.driver import Driver, Entry
 from rxtemporal.engine.shape import PromptIntervalStep
 from rxtemporal.engine.stage import Stage
 from rxtemporal.engine.state import IdCounter
@@ -32,7 +32,7 @@ class PlanCopy(Protocol):
     driver: Driver
     sources: dict[Node, Entry]
     stages: dict[Node, Stage]
-    leaves: list[tuple[Node, Leaf]]
+    leaves: list[tuple[Node, Stage]]
 
 
 class DeviceLane:
@@ -76,7 +76,7 @@ class DeviceLane:
         self.kept = MAX_TIME
 
     @cached_property
-    def leaf(self) -> Leaf:
+    def leaf(self) -> Stage:
         """The stage that gives results their shape."""
         return self.wiring.leaves[0][1]
 

@@ -8,7 +8,6 @@ from typing import Any
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.engine.codec import Captured, Saved, loads
-from rxtemporal.engine.driver import Leaf
 from rxtemporal.engine.stage import Meter, Run, Stage, Tap
 from rxtemporal.engine.step import find_earliest_due
 from rxtemporal.errors import blame
@@ -98,7 +97,7 @@ def _make_nothing(*first: EventBatch) -> Any:
     raise AssertionError("an operator in lanes has no step of its own")
 
 
-class LaneLeaf(Leaf):
+class LaneLeaf(Stage):
     """Output of a run whose devices each have their own time: it takes the results of lanes."""
 
     lanes: LaneRun | LaneChain
