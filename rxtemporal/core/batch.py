@@ -278,7 +278,10 @@ class EventBatch:
         time: TimeForm | None = _KEPT,
         clocks: Clocks | None = _KEPT,
     ) -> EventBatch:
-        """Return the batch with some of its parts replaced; it has no number."""
+        """Return the batch with some of its parts replaced; it has no number.
+
+        None for ``time`` or ``clocks`` is a value; None for any other part keeps what is there.
+        """
         # without the constructor: this runs several times for each batch
         made = EventBatch.__new__(EventBatch)
         made.start = self.start if start is None else start
@@ -319,7 +322,10 @@ class EventBatch:
     def concat_rows(
         batches: Sequence[EventBatch], cti: int, clocks: Clocks | None = None
     ) -> EventBatch:
-        """Return the rows of all batches, in order, with a CTI and clocks, None of one time."""
+        """Return the rows of all batches, in order, with a CTI.
+
+        ``clocks`` is None if all rows have one time.
+        """
         filled, last = [batch for batch in batches if len(batch.start)], batches[-1]
         if len(filled) == 1:
             return filled[0].replace(cti=cti, keys=last.keys, clocks=clocks)

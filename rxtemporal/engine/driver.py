@@ -70,9 +70,9 @@ class Driver:
 
     Each stage takes its batches in order of arrival: those of several readers and of operators with
     two inputs wait in front of them, others are taken at once. An exception in a step ends the run:
-    ``on_error`` gets it with the place of the operator. One of those who get
-    results is raised to the producer.
-    After the end nothing is delivered. Not thread-safe: its owner serialises calls.
+    ``on_error`` gets it with the place of the operator. An exception in whoever gets results is
+    raised to the producer. After the end nothing is delivered. Not thread-safe: its owner
+    serialises calls.
     """
 
     def __init__(self, on_error: Callable[[Exception], object] = lambda error: None) -> None:

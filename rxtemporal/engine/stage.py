@@ -264,11 +264,11 @@ class Stage(Meter):
 
     @property
     def floor(self) -> int:
-        """The time below which all results have come."""
+        """The time below which all results of an output have come, of its last stage."""
         return self.inputs[0].cti
 
     def give_endless(self, run: Run) -> None:
-        """Give the rows of which no end is known; nothing more comes."""
+        """Give the rows of an output of which no end is known; nothing more comes."""
         if (first := self._seen[0]) is not None:
             self.take(0, first.none(MAX_TIME), run)
 

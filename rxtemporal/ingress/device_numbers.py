@@ -29,8 +29,8 @@ class DeviceNumbers:
     >>> numbers = DeviceNumbers(pl.Schema({"device": pl.String}), "a", threading.RLock())
     >>> [numbers.find({"device": name, "x": 1}) for name in "aba"], len(numbers)
     ([0, 1, 0], 2)
-    >>> numbers.list_values(np.array([1]))
-    ('b',)
+    >>> numbers.find_value("b")
+    1
     """
 
     __slots__ = (

@@ -245,11 +245,9 @@ class DevicePacker(Packer):
         """Return the number of the device of one event."""
         device = self._devices.find(payload)
         if device >= len(self._states):
-            with self._turn:
-                self._grow()
+            self._grow()
         return device
 
-    @_in_turn
     def find_device(self, device: Any) -> int:
         """Return the number of a device that is given by its value; see ``DeviceNumbers``."""
         number = self._devices.find_value(device)
@@ -263,12 +261,14 @@ class DevicePacker(Packer):
         devices = np.arange(len(self._devices))
         return self._devices.decode(devices), self._find_ctis(devices)
 
+    @_in_turn
     def name_device(self, payload: Any) -> tuple[Any, ...]:
         """Return the values that name the device of a payload."""
         number = np.array([self._find_device(payload)])
         device: tuple[Any, ...] = self._devices.decode(number).frame.row(0)
         return device
 
+    @_in_turn
     def find_cti(self, payload: Any) -> int:
         """Return the CTI of the device of a payload, as the others allow it now."""
         return int(self._find_ctis(np.array([self._find_device(payload)]))[0])

@@ -466,10 +466,10 @@ class Door:
         self.events, self.late_by_import, late, self.largest_lateness = counts
         self.late = Counter({LateReason(value): count for value, count in late.items()})
         for each in SavedOpenRows.read(rows).rows:
-            self.open_rows.turn_to(each.owner)
+            self.open_rows.set_owner(each.owner)
             self.open_rows.open(each.edge.start, each.edge.payload, each)
-        self.open_rows.count_opened(opened)
-        self.open_rows.turn_to("")
+        self.open_rows.resume(opened)
+        self.open_rows.set_owner("")
         if table is not None:
             from rxtemporal.engine.kernels.hash_table import IntTable
 

@@ -74,11 +74,11 @@ class OpenRows(Generic[Row]):
         """Return all rows; the caller sees to it that no other thread opens or closes one."""
         return [*chain.from_iterable(self._rows.values())]
 
-    def turn_to(self, owner: str) -> None:
+    def set_owner(self, owner: str) -> None:
         """Take the next edges as those of an input."""
         self.owner = owner
 
-    def count_opened(self, opened: int) -> None:
+    def resume(self, opened: int) -> None:
         """Go on counting from a number of rows that have been opened before."""
         self.opened = opened
 

@@ -36,7 +36,7 @@ class SideSource:
         self.settings: AdvanceTimeSettings | None = origin.settings
 
     def copy_beside(self, origin: Any) -> Self:
-        """Return a copy beside another source, which keeps name and settings."""
+        """Return a copy beside another source, with the same name and settings."""
         copied = copy.copy(self)
         copied.origin = origin
         return copied

@@ -192,10 +192,6 @@ class Cursor:
     unit: Unit | None = None
     """The unit of the numbers among the times of events."""
 
-    def use_times(self, times: StreamTime) -> None:
-        """Read times in the form of those in the run; it calls this before any item."""
-        self.times = times
-
     _items: Iterator[Any] = iter(())
 
     def __init__(self, items: Iterable[Any] = (), position: int = 0, *, run_rows: int = 1) -> None:
@@ -208,6 +204,10 @@ class Cursor:
         self._reached = MIN_TIME
         # times are needed only where several streams are read
         self._is_timed = False
+
+    def use_times(self, times: StreamTime) -> None:
+        """Read times in the form of those in the run; it calls this before any item."""
+        self.times = times
 
     def __repr__(self) -> str:
         # a subclass may keep a position of its own

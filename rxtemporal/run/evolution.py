@@ -333,8 +333,9 @@ def begin_operators(
     if not partial:
         drop_incomplete_windows(wiring, [n for n in wiring.stages if not kept[n]])
     with ExitStack() as contexts:
+        taking = {*begun, *new}
         for stage in begun:
-            contexts.enter_context(stage.give_only_to({*begun, *new}))
+            contexts.enter_context(stage.give_only_to(taking))
         for node, stage in wiring.stages.items():
             if not kept[node]:
                 _give_open(wiring, kept, stage, node.inputs, opened)

@@ -236,7 +236,7 @@ class InputStream:
         else:
             event, ahead, self.sender = item, False, None
         if type(event) is EdgeEvent:
-            self.door.open_rows.turn_to(self.sender or "")
+            self.door.open_rows.set_owner(self.sender or "")
         if self.guard is not None and not ahead and self.guard.is_ahead(event):
             ahead = True
             sent = item if isinstance(item, Sent) else Sent(event)

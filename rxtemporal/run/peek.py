@@ -195,11 +195,11 @@ class SourceDouble:
                 high = highs[each.name_device(edge.payload)]
                 least = max(high + TICK, each.find_cti(edge.payload))
             end = match_form(max(least, edge.start + TICK), edge.start_time)
-            door.open_rows.turn_to(row.owner)
+            door.open_rows.set_owner(row.owner)
             batch = door.take(EdgeEvent.create_end(edge.start_time, end, edge.payload))
             if batch is not None:
                 self._main.on_next(batch)
-        door.open_rows.turn_to("")
+        door.open_rows.set_owner("")
         if (last := door.pack()) is not None:
             self._main.on_next(last)
 

@@ -112,7 +112,7 @@ class Reader(InputStream):
         self._log = tape
         self.replayed += records
         # such a source takes the request for the next event as the acknowledgement of this one
-        tape.flush_each(prompt=self.pulls and not self.source.bounded)
+        tape.set_prompt(prompt=self.pulls and not self.source.bounded)
 
     def open(self) -> None:
         """Open the source after the items already read."""

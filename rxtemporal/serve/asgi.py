@@ -83,7 +83,7 @@ class ServiceApp:
     def __repr__(self) -> str:
         return f"ServiceApp({self.service!r})"
 
-    def serve_locally(self, *, is_local: bool) -> None:
+    def set_local(self, *, is_local: bool) -> None:
         """Let only this machine connect, if ``is_local``."""
         self.is_local = is_local
 

@@ -164,7 +164,7 @@ class Server(uvicorn.Server):
         self._app, self._report, self._senders = app, report, senders
         self._owns_process = owns_process
         self._settings = app.service.settings.server
-        app.serve_locally(is_local=not app.service.settings.tokens)
+        app.set_local(is_local=not app.service.settings.tokens)
         limits = app.service.settings.limits
         super().__init__(make_config(app, self._settings, limits.message_bytes))
         self._sending: asyncio.Task[None] | None = None

@@ -10,6 +10,8 @@ import polars as pl
 import pytest
 
 from rxtemporal import MAX_TIME, MIN_TIME, EventBatch
+from rxtemporal.core.clocks import Clocks
+from rxtemporal.core.columns import Columns
 from rxtemporal.errors import CtiViolationError, EventError, RxTemporalError, SchemaError
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -364,3 +366,20 @@ def test_the_edges_that_batches_share_cannot_be_written() -> None:
     batch = EventBatch(np.arange(3), None, None, pl.DataFrame({"x": [1, 2, 3]}), 0)
     with pytest.raises(ValueError, match="read-only"):
         batch.edge[0] = 1
+
+
+def test_what_is_not_replaced_stays() -> None:
+    """Each attribute, but the number that a batch has among results."""
+    clocks = Clocks(Columns.from_frame(pl.DataFrame({"d": ["a"]})), 3)
+    start, edge = np.arange(2), np.array([0, 7])
+    given = EventBatch(
+        start, start + 1, edge, pl.DataFrame({"x": [1, 2]}), 5, ("x",), True, "ticks", clocks
+    )
+    assert given.has_edges
+    given.set_number(4)
+    replaced = given.replace()
+    for name in EventBatch.__slots__:
+        expected = None if name == "number" else getattr(given, name)
+        assert getattr(replaced, name) is expected or getattr(replaced, name) == expected, name
+    other = given.replace(time=None, clocks=None, in_order=False)
+    assert (other.time, other.clocks, other.in_order) == (None, None, False)

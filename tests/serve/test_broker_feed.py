@@ -94,7 +94,7 @@ def test_topics_count_as_sources_and_none_has_the_own_name(monkeypatch: pytest.M
     service = Service(app, Settings.parse({"mqtt": mqtt}))
     refused: list[Any] = []
     assert service.broker is not None
-    service.broker.keep_rejected = lambda name, rows: refused.append((name, rows[0].reason))
+    service.broker.give_rejected_to(lambda name, rows: refused.append((name, rows[0].reason)))
     with app.run(sinks={"all": rxt.Collect()}):
         for topic in ("s/source", "s/b", "s/c", "s/b"):
             payload = b'{"time": 5, "device": "d1", "n": 1}'

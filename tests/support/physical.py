@@ -131,7 +131,8 @@ def pushed(plan: rxt.Streamable, made: Arrivals) -> list[EventBatch]:
     entries = {source.name: entry for source, entry in wiring.entries}
     out: list[EventBatch] = []
     failed: list[Exception] = []
-    wiring.leaves[0][1].receive, wiring.driver.on_error = out.append, failed.append
+    wiring.leaves[0][1].deliver_to(out.append)
+    wiring.driver.report_to(failed.append)
     for side, batch in made:
         if SIDES[side] in entries and not failed:
             entries[SIDES[side]].on_next(batch)

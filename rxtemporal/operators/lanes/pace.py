@@ -30,7 +30,7 @@ class LanePace:
         self._rows, self._tell_at = 0, 0.0
         # the numbers of the lanes that have not been told, and of those that have laggards and
         # could not be split yet
-        self.stale: set[int] = set()
+        self._stale: set[int] = set()
         self.postponed: set[int] = set()
 
     def count_rows(self, rows: int) -> bool:
@@ -40,13 +40,13 @@ class LanePace:
 
     def tell(self) -> set[int]:
         """Note that all lanes are told now; return the numbers of those that had not been."""
-        stale, self.stale = self.stale, set()
+        stale, self._stale = self._stale, set()
         self._rows, self._tell_at = 0, self._clock() + _SOON
         return stale
 
     def find_wait(self) -> float | None:
         """Return the seconds until lanes have to be told or may be split; None for neither."""
-        at = [self._tell_at] if self.stale else []
+        at = [self._tell_at] if self._stale else []
         if self.postponed:
             at.append(self._find_split())
         return max(0.0, min(at) - self._clock()) if at else None
@@ -60,12 +60,21 @@ class LanePace:
         return min(self._last_split + _LONGEST, within_share)
 
     @contextmanager
-    def split(self) -> Iterator[None]:
-        """Return a context in which a lane is split."""
+    def split(self) -> Iterator[Callable[[], None]]:
+        """Return a context in which a lane is split, if that proves to be of use.
+
+        The search counts as well. The caller calls what the context gives once a lane is split.
+        """
         begun = self._clock()
-        yield
+        yield self._note_split
+        self._spent += self._clock() - begun
+
+    def _note_split(self) -> None:
         self._last_split = self._clock()
-        self._spent += self._last_split - begun
+
+    def note_stale(self, lanes: Iterable[int]) -> None:
+        """Note that these lanes have not been told how far their devices are."""
+        self._stale.update(lanes)
 
     def postpone(self, lane: int) -> None:
         """Note that a lane has laggards and cannot be split yet."""
@@ -78,8 +87,8 @@ class LanePace:
 
     def forget(self, lane: int) -> None:
         """Note that there is no such lane any more."""
-        self.stale.discard(lane)
+        self._stale.discard(lane)
 
     def begin_with(self, lanes: Iterable[int]) -> None:
         """Note that these lanes may not have been told, and may have laggards."""
-        self.stale, self.postponed = {*lanes}, {*lanes}
+        self._stale, self.postponed = {*lanes}, {*lanes}

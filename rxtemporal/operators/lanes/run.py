@@ -191,7 +191,7 @@ class LaneRun:
         if self._may_leave(lane, clocks.highest, clocks.lowest) or pace.count_rows(rows):
             return False
         lane.keep_from(clocks.lowest)
-        pace.stale.add(lane.number)
+        pace.note_stale((lane.number,))
         self._waiting.append(clocks)
         if len(self._waiting) >= _BATCHES:
             self._settle(_MOST_BATCHES)
@@ -244,7 +244,7 @@ class LaneRun:
             own = self._encode_rows(source, batch) if own is None else own
             self._place_new(at, own, batch.start, moved, np.maximum(times - delay, MIN_TIME))
         advanced = self._raise_ctis(at, moved, times, delay, in_order=in_order)
-        self._pace.stale.update(advanced)
+        self._pace.note_stale(advanced)
         if self._may_keep(source, batch, own, advanced):
             self._keep(batch)
         else:
@@ -497,12 +497,14 @@ class LaneRun:
         if not self._pace.may_split():
             self._pace.postpone(lane.number)
             return
-        lane.forget_lowest()  # it may have been looked for some time ago
-        if lane.has_laggards(self._spread) and self._holds_back(lane, self._spread):
-            with self._pace.split():
+        with self._pace.split() as note_split:
+            lane.forget_lowest()  # it may have been looked for some time ago
+            other = None
+            if lane.has_laggards(self._spread) and self._holds_back(lane, self._spread):
                 other = self._split(lane)
-            if other is not None:
-                self._expel_laggards(other)
+                note_split()
+        if other is not None:
+            self._expel_laggards(other)
 
     def _holds_back(self, lane: DeviceLane, spread: int) -> bool:
         """Return True if something could leave a lane if it were not for those behind."""

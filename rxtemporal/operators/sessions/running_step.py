@@ -163,7 +163,7 @@ class RunningSessionStep(FinalWindowStep):
             self._add_up(NO_WINDOWS)
         numbers = self._sessions.numbers
         kept = KeptKeys(np.sort(numbers), self._count)
-        self._sessions.number(kept.renumber(numbers))
+        self._sessions.set_numbers(kept.renumber(numbers))
         self._results.keep_selected(Selection.of_keys(kept))
         self._count, self._limit = len(numbers), MANY + 2 * len(numbers)
 
@@ -190,7 +190,7 @@ class RunningSessionStep(FinalWindowStep):
         self._forget_ended()
         other._forget_ended()
         first, count = self._count, self._count + other._count
-        other._sessions.number(other._sessions.numbers + first)
+        other._sessions.set_numbers(other._sessions.numbers + first)
         super().merge_from(other, moves)
         self._results.merge_from(
             other._results, Moves({"key": np.arange(first, count)}, {"key": count})

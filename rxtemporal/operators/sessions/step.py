@@ -84,7 +84,7 @@ class Sessions(Stateful):
         """The numbers of the open sessions, in the order of the keys, if they have numbers."""
         return self._state[4][self._state[6] > 0]
 
-    def number(self, numbers: Int64s) -> None:
+    def set_numbers(self, numbers: Int64s) -> None:
         """Give the open sessions other numbers, in the order of ``numbers``."""
         self._state[4][self._state[6] > 0] = numbers
 

@@ -83,7 +83,7 @@ class Accumulator:
 
     def advance(self, event: Cti, source: SourceState) -> Cti | None:
         """Take a CTI; return the one to pass on, less the delay, or None if it does not advance."""
-        # this runs once for each CTI: no function is called that need not be
+        # this runs once for each CTI
         time = event.start
         self.source, self.ahead, self.named_start = source, False, None
         if self.guard is not None and self.guard.is_time_ahead(time):

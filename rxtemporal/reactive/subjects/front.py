@@ -158,7 +158,7 @@ class SubjectFront:
     def save(self) -> list[Any]:
         """Return the state as plain values."""
         for source in list(self._sources.values()):
-            self._get_input(source.name).take_late(source)
+            self._get_input(source.name).take_from(source)
         inputs = [_save_input(each, self._fields) for each in self._inputs.values()]
         return [self._cti, self._high, inputs]
 

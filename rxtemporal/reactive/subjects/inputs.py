@@ -86,8 +86,8 @@ class SourceState(InputState):
         """Note the error with which it has failed."""
         self.failed = show(error)
 
-    def take_late(self, live: SourceState) -> None:
-        """Take over what is known of late events, of the clock and of a failure."""
+    def take_from(self, live: SourceState) -> None:
+        """Take over its late events, the time it has reached, and its failure."""
         self.late |= live.late.copy()
         self.note_behind(live.largest_lateness)
         self.reach(live.reached)

@@ -203,7 +203,8 @@ class RecordedCursor(Cursor):
 
     def count_allowed(self) -> int:
         """Return how many of the records that may be taken are left."""
-        return self.allowed or 0
+        assert self.allowed is not None
+        return self.allowed
 
     def peek(self) -> int:
         """Return the time of the next record: the highest start so far, its own included."""

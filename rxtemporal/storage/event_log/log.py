@@ -273,8 +273,8 @@ class Tape:
         items, self.items = self.items, []
         return items
 
-    def flush_each(self, *, prompt: bool) -> None:
-        """Let each record be durable before the next one is asked for, if ``prompt``."""
+    def set_prompt(self, *, prompt: bool) -> None:
+        """Make each record durable before the next one is asked for, if ``prompt``."""
         self.prompt = prompt
 
     def to_frame(self, items: Sequence[Item]) -> pl.DataFrame:
