@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
 # who asks for counters waits so many seconds at most for the events that wait
@@ -14,31 +14,16 @@ ASK_SECONDS = 1.0
 Judge: TypeAlias = Callable[[list[Any], bool], None]
 
 
-class RunLock(Protocol):
-    """Lock of a run, under which the events that wait are judged; it is re-entrant."""
+class RunGate(Protocol):
+    """Gate of a run, under whose lock the events that wait are judged; that is re-entrant."""
 
-    @property
-    def bare(self) -> AbstractContextManager[Any, bool | None]:
-        """The same lock for a moment in which nothing waits.
-
-        It is entered and left in C, where Ctrl-C cannot come between the lock and the block.
-        """
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Acquire the bare lock."""
-
-    def release(self) -> None:
-        """Release the bare lock."""
+    lock: Any
 
     def is_owned(self) -> bool:
         """Return True if the calling thread has the lock."""
 
     def notify_rows(self) -> object:
         """Wake the query; the caller has the lock."""
-
-    def __enter__(self) -> object: ...
-
-    def __exit__(self, kind: Any, error: Any, trace: Any, /) -> object: ...
 
 
 class Inbox:
@@ -51,7 +36,7 @@ class Inbox:
 
     Threads: any may append to ``items``, with no lock, and looks at ``is_open`` afterwards; who
     clears that takes the items afterwards. So none is left behind. While the inbox is open, the
-    subject's events are judged under ``lock``, which is that of the run; a thread that holds it
+    subject's events are judged under ``lock``, which is that of the gate; a thread that holds it
     never waits for the subject's own lock. The main thread has its judgements done by another one:
     a handler of a signal, or Ctrl-C, in the middle of one would lose events.
 
@@ -60,13 +45,13 @@ class Inbox:
     """
 
     __slots__ = (
-        "_fail", "_is_judging", "_judge", "_lock", "_wait_for_room", "has_sources", "is_busy",
-        "is_open", "items", "most",
+        "_fail", "_gate", "_is_judging", "_judge", "_lock", "_wait_for_room", "has_sources",
+        "is_busy", "is_open", "items", "most",
     )  # fmt: skip
 
     def __init__(
         self,
-        lock: RunLock,
+        gate: RunGate,
         most: int,
         wait_for_room: Callable[[], object],
         fail: Callable[[BaseException], None],
@@ -80,13 +65,13 @@ class Inbox:
         # True while the query has work: then CTIs wait as well
         self.is_busy = False
         self.is_open = False
-        self._lock = lock
+        self._gate, self._lock = gate, gate.lock
         self._wait_for_room, self._fail = wait_for_room, fail
         self._judge: Judge | None = None
         self._is_judging = False
 
     @property
-    def lock(self) -> RunLock:
+    def lock(self) -> Any:
         """The lock of the run, under which events are judged."""
         return self._lock
 
@@ -133,7 +118,7 @@ class Inbox:
         open again.
         """
         own = [event] if source is None else [event, source]
-        with self._lock.bare:
+        with self._lock:
             if self.is_open:
                 self.wake()
                 return False
@@ -151,10 +136,11 @@ class Inbox:
 
     def wake(self) -> None:
         """Wake the query, which has nothing to do: there is a CTI for it; takes the lock."""
-        with self._lock.bare:
+        with self._lock:
             if not self.is_busy:
+                # in this order: whoever is interrupted in between has woken the query in vain
+                self._gate.notify_rows()
                 self.is_busy = True
-                self._lock.notify_rows()
 
     # For the run, and those who ask ---------------------------------------------------------------
 
@@ -190,7 +176,7 @@ class Inbox:
     def _call(self, judge: Callable[[], None], seconds: float | None = None) -> None:
         """Call a function that judges; from the main thread, call it on another one."""
         is_main = threading.current_thread() is threading.main_thread()
-        if not is_main or self._lock.is_owned():
+        if not is_main or self._gate.is_owned():
             judge()
             return
         thread = threading.Thread(target=judge, name="rxtemporal judgement", daemon=True)

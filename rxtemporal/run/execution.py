@@ -159,7 +159,7 @@ class Execution:
         for node, stage in self.wiring.stages.items():
             if node.operator is not None and node.operator.makes_one_time:
                 made: Any = stage
-                made.report_to(partial(self._report_late, node))
+                made.report_late_to(partial(self._report_late, node))
                 self._synchronized.add(id(node.inputs[0].source))
         entries = list_entries(self.wiring, elapsed)
         handed = any(each.source.hand_off for each in entries)
@@ -167,7 +167,7 @@ class Execution:
         self._consumer = Consumer(self.run_end) if handed else None
         # held while a source is read; with hand-offs, while its door judges
         own = threading.RLock()
-        self.lock: StreamLock = own if self._consumer is None else self._consumer.gate
+        self.lock: StreamLock = own if self._consumer is None else self._consumer.gate.lock
         self._own, self._entered = own, threading.Condition(own)
         self._subscriptions: list[Any] = []
         # True if a caller waits for the end of the current batch

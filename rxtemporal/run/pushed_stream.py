@@ -13,6 +13,7 @@ from rxtemporal.ingress.batch_verdicts import EventRun
 from rxtemporal.reactive.inbox import Inbox
 from rxtemporal.reactive.subscriber import HandOffObserver, RunObserver
 from rxtemporal.run.hand_off import Producer
+from rxtemporal.run.hand_off.gate import find_bare
 from rxtemporal.run.input_stream import StreamState
 from rxtemporal.run.reader import Reader
 from rxtemporal.run.run_end import Refusal, RunEnd, release
@@ -94,12 +95,12 @@ class PushedStream(Reader, HandOffObserver):
     The three methods of the observer take the lock; callers of the others hold it.
     """
 
-    __slots__ = ("_accept_later", "_acquire", "_plain", "_release", "_watched")
+    __slots__ = ("_accept_later", "_bare", "_plain", "_watched")
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        # bound once, for the lock under which no batch is made
-        self._acquire, self._release = self.lock.acquire, self.lock.release
+        # the lock, while no batch is made
+        self._bare = find_bare(self.lock)
         # accepts a pushed item, waiting for room if necessary
         self._accept_later: Callable[[Any], None] = self.accept_pushed
         self._watched = self.source.lively is not None
@@ -173,20 +174,18 @@ class PushedStream(Reader, HandOffObserver):
         # This runs once for each event that is pushed. Most only have to wait for others: then
         # nobody else is told, and the lock is taken without noting by whom.
         failed: BaseException | None = None
-        self._acquire()
-        try:
-            if (
-                self._plain
-                and self.state is _READING
-                and self.run_end.accepts
-                and not self.flow.active
-                and self.door.keep(item)
-            ):
-                return
-        except BaseException as error:
-            failed = error
-        finally:
-            self._release()
+        with self._bare:
+            try:
+                if (
+                    self._plain
+                    and self.state is _READING
+                    and self.run_end.accepts
+                    and not self.flow.active
+                    and self.door.keep(item)
+                ):
+                    return
+            except BaseException as error:
+                failed = error
         if failed is None:
             self._accept_later(item)
         else:

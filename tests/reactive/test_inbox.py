@@ -25,28 +25,20 @@ from rxtemporal.reactive.subjects import alternate
 from rxtemporal.reactive.subscriber import HandOffObserver
 
 
-class Lock:
-    """Lock of a run that counts how often its query is woken."""
+class Gate:
+    """Gate of a run that counts how often its query is woken."""
 
     def __init__(self) -> None:
-        self.bare = threading.RLock()
-        self.acquire, self.release = self.bare.acquire, self.bare.release
+        self.lock = threading.RLock()
         self.wakes = 0
-        self._owned = threading.Condition(self.bare)
 
     def is_owned(self) -> bool:
         """Return True if the calling thread has the lock."""
-        return self._owned._is_owned()  # type: ignore[attr-defined,no-any-return]
+        return self.lock._is_owned()  # type: ignore[attr-defined,no-any-return]
 
     def notify_rows(self) -> None:
         """Count."""
         self.wakes += 1
-
-    def __enter__(self) -> None:
-        self.acquire()
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self.release()
 
 
 class Waiting(HandOffObserver):
@@ -60,14 +52,14 @@ class Waiting(HandOffObserver):
         self.completed = False
         # called for what comes out of the inbox
         self.react: Callable[[Any], None] = lambda item: None
-        self.lock = Lock()
-        self._inbox = Inbox(self.lock, most, lambda: None, self.errors.append)
+        self.gate = Gate()
+        self._inbox = Inbox(self.gate, most, lambda: None, self.errors.append)
         self.lets_wait = True
 
     @property
     def wakes(self) -> int:
         """How often the query was woken."""
-        return self.lock.wakes
+        return self.gate.wakes
 
     @property
     def inbox(self) -> Inbox | None:
@@ -81,7 +73,7 @@ class Waiting(HandOffObserver):
 
     def rest(self) -> None:
         """Judge what waits, as a query does that has nothing to do."""
-        with self.lock:
+        with self.gate.lock:
             self._inbox.rest()
 
     def work(self) -> None:
@@ -324,7 +316,7 @@ def test_the_main_thread_judges_nothing_itself() -> None:
     assert waiting.got[:2] == [point(1), point(2)]
     assert waiting.completed
     assert threading.main_thread() not in threads
-    with waiting.lock:
+    with waiting.gate.lock:
         assert subject.stats().events == 3
 
 
@@ -355,7 +347,7 @@ def test_who_asks_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> Non
     held, go = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with waiting.lock:
+        with waiting.gate.lock:
             held.set()
             go.wait(20)
 

@@ -25,7 +25,7 @@ class SynchronizeStage(Stage):
         self.late: Counter[LateReason] = Counter()
         self.report_late: Callable[[LateRows], object] = lambda late: None
 
-    def report_to(self, report_late: Callable[[LateRows], object]) -> None:
+    def report_late_to(self, report_late: Callable[[LateRows], object]) -> None:
         """Give late rows to ``report_late``."""
         self.report_late = report_late
 

@@ -109,8 +109,12 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
                 if not inbox.take_back(event, _source):
                     return
         source = _source or self._own
-        if not self._acquire(False):
-            take_turn(self._acquire)
+        try:
+            if not self._acquire(False):
+                take_turn(self._acquire)
+        except BaseException:
+            self._leave_lock()
+            raise
         try:
             if self._busy:
                 self._queue.extend((item, source) for item in self._read(event))
@@ -153,6 +157,22 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
 
     _accept: Callable[[Any, SourceState], None] = on_next  # type: ignore[assignment]
 
+    def _try_to_lock(self) -> bool:
+        """Take the lock if no other thread has it, and return True."""
+        try:
+            return self._acquire(False)
+        except BaseException:
+            self._leave_lock()
+            raise
+
+    def _leave_lock(self) -> None:
+        """Leave the lock that Ctrl-C has found just taken, before the block that leaves it.
+
+        Python looks for signals at the end of a call, so there it comes most often.
+        """
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            self._release()
+
     def _read(self, event: Any) -> list[Any]:
         """Return what a subscriber has pushed as the items to take."""
         is_one = type(event) in (self._type, Cti, _End)
@@ -178,7 +198,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         inbox = None if waiter is None else waiter.inbox
         if waiter is None or inbox is None:
             return
-        with inbox.lock.bare, self._change:
+        with inbox.lock, self._change:
             # it may have changed before the lock was there
             if self._waiter is waiter and waiter.inbox is inbox and self._end is None:
                 inbox.open(partial(self._judge_waiting, waiter.accept_waiting))
@@ -298,7 +318,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
             self._set_subscribers(
                 tuple(each for each in self._subscribers if each is not subscriber)
             )
-        if self._inbox is not None and self._acquire(False):  # or else the next event leaves it
+        if self._inbox is not None and self._try_to_lock():  # or else the next event leaves it
             try:
                 self._leave_inbox()  # it would keep the run alive
             finally:

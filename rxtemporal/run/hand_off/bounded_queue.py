@@ -246,7 +246,7 @@ class BoundedQueue:
         self._flush()
         chunk = self._buffer.take()
         if not self._buffer:
-            chunk.end_source(completed=self._completed)
+            chunk.set_completed(completed=self._completed)
             self._completed = False
         if self._packer is not None:
             self._set_bounds(self._packer)
@@ -277,7 +277,7 @@ class BoundedQueue:
         """Return the counters; None for a source without a hand-off."""
         if self.settings is None:
             return None
-        with self.gate:
+        with self.gate.lock:
             self._note_waiting()
             return HandOffDiagnostics(
                 rows_waiting=self.rows + self._buffer.rows_on_disk,
@@ -326,7 +326,7 @@ class Producer:
 
     def _push(self, item: Any, rows: int) -> None:
         queue, gate = self._queue, self._gate
-        with gate:
+        with gate.lock:
             if queue.wait_for_room(rows) and gate.error is not None:
                 raise self._fail_blocked(gate.error)
             if gate.state is not State.OPEN or not gate.run_end.accepts:
@@ -337,11 +337,11 @@ class Producer:
     def _wait_in_front(self) -> None:
         """Wait for room for an event that will wait in front of the door."""
         queue, gate = self._queue, self._gate
-        with gate.bare:
+        with gate.lock:
             if queue.has_room(1):
                 queue.limit_inbox()
                 return
-        with gate:
+        with gate.lock:
             if queue.wait_for_room(1) and gate.error is not None:
                 raise self._fail_blocked(gate.error)
             queue.limit_inbox()

@@ -222,7 +222,7 @@ class Chunk:
     file: SpillFile | None = None
     completed: bool = False
 
-    def end_source(self, *, completed: bool) -> None:
+    def set_completed(self, *, completed: bool) -> None:
         """Note if the source ends behind it."""
         self.completed = completed
 

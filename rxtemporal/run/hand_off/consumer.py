@@ -32,7 +32,7 @@ class Consumer:
 
     def add_queue(self, entry: BatchObserver, settings: HandOff | None) -> BoundedQueue:
         """Return a queue for a source, to use in place of its entry into the plan."""
-        lock: StreamLock = self.gate if settings is not None else ServingLock(self)
+        lock: StreamLock = self.gate.lock if settings is not None else ServingLock(self)
         if settings is None:
             self.gate.serve_sources()
         queue = BoundedQueue(self.gate, lock, entry, settings)
@@ -73,7 +73,7 @@ class Consumer:
 
     def _wait_for_rows(self) -> bool:
         """Wait until there is something to deliver; return False once the run is closed."""
-        with self.gate:
+        with self.gate.lock:
             # a judgement may end the run, too
             while not (self._rest() or self._is_closed or self.gate.failure):
                 self.gate.wait_for_rows()
@@ -115,7 +115,7 @@ class Consumer:
 
     def _serve_once(self) -> None:
         gate, failure = self.gate, None
-        with gate:
+        with gate.lock:
             waiting = sorted((q for q in self._queues if q.has_rows), key=attrgetter("since"))
             chunks = [(queue, queue.take()) for queue in waiting]
             if chunks:
@@ -159,7 +159,7 @@ class Consumer:
             if not held or not self._serve_spilled(timeout):
                 yield False
                 return
-            with self.gate:
+            with self.gate.lock:
                 while not self._is_closed and self._rest():
                     self._serve_once()
                 yield self.gate.accepts
@@ -174,7 +174,7 @@ class Consumer:
         return True
 
     def _has_spilled(self) -> bool:
-        with self.gate:
+        with self.gate.lock:
             return not self._is_closed and any(queue.has_spilled for queue in self._queues)
 
     @property
@@ -206,10 +206,15 @@ class ServingLock:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        self.acquire, self.release = consumer.gate.acquire, consumer.gate.release
+        self.bare = consumer.gate.lock
 
     def __enter__(self) -> None:
-        self._consumer.gate.__enter__()
+        try:
+            self.bare.acquire()
+        except BaseException:  # Ctrl-C, perhaps when the lock was already there
+            if self._consumer.gate.is_owned():
+                self.bare.release()
+            raise
 
     def __exit__(
         self,
@@ -217,8 +222,7 @@ class ServingLock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        gate = self._consumer.gate
-        outermost = gate.depth == 1
-        gate.__exit__(kind, error, trace)
-        if outermost:
+        is_outermost = self._consumer.gate.is_entered_once
+        self.bare.release()
+        if is_outermost:
             self._consumer.serve()

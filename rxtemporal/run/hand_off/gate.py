@@ -6,8 +6,9 @@ import enum
 import itertools
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from rxtemporal.run.run_end import INTERRUPT_PERIOD, RunEnd
 
@@ -17,17 +18,8 @@ Deliver = Callable[[Exception], None]
 class StreamLock(Protocol):
     """Lock under which the items of a stream are accepted.
 
-    As a context manager it may deliver waiting rows when it is left. ``acquire`` and ``release``
-    are those of the bare lock, for a moment in which no batch is made and nothing waits.
+    As a context manager it may deliver waiting rows when it is left.
     """
-
-    @property
-    def acquire(self) -> Callable[[], object]:
-        """The function that acquires the bare lock."""
-
-    @property
-    def release(self) -> Callable[[], object]:
-        """The function that releases the bare lock."""
 
     def __enter__(self) -> object: ...
 
@@ -38,6 +30,12 @@ class StreamLock(Protocol):
         trace: TracebackType | None,
         /,
     ) -> object: ...
+
+
+def find_bare(lock: StreamLock) -> AbstractContextManager[Any, bool | None]:
+    """Return a stream's lock for a moment in which no batch is made and nothing waits."""
+    bare: Any = getattr(lock, "bare", lock)
+    return bare  # type: ignore[no-any-return]
 
 
 class State(enum.IntEnum):
@@ -53,10 +51,11 @@ class State(enum.IntEnum):
 
 
 class Gate:
-    """One lock for all queues of a run, held while a source is read and while rows are taken out.
+    """State of all queues of a run, and its ``lock``.
 
-    A thread that holds it never waits for the lock under which the query runs. It is re-entrant:
-    ``depth`` counts how often the thread ``holder`` has entered it.
+    The lock is held while a source is read and while rows are taken out. It is re-entrant. A thread
+    that holds it never waits for the lock under which the query runs. It is entered and left in C:
+    a method of Python may be interrupted by Ctrl-C before it has left a lock.
     """
 
     def __init__(self, run_end: RunEnd) -> None:
@@ -68,41 +67,14 @@ class Gate:
         self.failure: tuple[Deliver, Exception] | None = None
         # functions that move rows still outside of the queues into them
         self.flushes: list[Callable[[], None]] = []
-        self.holder: int | None = None
         # the thread that is running the query, if any
         self.consumer: int | None = None
-        self.depth = 0
-        self._lock = threading.RLock()
-        self.acquire, self.release = self._lock.acquire, self._lock.release
-        self.bare = self._lock
+        self.lock: Any = threading.RLock()
         # True if a source without a hand-off is in the run: its threads take rows out, too
         self.is_served = False
-        self._room = threading.Condition(self._lock)
-        self._rows = threading.Condition(self._lock)
+        self._room = threading.Condition(self.lock)
+        self._rows = threading.Condition(self.lock)
         self._order = itertools.count(1)
-
-    def __enter__(self) -> None:
-        me = threading.get_ident()
-        try:
-            self._lock.acquire()
-        except BaseException:  # Ctrl-C, perhaps when the lock was already there
-            if self.is_owned():
-                self.release()
-            raise
-        # no call, so nothing interrupts
-        self.depth += 1
-        self.holder = me
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.depth -= 1
-        if not self.depth:
-            self.holder = None
-        self._lock.release()
 
     def serve_sources(self) -> None:
         """Note that a source without a hand-off is in the run."""
@@ -123,11 +95,16 @@ class Gate:
 
     def is_owned(self) -> bool:
         """Return True if the calling thread has the lock."""
-        try:
-            self._room.notify(0)
-        except RuntimeError:
-            return False
-        return True
+        return bool(self.lock._is_owned())
+
+    @property
+    def is_entered_once(self) -> bool:
+        """True if the calling thread has the lock, and has entered it once."""
+        count = getattr(self.lock, "_recursion_count", None)
+        if count is not None:
+            return bool(count() == 1)
+        # before Python 3.11.7 only its text tells how often
+        return self.is_owned() and " count=1 " in repr(self.lock)
 
     @property
     def accepts(self) -> bool:
@@ -137,30 +114,22 @@ class Gate:
     @property
     def may_wait(self) -> bool:
         """True if this thread may wait for room: it is not running the query."""
-        return self.depth == 1 and self.consumer != threading.get_ident()
+        return self.is_entered_once and self.consumer != threading.get_ident()
 
     @property
     def inside(self) -> bool:
         """True if this thread is running the query or a door, so it cannot wait for them."""
-        return threading.get_ident() in (self.consumer, self.holder)
+        return self.consumer == threading.get_ident() or self.is_owned()
 
     def wait_for_room(self) -> None:
         """Wait until rows have been taken out or the run is ending; it may return before that."""
         # with polars' handler for SIGINT a blocked wait continues; only the main thread is notified
         is_main = threading.current_thread() is threading.main_thread()
-        self._wait(self._room, INTERRUPT_PERIOD if is_main else None)
+        self._room.wait(INTERRUPT_PERIOD if is_main else None)
 
     def wait_for_rows(self, seconds: float | None = None) -> None:
         """Wait until rows have been put in or the run is ending, at most so many seconds."""
-        self._wait(self._rows, seconds)
-
-    def _wait(self, condition: threading.Condition, seconds: float | None = None) -> None:
-        holder, depth = self.holder, self.depth
-        self.holder, self.depth = None, 0
-        try:
-            condition.wait(seconds)
-        finally:
-            self.holder, self.depth = holder, depth
+        self._rows.wait(seconds)
 
     def notify_room(self) -> None:
         """Wake the producers."""
@@ -185,14 +154,14 @@ class Gate:
 
     def finish(self) -> None:
         """Accept nothing more."""
-        with self:
+        with self.lock:
             self.run_end.close()
             self.state = max(self.state, State.FINISHING)
             self.notify_room()
 
     def close(self, error: BaseException | None = None) -> None:
         """Release all waiting threads and deliver nothing more; idempotent."""
-        with self:
+        with self.lock:
             if self.state is not State.CLOSED:
                 self.state, self.error = State.CLOSED, error
                 self.notify_room()
