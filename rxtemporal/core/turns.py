@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 # so often a thread lets the others run before it blocks
 _YIELDS, _NAPS, _NAP_SECONDS = 5, 20, 50e-6
@@ -32,6 +33,26 @@ def take_turn(acquire: Callable[[bool], bool]) -> None:
         if acquire(False):
             return
     acquire(True)
+
+
+def leave_interrupted(lock: Any) -> None:
+    """Release a re-entrant lock that Ctrl-C has found just acquired, before the block behind it.
+
+    Python looks for signals at the end of a call, so there it comes most often. The caller has got
+    an exception from ``acquire``: a thread that has the lock has then entered it once too often.
+
+    >>> import threading
+    >>> lock = threading.RLock()
+    >>> try:
+    ...     _ = lock.acquire()
+    ...     raise KeyboardInterrupt  # as if at the end of the call
+    ... except KeyboardInterrupt:
+    ...     leave_interrupted(lock)
+    >>> lock._is_owned()
+    False
+    """
+    if lock._is_owned():
+        lock.release()
 
 
 class FairLock:

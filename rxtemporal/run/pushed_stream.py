@@ -9,6 +9,7 @@ from reactivex import abc
 from reactivex.disposable import CompositeDisposable, Disposable
 
 from rxtemporal.core.events import Cti, EdgeEvent, Event, IntervalEvent, PointEvent
+from rxtemporal.core.turns import leave_interrupted
 from rxtemporal.ingress.batch_verdicts import EventRun
 from rxtemporal.reactive.inbox import Inbox
 from rxtemporal.reactive.subscriber import HandOffObserver, RunObserver
@@ -95,12 +96,13 @@ class PushedStream(Reader, HandOffObserver):
     The three methods of the observer take the lock; callers of the others hold it.
     """
 
-    __slots__ = ("_accept_later", "_bare", "_plain", "_watched")
+    __slots__ = ("_accept_later", "_acquire", "_bare", "_plain", "_release", "_watched")
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        # the lock, while no batch is made
+        # the lock, while no batch is made; its methods are bound once
         self._bare = find_bare(self.lock)
+        self._acquire, self._release = self._bare.acquire, self._bare.release
         # accepts a pushed item, waiting for room if necessary
         self._accept_later: Callable[[Any], None] = self.accept_pushed
         self._watched = self.source.lively is not None
@@ -174,18 +176,24 @@ class PushedStream(Reader, HandOffObserver):
         # This runs once for each event that is pushed. Most only have to wait for others: then
         # nobody else is told, and the lock is taken without noting by whom.
         failed: BaseException | None = None
-        with self._bare:
-            try:
-                if (
-                    self._plain
-                    and self.state is _READING
-                    and self.run_end.accepts
-                    and not self.flow.active
-                    and self.door.keep(item)
-                ):
-                    return
-            except BaseException as error:
-                failed = error
+        try:
+            self._acquire()
+        except BaseException:
+            leave_interrupted(self._bare)
+            raise
+        try:
+            if (
+                self._plain
+                and self.state is _READING
+                and self.run_end.accepts
+                and not self.flow.active
+                and self.door.keep(item)
+            ):
+                return
+        except BaseException as error:
+            failed = error
+        finally:
+            self._release()
         if failed is None:
             self._accept_later(item)
         else:

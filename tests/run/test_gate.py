@@ -112,7 +112,7 @@ class InterruptedLock:
 
     def __init__(self, lock: Any, acquires: bool) -> None:
         self._lock, self._acquires = lock, acquires
-        self.release = lock.release
+        self.release, self._is_owned = lock.release, lock._is_owned
 
     def acquire(self) -> None:
         """Acquire the lock, perhaps, and be interrupted."""

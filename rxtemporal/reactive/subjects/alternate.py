@@ -15,7 +15,7 @@ from reactivex.internal import DisposedException
 
 from rxtemporal.core.events import Cti, EventShape
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.core.turns import take_turn
+from rxtemporal.core.turns import leave_interrupted, take_turn
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.reactive.inbox import Inbox
 from rxtemporal.reactive.subjects.base import CtiSubject
@@ -113,7 +113,7 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
             if not self._acquire(False):
                 take_turn(self._acquire)
         except BaseException:
-            self._leave_lock()
+            leave_interrupted(self._lock)
             raise
         try:
             if self._busy:
@@ -162,16 +162,8 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
         try:
             return self._acquire(False)
         except BaseException:
-            self._leave_lock()
+            leave_interrupted(self._lock)
             raise
-
-    def _leave_lock(self) -> None:
-        """Leave the lock that Ctrl-C has found just taken, before the block that leaves it.
-
-        Python looks for signals at the end of a call, so there it comes most often.
-        """
-        if self._lock._is_owned():  # type: ignore[attr-defined]
-            self._release()
 
     def _read(self, event: Any) -> list[Any]:
         """Return what a subscriber has pushed as the items to take."""

@@ -10,6 +10,7 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Any
 
+from rxtemporal.core.turns import leave_interrupted
 from rxtemporal.ingress.settings import HandOff
 from rxtemporal.reactive.inbox import Inbox
 from rxtemporal.run.hand_off.bounded_queue import BatchObserver, BoundedQueue
@@ -211,9 +212,8 @@ class ServingLock:
     def __enter__(self) -> None:
         try:
             self.bare.acquire()
-        except BaseException:  # Ctrl-C, perhaps when the lock was already there
-            if self._consumer.gate.is_owned():
-                self.bare.release()
+        except BaseException:
+            leave_interrupted(self.bare)
             raise
 
     def __exit__(

@@ -6,7 +6,6 @@ import enum
 import itertools
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -32,10 +31,9 @@ class StreamLock(Protocol):
     ) -> object: ...
 
 
-def find_bare(lock: StreamLock) -> AbstractContextManager[Any, bool | None]:
-    """Return a stream's lock for a moment in which no batch is made and nothing waits."""
-    bare: Any = getattr(lock, "bare", lock)
-    return bare  # type: ignore[no-any-return]
+def find_bare(lock: StreamLock) -> Any:
+    """Return the lock of Python's for a moment in which no batch is made and nothing waits."""
+    return getattr(lock, "bare", lock)
 
 
 class State(enum.IntEnum):
