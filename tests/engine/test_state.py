@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import rxtemporal as rxt
-from rxtemporal import CheckpointError, agg
+from rxtemporal import CheckpointError, RxTemporalError, agg
 from rxtemporal.engine.rows import RowStore
 from rxtemporal.engine.state import Stateful
 from rxtemporal.testing import Stepper
@@ -57,6 +57,21 @@ def test_parts_are_loaded_in_place() -> None:
     assert loaded.values() == saved.values() == [1, 2, 1, 1, 1, {1: [1]}]
     after = [*loaded.parts, loaded.pair[0], loaded.named["a"]]
     assert all(one is other for one, other in zip(before, after, strict=True))
+
+
+def test_a_copy_loads_what_another_was_made_for_and_stays_what_it_is() -> None:
+    """Also after an error: it still refuses the state of others."""
+    saved, loaded = Whole(1), Whole(7)
+    saved.identify("one")
+    loaded.identify("another")
+    with pytest.raises(CheckpointError, match="saved by one"):
+        loaded.load(saved.save())
+    loaded.load_copy(saved.save())
+    assert loaded.values() == saved.values()
+    with pytest.raises(RxTemporalError):
+        loaded.load_copy(b"no state")
+    with pytest.raises(CheckpointError, match="loaded by another"):
+        loaded.load(saved.save())
 
 
 def test_the_state_of_another_class_changes_nothing() -> None:
