@@ -55,6 +55,19 @@ def leave_interrupted(lock: Any) -> None:
         lock.release()
 
 
+def take_lock(lock: Any, *, blocking: bool = True, timeout: float = -1) -> bool:
+    """Acquire a re-entrant lock as its ``acquire`` does; an interrupt leaves it as it was.
+
+    For a wait with an end, which ``with`` does not have. The caller releases the lock in the
+    ``finally`` of a ``try`` that follows at once.
+    """
+    try:
+        return bool(lock.acquire(blocking, timeout))
+    except BaseException:
+        leave_interrupted(lock)
+        raise
+
+
 class FairLock:
     """Lock that threads get in the order in which they ask for it; a context manager.
 

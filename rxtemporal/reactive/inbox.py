@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
+from rxtemporal.core.turns import take_lock
+
 # who asks for counters waits so many seconds at most for the events that wait
 ASK_SECONDS = 1.0
 
@@ -153,7 +155,7 @@ class Inbox:
         self._call(self._try_to_collect, ASK_SECONDS)
 
     def _try_to_collect(self) -> None:
-        if self._lock.acquire(timeout=ASK_SECONDS):
+        if take_lock(self._lock, timeout=ASK_SECONDS):
             try:
                 self._collect()
             finally:

@@ -20,6 +20,7 @@ from rxtemporal.core.events import EventShape
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.spans import Span, span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TimeLike, describe, time_ticks
+from rxtemporal.core.turns import take_lock
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, CheckpointError
 from rxtemporal.ingress.side_source import RejectSource
@@ -226,7 +227,7 @@ class Checkpointer:
     def _save_if_due(self) -> None:
         """Save the run if due; called by the thread that has pushed."""
         # not inside a batch, and without waiting for a source that may never answer
-        if self._due and not self._execution.inside and self.gate.acquire(blocking=False):
+        if self._due and not self._execution.inside and take_lock(self.gate, blocking=False):
             try:
                 self._save_aside_if_due()
             finally:
@@ -283,7 +284,7 @@ class Checkpointer:
         """
         if thread is not None:
             thread.join(patience)
-        if not self.gate.acquire(timeout=patience):
+        if not take_lock(self.gate, timeout=patience):
             return None
         try:
             self._written.wait()

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.log import get_logger
+from rxtemporal.core.turns import take_lock
 from rxtemporal.engine.codec import Captured
 from rxtemporal.engine.driver import Entry
 from rxtemporal.errors import BindingError
@@ -345,7 +346,7 @@ class Execution:
         if self._consumer is not None:
             with self._consumer.pause(patience) as quiet:
                 yield quiet
-        elif self._own.acquire(timeout=patience):
+        elif take_lock(self._own, timeout=patience):
             try:
                 for reader in self.readers:
                     reader.drain()
@@ -525,7 +526,7 @@ class Execution:
             with self.lock:
                 self._give_waiting()
             self._consumer.finish()
-        elif self._own.acquire(timeout=patience):
+        elif take_lock(self._own, timeout=patience):
             try:
                 self._give_waiting()
             finally:

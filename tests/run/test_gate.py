@@ -114,7 +114,7 @@ class InterruptedLock:
         self._lock, self._acquires = lock, acquires
         self.release, self._is_owned = lock.release, lock._is_owned
 
-    def acquire(self) -> None:
+    def acquire(self, *_: object) -> None:
         """Acquire the lock, perhaps, and be interrupted."""
         if self._acquires:
             self._lock.acquire()

@@ -15,7 +15,7 @@ from reactivex.internal import DisposedException
 
 from rxtemporal.core.events import Cti, EventShape
 from rxtemporal.core.ticks import MAX_TIME
-from rxtemporal.core.turns import leave_interrupted, take_turn
+from rxtemporal.core.turns import leave_interrupted, take_lock, take_turn
 from rxtemporal.ingress.lateness import LateEvent
 from rxtemporal.reactive.inbox import Inbox
 from rxtemporal.reactive.subjects.base import CtiSubject
@@ -156,14 +156,6 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
             self._raise_failure()
 
     _accept: Callable[[Any, SourceState], None] = on_next  # type: ignore[assignment]
-
-    def _try_to_lock(self) -> bool:
-        """Take the lock if no other thread has it, and return True."""
-        try:
-            return self._acquire(False)
-        except BaseException:
-            leave_interrupted(self._lock)
-            raise
 
     def _read(self, event: Any) -> list[Any]:
         """Return what a subscriber has pushed as the items to take."""
@@ -310,7 +302,8 @@ class CtiSynchronizingSubjectAlternate(CtiSubject):
             self._set_subscribers(
                 tuple(each for each in self._subscribers if each is not subscriber)
             )
-        if self._inbox is not None and self._try_to_lock():  # or else the next event leaves it
+        # or else the next event leaves it
+        if self._inbox is not None and take_lock(self._lock, blocking=False):
             try:
                 self._leave_inbox()  # it would keep the run alive
             finally:

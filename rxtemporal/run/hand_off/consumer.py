@@ -10,7 +10,7 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Any
 
-from rxtemporal.core.turns import leave_interrupted
+from rxtemporal.core.turns import take_lock
 from rxtemporal.ingress.settings import HandOff
 from rxtemporal.reactive.inbox import Inbox
 from rxtemporal.run.hand_off.bounded_queue import BatchObserver, BoundedQueue
@@ -27,7 +27,7 @@ class Consumer:
 
     def __init__(self, run_end: RunEnd) -> None:
         self.gate = Gate(run_end)
-        self._running = threading.Lock()
+        self._running = threading.RLock()
         self._queues: list[BoundedQueue] = []
         self._thread: threading.Thread | None = None
 
@@ -138,14 +138,16 @@ class Consumer:
         ``timeout`` is how many seconds to wait for the query's current batch; -1: without limit.
         Yields True on success: not from inside the query.
         """
-        if self.inside or not self._running.acquire(timeout=timeout):
+        if self.inside or not take_lock(self._running, timeout=timeout):
             yield False
             return
-        self.gate.enter_query()
         try:
-            yield True
+            self.gate.enter_query()
+            try:
+                yield True
+            finally:
+                self.gate.leave_query()
         finally:
-            self.gate.leave_query()
             self._running.release()
 
     @contextmanager
@@ -210,11 +212,7 @@ class ServingLock:
         self.bare = consumer.gate.lock
 
     def __enter__(self) -> None:
-        try:
-            self.bare.acquire()
-        except BaseException:
-            leave_interrupted(self.bare)
-            raise
+        take_lock(self.bare)
 
     def __exit__(
         self,
