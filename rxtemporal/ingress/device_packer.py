@@ -278,9 +278,8 @@ class DevicePacker(Packer):
         """Return the devices, and the highest time that each has sent."""
         self._settle()
         count = len(self._devices)
-        return self._devices.decode(np.arange(count)), self._states[
-            :count, self._kernel.HIGH
-        ].copy()
+        highs = self._states[:count, self._kernel.HIGH].copy()
+        return self._devices.decode(np.arange(count)), highs
 
     def _find_ctis(self, devices: Int64s) -> Int64s:
         """Return the CTIs of these devices, as the others allow them now."""

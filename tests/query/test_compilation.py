@@ -122,16 +122,21 @@ COLD = """
 EMPTY = "UserProvidedCacheLocator"
 
 
-@pytest.mark.full
-def test_a_service_that_is_ready_compiles_nothing_more(tmp_path: Path) -> None:
-    """With an empty cache it is not ready at first; afterwards no push waits for a kernel."""
+def run_cold(program: str, cache: Path) -> Any:
+    """Run a program in a process that finds no compiled code; return what it prints as JSON."""
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(COLD)],
-        env=environment(NUMBA_CACHE_DIR=str(tmp_path), NUMBA_CACHE_LOCATOR_CLASSES=EMPTY),
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env=environment(NUMBA_CACHE_DIR=str(cache), NUMBA_CACHE_LOCATOR_CLASSES=EMPTY),
         stdout=subprocess.PIPE,
         check=True,
     )
-    assert json.loads(done.stdout) == [503, []]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.full
+def test_a_service_that_is_ready_compiles_nothing_more(tmp_path: Path) -> None:
+    """With an empty cache it is not ready at first; afterwards no push waits for a kernel."""
+    assert run_cold(COLD, tmp_path) == [503, []]
 
 
 MOVED = """
@@ -165,10 +170,4 @@ MOVED = """
 
 def test_rows_that_a_store_holds_are_moved_without_compiling(tmp_path: Path) -> None:
     """Those are many at once: fields of each size, times and flags."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(MOVED)],
-        env=environment(NUMBA_CACHE_DIR=str(tmp_path), NUMBA_CACHE_LOCATOR_CLASSES=EMPTY),
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    assert json.loads(done.stdout) == []
+    assert run_cold(MOVED, tmp_path) == []

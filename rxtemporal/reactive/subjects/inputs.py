@@ -87,7 +87,7 @@ class SourceState(InputState):
         self.failed = show(error)
 
     def take_from(self, live: SourceState) -> None:
-        """Take over its late events, the time it has reached, and its failure."""
+        """Take over its late events, those ahead, the time it has reached, and its failure."""
         self.late |= live.late.copy()
         self.note_behind(live.largest_lateness)
         self.reach(live.reached)

@@ -32,7 +32,7 @@ class StreamLock(Protocol):
 
 
 def find_bare(lock: StreamLock) -> Any:
-    """Return the lock of Python's for a moment in which no batch is made and nothing waits."""
+    """Return the bare lock of a stream, for a moment in which no batch is made."""
     return getattr(lock, "bare", lock)
 
 
@@ -53,7 +53,7 @@ class Gate:
 
     The lock is held while a source is read and while rows are taken out. It is re-entrant. A thread
     that holds it never waits for the lock under which the query runs. It is entered and left in C:
-    a method of Python may be interrupted by Ctrl-C before it has left a lock.
+    a method that is written in Python may be interrupted by Ctrl-C before it has left a lock.
     """
 
     def __init__(self, run_end: RunEnd) -> None:
