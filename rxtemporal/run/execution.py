@@ -289,7 +289,7 @@ class Execution:
     def record(self, recorder: RunRecorder) -> None:
         """Record the events of all streams; call before ``start``."""
         for reader in self.readers:
-            reader.record(recorder.tape(reader.name, reader.source))
+            reader.record(recorder.add_stream(reader.name, reader.source))
 
     def attach_log(
         self, log: EventLog, readers: Sequence[Reader], *, known: Collection[str] | None = None

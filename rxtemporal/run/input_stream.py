@@ -21,7 +21,7 @@ from rxtemporal.reactive.clock import Clock
 from rxtemporal.run.hand_off import BoundedQueue
 from rxtemporal.run.hand_off.bounded_queue import BatchObserver
 from rxtemporal.run.late import LateEvents, RejectedRows
-from rxtemporal.storage.event_log.log import Tape
+from rxtemporal.storage.event_log.log import StreamLog
 
 # how far a row may be ahead of the wall clock and move other devices, without ``ahead=``
 TRUSTED = 60 * SECOND
@@ -55,7 +55,7 @@ class Followers(Protocol):
 class InputStream:
     """Input stream of a run.
 
-    Each item is noted on the tape, judged by the door and, if accepted, noted in the log; late
+    Each item is noted in the recording, judged by the door and, if accepted, noted in the log; late
     events are reported. The door's batches are pushed into the query, or into a queue before it.
     Not thread-safe: callers hold the stream's lock.
     """
@@ -78,11 +78,11 @@ class InputStream:
         "name",
         "pulls",
         "queue",
+        "recording",
         "rejected",
         "sender",
         "source",
         "state",
-        "tape",
     )
 
     def __init__(
@@ -121,8 +121,8 @@ class InputStream:
         # the input of the last item, where its source merges several
         self.sender: str | None = None
         # of a run that is recorded for a replay
-        self.tape: Tape | None = None
-        self._log: Tape | None = None
+        self.recording: StreamLog | None = None
+        self._log: StreamLog | None = None
 
     def use_clock(self, clock: Clock) -> None:
         """Guard the stream against clocks that run ahead as its settings say, or watch its CTIs.
@@ -167,7 +167,7 @@ class InputStream:
     @property
     def is_recorded(self) -> bool:
         """True if the order in which items are accepted is recorded or logged."""
-        return self.tape is not None or self._log is not None
+        return self.recording is not None or self._log is not None
 
     @property
     def rows(self) -> int:
@@ -196,11 +196,11 @@ class InputStream:
         try:
             waiting = door.pack()
             judged = door.judge_run(run, self.guard)
-            if judged is not None and self.tape is not None:
-                self.tape.events(run.items)
+            if judged is not None and self.recording is not None:
+                self.recording.note_events(run.items)
             batch = None if judged is None else door.take_run(judged)
             if judged is not None and self._log is not None:
-                self._log.events(run.items)
+                self._log.note_events(run.items)
         except BaseException as error:
             self.fail(error)
             return True
@@ -241,12 +241,12 @@ class InputStream:
             ahead = True
             sent = item if isinstance(item, Sent) else Sent(event)
             item = sent._replace(ahead=True)
-        if self.tape is not None:
-            self.tape.event(item)
+        if self.recording is not None:
+            self.recording.note_event(item)
         self.ahead += ahead
         batch = self.door.take_ahead(event) if ahead else self.door.take(event)
         if self._log is not None:
-            self._log.event(item)
+            self._log.note_event(item)
         return batch
 
     def _judge_batch(self, item: EventBatch | SentRows) -> EventBatch:
@@ -263,11 +263,11 @@ class InputStream:
             sent = self._note_sender(item)
             noted, ahead = to_note(item, sent), sent.ahead
             batch = sent.batch.replace(cti=MIN_TIME) if sent.cti_ahead else sent.batch
-        if self.tape is not None:
-            self.tape.batch(noted)
+        if self.recording is not None:
+            self.recording.note_batch(noted)
         accepted = self.door.take_batch(batch, ahead)
         if self._log is not None:
-            self._log.batch(noted)
+            self._log.note_batch(noted)
         return accepted
 
     def _note_sender(self, item: EventBatch | SentRows) -> SentRows:
@@ -327,9 +327,9 @@ class InputStream:
             raise
 
     def _finish(self) -> EventBatch | None:
-        for tape in (self.tape, self._log):
-            if tape is not None:
-                tape.complete()
+        for log in (self.recording, self._log):
+            if log is not None:
+                log.note_end()
         return self.door.pack_last()
 
     def fail(self, error: BaseException) -> None:
@@ -344,8 +344,8 @@ class InputStream:
                 with suppress(Exception):  # the first error counts, and the run ends with it
                     accepted, first = self.door.rescue(error)
                     annotate(first, f"in stream {self.name!r}")
-                    if self.tape is not None:
-                        self.tape.fail(first)
+                    if self.recording is not None:
+                        self.recording.note_failure(first)
                     self.give(accepted)
         finally:
             self._entry.on_error(first)  # type: ignore[arg-type]
@@ -368,9 +368,9 @@ class InputStream:
             return False
         # an imported CTI is not noted: a replay of the other stream generates it again
         try:
-            for tape in (self.tape, self._log):
-                if tape is not None:
-                    tape.advance(cti, device)
+            for log in (self.recording, self._log):
+                if log is not None:
+                    log.note_advance(cti, device)
         except BaseException as error:
             self.fail(error)
             return False
@@ -380,9 +380,9 @@ class InputStream:
         """Let devices that are silent follow the fleet from now on; None: all are silent."""
         door: Any = self.door
         try:
-            for tape in (self.tape, self._log):
-                if tape is not None:
-                    tape.silence(devices)
+            for log in (self.recording, self._log):
+                if log is not None:
+                    log.note_silence(devices)
             door.note_silence(devices)
             batch = door.pack() if door.has_news else None
         except BaseException as error:
@@ -401,8 +401,8 @@ class InputStream:
 
     def _advance(self, item: OutsideCti) -> EventBatch | None:
         """Advance to a CTI that came from outside when the stream was recorded."""
-        if self.door.advance(item.cti, item.device) and self.tape is not None:
-            self.tape.advance(item.cti, item.device)
+        if self.door.advance(item.cti, item.device) and self.recording is not None:
+            self.recording.note_advance(item.cti, item.device)
         return self.door.due()
 
 

@@ -8,8 +8,8 @@ How a pushed row becomes durable in a run with an event log:
    which releases the lock meanwhile, and raises if the run has ended.
 3. The clock guard and the sequence numbers are asked. A rejected row and a duplicate are not
    logged.
-4. The door judges the row, late or not, and then the tape notes it in memory. ``HeldRows`` holds a
-   batch that is due; with a hand-off, the batch enters the queue.
+4. The door judges the row, late or not, and then the log of the stream notes it in memory.
+   ``HeldRows`` holds a batch that is due; with a hand-off, the batch enters the queue.
 5. ``settle`` leaves the lock and calls ``Log.flush``. One thread writes all noted records as one
    transaction, whose commit syncs; ``RunStore.append`` then counts them in the file beside it,
    without a sync.
@@ -61,7 +61,7 @@ from rxtemporal.run.hand_off.bounded_queue import BUSY_ROWS, BatchObserver
 from rxtemporal.run.input_stream import StreamState, to_note
 from rxtemporal.run.reader import Reader
 from rxtemporal.storage.event_log.cursors import RecordedCursor
-from rxtemporal.storage.event_log.log import Tape
+from rxtemporal.storage.event_log.log import StreamLog
 
 # of so many rows of an input that come one by one, one is compared with the wall clock
 CLOCK_ROWS = 16
@@ -99,10 +99,10 @@ class HeldRows:
     Callers hold the stream's lock.
     """
 
-    def __init__(self, entry: BatchObserver, packer: Packer, tape: Tape) -> None:
+    def __init__(self, entry: BatchObserver, packer: Packer, log: StreamLog) -> None:
         self._entry = entry
         self._packer = packer
-        self._tape = tape
+        self._log = log
         self._least = packer.least
         self._is_judging = False
         # each with the number of records that have to be durable before
@@ -119,11 +119,11 @@ class HeldRows:
         packer = self._packer
         packer.set_bounds(self._least)
         if packer.has_news and (batch := packer.due()) is not None:
-            self._batches.append((self._tape.noted, batch))
+            self._batches.append((self._log.noted, batch))
 
     def release(self) -> None:
         """Pass on the rows that are durable."""
-        durable, batches = self._tape.durable, self._batches
+        durable, batches = self._log.durable, self._batches
         count = sum(number <= durable for number, _ in batches)
         if count:
             self._batches = batches[count:]
@@ -141,14 +141,14 @@ class HeldRows:
 
     def _flush(self) -> None:
         try:
-            self._tape.flush()
+            self._log.flush()
         except Exception as error:
             self._entry.on_error(error)
         self.release()
 
     def on_next(self, batch: EventBatch) -> None:
         """Hold a batch; pass it on at once unless ``release`` will be called."""
-        self._batches.append((self._tape.noted, batch))
+        self._batches.append((self._log.noted, batch))
         if not self._is_judging:
             self._flush()
 
@@ -205,12 +205,12 @@ class PushEntry(Reader):
         self._in_time, self._told = Verdict(1), NO_CTI
         self._by_device = self.door.by_device
 
-    def log(self, tape: Tape, records: int) -> None:
-        """Note accepted items on a tape from now on; rows are held until they are durable."""
-        super().log(tape, records)
+    def log(self, log: StreamLog, records: int) -> None:
+        """Note accepted items in a log from now on; rows are held until they are durable."""
+        super().log(log, records)
         self.is_logged = True
         if self.queue is None:
-            self._entry = self._held = HeldRows(self._entry, self.door, tape)
+            self._entry = self._held = HeldRows(self._entry, self.door, log)
             self.holds_rows = True
 
     def drain(self) -> None:
@@ -225,7 +225,7 @@ class PushEntry(Reader):
             self._bound = queue
             queue.connect(self.door, self.abort)
         self._is_free = self._bound is None and self.source.lively is None and self._held is None
-        is_noted = self.tape is not None or self._log is not None
+        is_noted = self.recording is not None or self._log is not None
         self._needs_events = is_noted or self._by_device or self.arrivals is not None
         return super().connect()
 
@@ -505,7 +505,7 @@ class PushEntry(Reader):
         self, event: Any, of: PushedInput, seq: int | None, ahead: bool
     ) -> EventBatch | None:
         # a log tells the input and the number of an item; an edge is closed by its own input alone
-        is_noted = self.tape is not None or self._log is not None
+        is_noted = self.recording is not None or self._log is not None
         if ahead or is_noted or type(event) is EdgeEvent:
             is_plain = not ahead and of.sender is None and seq is None
             return self._judge_event(event if is_plain else Sent(event, of.sender, seq, ahead))
@@ -523,13 +523,13 @@ class PushEntry(Reader):
         item = rows if is_plain else SentRows(rows, of.sender, seq, ahead)
         sent = self._note_sender(item)
         noted = to_note(item, sent)
-        if self.tape is not None:
-            self.tape.batch(noted)
+        if self.recording is not None:
+            self.recording.note_batch(noted)
         batch = sent.batch
         verdicts = door.judge_columns(batch, ahead=sent.ahead)
         accepted = door.take_verdicts(batch, verdicts)
         if self._log is not None:
-            self._log.batch(noted)
+            self._log.note_batch(noted)
         self.give(accepted)
         of.count_rows(rows, verdicts, ahead)
         return verdicts
@@ -593,14 +593,14 @@ class PushEntry(Reader):
 
     def settle(self) -> None:
         """Wait until all accepted rows are durable, if the run has a log, and pass them on."""
-        tape = self._log
-        if tape is None:
+        log = self._log
+        if log is None:
             return
         try:
             if self._held is not None:
                 with self.lock:
                     self._held.cut()
-            tape.flush()
+            log.flush()
         except Exception as error:
             self.abort(error)
             # the log may be closed because the run has failed elsewhere: that is the cause
@@ -664,9 +664,9 @@ class PushEntry(Reader):
     def note_time(self, form: TimeForm | None) -> None:
         """Note the form of the times of rows that come as columns, unless it is known."""
         self.door.note_time(form)
-        for tape in (self.tape, self._log):
-            if tape is not None:
-                tape.facts.note_time(form)
+        for log in (self.recording, self._log):
+            if log is not None:
+                log.facts.note_time(form)
 
     def save(self) -> dict[str, Any]:
         """Return the state, to be captured, that of the inputs included."""

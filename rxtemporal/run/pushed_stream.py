@@ -18,7 +18,7 @@ from rxtemporal.run.hand_off.gate import find_bare
 from rxtemporal.run.input_stream import StreamState
 from rxtemporal.run.reader import Reader
 from rxtemporal.run.run_end import Refusal, RunEnd, release
-from rxtemporal.storage.event_log.log import Tape, count_pushed
+from rxtemporal.storage.event_log.log import StreamLog, count_pushed
 
 _READING = StreamState.READING
 _EVENTS = frozenset({PointEvent, IntervalEvent, EdgeEvent, Cti})
@@ -36,18 +36,18 @@ class Acknowledger(RunObserver):
     def __init__(
         self,
         observer: abc.ObserverBase[Any],
-        tape: Tape,
+        log: StreamLog,
         failed: Callable[[BaseException], None],
         safe: Callable[[], object],
         run_end: RunEnd,
         subject: Any = None,
     ) -> None:
         self._observer = observer
-        self._tape = tape
+        self._log = log
         self._failed = failed
         self._on_safe = safe
         self._subject = subject
-        self._refusal = None if subject is None else Refusal(subject, tape.facts.name, run_end)
+        self._refusal = None if subject is None else Refusal(subject, log.facts.name, run_end)
 
     def subscribe(
         self, connect: Callable[[Acknowledger], abc.DisposableBase]
@@ -65,7 +65,7 @@ class Acknowledger(RunObserver):
         """Push an event or a batch; it is durable afterwards, or else an error is raised."""
         try:
             # before any lock, which a thread of the parent may have held
-            self._tape.refuse_fork()
+            self._log.refuse_fork()
             self._observer.on_next(item)
             self._make_durable()
         except BaseException:
@@ -83,7 +83,7 @@ class Acknowledger(RunObserver):
 
     def _make_durable(self) -> None:
         try:
-            self._tape.flush()
+            self._log.flush()
             self._on_safe()
         except BaseException as error:
             self._failed(error)

@@ -18,7 +18,7 @@ from rxtemporal.run.input_stream import Followers, InputStream, StreamState
 from rxtemporal.run.late import LateEvents
 from rxtemporal.run.run_end import RunEnd
 from rxtemporal.storage.event_log.cursors import RecordedCursor
-from rxtemporal.storage.event_log.log import Tape
+from rxtemporal.storage.event_log.log import StreamLog
 
 _END = object()
 
@@ -79,8 +79,8 @@ class Reader(InputStream):
         self.on_safe = on_safe
 
     @property
-    def event_log(self) -> Tape | None:
-        """The tape on which accepted items are noted for the event log."""
+    def event_log(self) -> StreamLog | None:
+        """The part of the event log in which accepted items are noted."""
         return self._log
 
     @property
@@ -100,19 +100,19 @@ class Reader(InputStream):
 
     # Begin and end --------------------------------------------------------------------------------
 
-    def record(self, tape: Tape) -> None:
-        """Note all items on a tape, in order of acceptance; call before ``open``."""
-        self.tape = tape
+    def record(self, log: StreamLog) -> None:
+        """Note all items in a recording, in order of acceptance; call before ``open``."""
+        self.recording = log
 
-    def log(self, tape: Tape, records: int) -> None:
-        """Note accepted items on a tape from now on; they are acknowledged once they are on disk.
+    def log(self, log: StreamLog, records: int) -> None:
+        """Note accepted items in a log from now on; they are acknowledged once they are on disk.
 
         ``records`` of the source were accepted before, and have been replayed.
         """
-        self._log = tape
+        self._log = log
         self.replayed += records
         # such a source takes the request for the next event as the acknowledgement of this one
-        tape.set_prompt(prompt=self.pulls and not self.source.bounded)
+        log.set_prompt(prompt=self.pulls and not self.source.bounded)
 
     def open(self) -> None:
         """Open the source after the items already read."""

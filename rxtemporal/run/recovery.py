@@ -86,11 +86,11 @@ def replay_log(
     """
     recording = log.recording()
     cursors = {}
-    for reader, tape in zip(readers, log.tapes, strict=True):
-        records = recording.streams[tape.number]
+    for reader, stream in zip(readers, log.streams, strict=True):
+        records = recording.streams[stream.number]
         schema = reader.source.schema or records.schema
         cursor = RecordedCursor(records, schema, as_rows=reader.source.in_columns)
-        cursors[tape.number] = reader, cursor
+        cursors[stream.number] = reader, cursor
     for number, count in _order(recording, exact):
         if number not in cursors:  # of a stream that has gone
             continue
@@ -99,9 +99,9 @@ def replay_log(
             reader.replay(cursor, count)
         if not continues():
             return
-    for reader, tape in zip(readers, log.tapes, strict=True):
+    for reader, stream in zip(readers, log.streams, strict=True):
         if not reader.ended:
-            reader.log(tape, _count_brought(recording.streams[tape.number]))
+            reader.log(stream, _count_brought(recording.streams[stream.number]))
 
 
 def refuse_pushes(readers: Sequence[Reader]) -> None:

@@ -893,9 +893,9 @@ def test_a_verdict_need_not_wait_for_the_disk(tmp_path, results):
 
     async def push(source):
         process = source.stream.run(results, log=tmp_path)
-        tape = next(iter(process._execution.readers)).event_log
-        flush, release = tape.flush, threading.Event()
-        tape.flush = lambda: release.wait(10) and flush()
+        log = next(iter(process._execution.readers)).event_log
+        flush, release = log.flush, threading.Event()
+        log.flush = lambda: release.wait(10) and flush()
         try:
             safe = asyncio.ensure_future(source.push_async(reading(6)))
             hasty = await source.push_async(reading(5), durable=False)

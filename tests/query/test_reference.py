@@ -165,11 +165,11 @@ MOVES: list[Step] = [
 
 def test_a_recording_gives_the_same(tmp_path: Path) -> None:
     """What was told late is told late again."""
-    service, replayed = Service(record=tmp_path / "tape"), rxt.Collect()
+    service, replayed = Service(record=tmp_path / "recording"), rxt.Collect()
     for step in MOVES:
         service.push(step)
     service.close()
-    with place(**rxt.replay(tmp_path / "tape")).run(replayed) as process:
+    with place(**rxt.replay(tmp_path / "recording")).run(replayed) as process:
         assert process.wait(60)
     assert read(replayed) == read(service.found) == expect(MOVES)
 

@@ -193,8 +193,8 @@ def test_sources_that_are_asked_go_on_behind_the_log_of_a_state(
     def process_log(store: RunStore) -> dict[str, int]:
         (log,) = [each for each in logs if each.store is store]
         return {
-            tape.facts.name: reader.replayed + tape.brought
-            for tape, reader in zip(log.tapes, checkpointers[-1]._execution.logged, strict=True)
+            stream.facts.name: reader.replayed + stream.brought
+            for stream, reader in zip(log.streams, checkpointers[-1]._execution.logged, strict=True)
         }
 
     checkpointers, logs, asked_for = list[Any](), list[Any](), list[None]()

@@ -21,7 +21,7 @@ from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.run.hand_off import BoundedQueue
 from rxtemporal.run.hand_off.buffer import SpillBuffer
-from rxtemporal.storage.event_log.log import Tape
+from rxtemporal.storage.event_log.log import StreamLog
 
 WAYS = [
     "push", "push log", "push resume", "push hand-off", "push resume hand-off", "push spill",
@@ -35,7 +35,7 @@ HOPS: dict[str, Any] = {
     "packer": (Packer, "take", "keep", "keep_row", "take_verdicts", "judge_run"),
     "pack": (Packer, "pack"),
     "columns": (PayloadReader, "columns"),
-    "tape": (Tape, "event", "batch"),
+    "log": (StreamLog, "note_event", "note_batch"),
     "entry": None,
     "checkpoint": None,
     "writer": None,
@@ -63,7 +63,7 @@ def is_case(name: str, hop: str, error: str, many: bool) -> bool:
 def can_strike(name: str, hop: str) -> bool:
     """Return True if what is pushed in this way passes this hop."""
     kind, *words = name.split()
-    if hop in ("tape", "entry"):
+    if hop in ("log", "entry"):
         return "log" in words or "resume" in words
     if hop in ("checkpoint", "writer"):
         return "resume" in words

@@ -323,7 +323,7 @@ def test_late_and_rejected_rows_that_wait() -> None:
 def test_replays_can_be_looked_at(tmp_path: Path) -> None:
     """Though their state cannot be saved."""
     source = make_source()
-    with sum_tens(source.stream).run(rxt.Collect(), record=tmp_path / "tape"):
+    with sum_tens(source.stream).run(rxt.Collect(), record=tmp_path / "recording"):
         push(source, (1, "a", 1), (8, "a", 4), (25, "b", 2))
         source.close()
     wrote, go_on = threading.Event(), threading.Event()
@@ -333,7 +333,7 @@ def test_replays_can_be_looked_at(tmp_path: Path) -> None:
         go_on.wait(20)
 
     late = make_source(hand_off=rxt.HandOff(100))
-    replayed = sum_tens(rxt.replay(tmp_path / "tape")["readings"])
+    replayed = sum_tens(rxt.replay(tmp_path / "recording")["readings"])
     process = replayed.union(sum_tens(late.stream)).run(write)
     push(late, (7, "c", 1), (45, "d", 2))
     assert wrote.wait(20)

@@ -12,7 +12,7 @@ from faults import ERRORS, Fault
 import rxtemporal as rxt
 from rxtemporal.ingress.door import Door
 from rxtemporal.ingress.packer import Packer
-from rxtemporal.storage.event_log.log import Tape
+from rxtemporal.storage.event_log.log import StreamLog
 
 SCHEMA = {"room": str, "temp": float}
 
@@ -81,12 +81,16 @@ def test_rows_that_wait_come_back_from_the_log(tmp_path: Path):
     assert set(sink.batch.start.tolist()) <= set(TIMES)
 
 
-HOPS = {"door": (Door, "note_row"), "packer": (Packer, "keep_row"), "tape": (Tape, "events")}
+HOPS = {
+    "door": (Door, "note_row"),
+    "packer": (Packer, "keep_row"),
+    "log": (StreamLog, "note_events"),
+}
 CASES = [
     (hop, way)
     for hop in HOPS
     for way in ("push", "async", "push resume", "async resume")
-    if hop != "tape" or "resume" in way
+    if hop != "log" or "resume" in way
 ]
 
 

@@ -71,7 +71,7 @@ def test_a_row_that_is_logged_passes_few_objects(tmp_path: Path) -> None:
     """With a log it passes 7 more at most, which write it, and hold it until it is durable."""
     stations = follow(lambda stream: stream, log=tmp_path / "log")
     assert len(stations) <= 18, stations
-    assert {"Tape", "RunStore", "Database"} <= set(stations)
+    assert {"StreamLog", "RunStore", "Database"} <= set(stations)
 
 
 def test_a_row_passes_few_objects_into_a_join() -> None:

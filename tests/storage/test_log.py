@@ -17,7 +17,7 @@ from rxtemporal import PointEvent
 from rxtemporal.errors import SpoolError
 from rxtemporal.storage.event_log.columns import Item, load_records
 from rxtemporal.storage.event_log.layout import StreamFacts
-from rxtemporal.storage.event_log.log import Log, Tape
+from rxtemporal.storage.event_log.log import Log, StreamLog
 from rxtemporal.storage.event_log.reader import Recording
 
 
@@ -29,14 +29,14 @@ class Disk(Log):
         self.on_disk: set[int] = set()
         self.writes = self.at_once = 0
         self.before = before
-        self.tapes.append(Tape(self, 0, StreamFacts("live", False), None))
+        self.streams.append(StreamLog(self, 0, StreamFacts("live", False), None))
 
     @property
-    def tape(self) -> Tape:
-        """The one tape."""
-        return self.tapes[0]
+    def stream(self) -> StreamLog:
+        """The log of the one stream."""
+        return self.streams[0]
 
-    def _write(self, runs: list[list[int]], items: Mapping[Tape, list[Item]]) -> None:
+    def _write(self, runs: list[list[int]], items: Mapping[StreamLog, list[Item]]) -> None:
         self.at_once += 1
         assert self.at_once == 1
         starts = {item.start for noted in items.values() for item in noted}  # type: ignore[union-attr]
@@ -67,10 +67,10 @@ def test_a_cut_keeps_records_apart() -> None:
     written = list[set[int]]()
     log.before = lambda starts: written.append(set(starts))
     assert log.cut() == 0
-    log.tape.events([point(1), point(2)])
+    log.stream.note_events([point(1), point(2)])
     assert log.cut() == 2
     assert log.cut() == 2
-    log.tape.event(point(3))
+    log.stream.note_event(point(3))
     assert written == []
     log.flush()
     assert written == [{1, 2}, {3}]
@@ -91,7 +91,7 @@ def test_threads_and_an_acceptance_thread_share_commits() -> None:
     def push(first: int, count: int, size: int) -> None:
         for at in range(first, first + count, size):
             starts = range(at, at + size)
-            log.tape.events([point(start) for start in starts])
+            log.stream.note_events([point(start) for start in starts])
             log.flush()
             if not log.on_disk.issuperset(starts):
                 missing.append(set(starts) - log.on_disk)
@@ -111,12 +111,12 @@ def test_those_that_come_while_one_writes_are_the_next_commit() -> None:
         go_on.wait(SOON)
 
     log = Disk(wait)
-    log.tape.event(point(0))
+    log.stream.note_event(point(0))
     leader = in_threads(log.flush)
     assert writing.wait(SOON)
     followers = []
     for start in range(1, 9):
-        log.tape.event(point(start))
+        log.stream.note_event(point(start))
         followers += in_threads(log.flush)
     go_on.set()
     assert has_ended(leader + followers)
@@ -141,19 +141,19 @@ def test_a_write_that_fails_is_told_to_all_who_wait_for_it() -> None:
         except SpoolError as error:
             raised.append(error)
 
-    log.tape.event(point(0))
+    log.stream.note_event(point(0))
     log.flush()
-    log.tape.event(point(1))
+    log.stream.note_event(point(1))
     threads = in_threads(flush)
     assert failing.wait(SOON)
     for start in range(2, 6):
-        log.tape.event(point(start))
+        log.stream.note_event(point(start))
         threads += in_threads(flush)
     go_on.set()
     assert has_ended(threads)
     assert [str(error) for error in raised] == ["the disk is full"] * 5
     with pytest.raises(SpoolError, match="is full"):
-        log.tape.event(point(9))
+        log.stream.note_event(point(9))
     assert not log._must_lead(1)
     with pytest.raises(SpoolError, match="is full"):
         log._must_lead(2)
@@ -176,10 +176,10 @@ def test_a_write_that_is_interrupted_lets_nobody_wait() -> None:
         except BaseException as error:
             raised.append(type(error))
 
-    log.tape.event(point(0))
+    log.stream.note_event(point(0))
     leader = in_threads(flush)
     assert writing.wait(SOON)
-    log.tape.event(point(1))
+    log.stream.note_event(point(1))
     followers = in_threads(flush, flush)
     go_on.set()
     assert has_ended(leader + followers)

@@ -175,12 +175,12 @@ def test_time_that_advanced_from_outside_is_recorded(folder: Path) -> None:
     schema = pl.Schema({"payload": pl.Int64})
     source = ObservableSource(Subject(), schema, settings(9), "beating", 1)
     source.time = "ticks"
-    tape = late.tape("beating", source)
+    stream = late.add_stream("beating", source)
     late.begin()
-    tape.event(PointEvent(3, 3))
-    tape.advance(5)
-    tape.event(PointEvent(4, 4))
-    tape.complete()
+    stream.note_event(PointEvent(3, 3))
+    stream.note_advance(5)
+    stream.note_event(PointEvent(4, 4))
+    stream.note_end()
     late.close()
     sink = Log()
     with rxt.replay(folder)["beating"].run(sink) as process:

@@ -18,7 +18,7 @@ from rxtemporal.ingress.built_in_sources import ObservableSource
 from rxtemporal.ingress.source import Sent, SentRows
 from rxtemporal.storage.event_log.cursors import RecordedCursor
 from rxtemporal.storage.event_log.event_log import EventLog, LoggedStream
-from rxtemporal.storage.event_log.log import Log, Tape, count_pushed
+from rxtemporal.storage.event_log.log import Log, StreamLog, count_pushed
 from rxtemporal.storage.event_log.reader import Recording
 from rxtemporal.storage.event_log.recorder import RunRecorder
 from rxtemporal.storage.event_log.store import RunStore
@@ -26,29 +26,29 @@ from rxtemporal.storage.event_log.store import RunStore
 SCHEMA = pl.Schema({"x": pl.Int64()})
 
 
-def begun_log(folder: Path) -> tuple[EventLog, Tape]:
-    """An event log of one stream, and its tape."""
+def begun_log(folder: Path) -> tuple[EventLog, StreamLog]:
+    """An event log of one stream, and the log of the stream."""
     log = EventLog(RunStore(folder, "run", resume=False))
     log.open()
     log.match([LoggedStream("live", False, None, SCHEMA)])
     log.begin()
-    return log, log.tapes[0]
+    return log, log.streams[0]
 
 
-def begun_recording(folder: Path) -> tuple[RunRecorder, Tape]:
-    """A recording of one stream, and its tape."""
+def begun_recording(folder: Path) -> tuple[RunRecorder, StreamLog]:
+    """A recording of one stream, and the log of the stream."""
     recorder = RunRecorder(folder, "run")
-    tape = recorder.tape("live", ObservableSource(Subject(), SCHEMA, None, "live", 1))
+    stream = recorder.add_stream("live", ObservableSource(Subject(), SCHEMA, None, "live", 1))
     recorder.begin()
-    return recorder, tape
+    return recorder, stream
 
 
-def note(tape: Tape, item: Any) -> None:
+def note(stream: StreamLog, item: Any) -> None:
     """Note an item, as a stream does."""
     if isinstance(item, (rxt.EventBatch, SentRows)):
-        tape.batch(item)
+        stream.note_batch(item)
     else:
-        tape.event(item)
+        stream.note_event(item)
 
 
 def written(
@@ -56,9 +56,9 @@ def written(
 ) -> Recording:
     """Return the records of items, written in one commit or each in its own."""
     log: Log
-    log, tape = begun_log(folder) if way == "log" else begun_recording(folder)
+    log, stream = begun_log(folder) if way == "log" else begun_recording(folder)
     for item in items:
-        note(tape, item)
+        note(stream, item)
         if not together:
             log.flush()
     log.close()
@@ -190,17 +190,19 @@ def test_a_log_without_senders_is_continued_with_them(tmp_path: Path) -> None:
 
 
 def test_sent_events_are_counted_and_typed_as_plain_ones(tmp_path: Path) -> None:
-    """A tape counts them, knows the form of their times, their kinds and a payload that misfits."""
-    log, tape = begun_log(tmp_path / "log")
+    """A log counts them, knows the form of their times, their kinds, a payload that misfits."""
+    log, stream = begun_log(tmp_path / "log")
     time = datetime(2026, 1, 1, tzinfo=UTC)
-    tape.event(Sent(PointEvent(time, {"x": 1}), "a"))
-    tape.batch(SentRows(rows(1, 2, cti=3), "a"))
-    assert (tape.accepted, tape.brought, tape.facts.time) == (3, 4, "datetime")
+    stream.note_event(Sent(PointEvent(time, {"x": 1}), "a"))
+    stream.note_batch(SentRows(rows(1, 2, cti=3), "a"))
+    assert (stream.accepted, stream.brought, stream.facts.time) == (3, 4, "datetime")
     assert count_pushed(SentRows(rows(1, 2, cti=3), "a")) == 2
     assert count_pushed(Sent(point(1))) == 1
     log.flush()
-    assert tape.facts.kinds == ["cti", "point", "row"]
-    tape.events([Sent(Cti(4), "a"), Sent(point(5), "a", 1), Sent(PointEvent(6, {"x": "six"}), "a")])
+    assert stream.facts.kinds == ["cti", "point", "row"]
+    stream.note_events(
+        [Sent(Cti(4), "a"), Sent(point(5), "a", 1), Sent(PointEvent(6, {"x": "six"}), "a")]
+    )
     with pytest.raises(rxt.SchemaError, match="'live': field 'x' is Int64"):
         log.flush()
     log.store.release()

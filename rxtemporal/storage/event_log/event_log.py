@@ -18,7 +18,7 @@ from rxtemporal.ingress.clock_settings import ClockSettings
 from rxtemporal.ingress.settings import AdvanceTimeSettings
 from rxtemporal.storage.event_log.columns import Item
 from rxtemporal.storage.event_log.layout import HEADER, StreamFacts, load_header
-from rxtemporal.storage.event_log.log import Log, MisfitError, Tape, count_records
+from rxtemporal.storage.event_log.log import Log, MisfitError, StreamLog, count_records
 from rxtemporal.storage.event_log.reader import Recording, StreamRecords
 from rxtemporal.storage.event_log.store import Part, RunStore
 from rxtemporal.storage.event_log.stored_log import FILE, Checkpoint
@@ -45,7 +45,7 @@ class LoggedStream:
 class EventLog(Log):
     """Event log of a run, appended to the events of earlier runs.
 
-    ``match`` gives each stream its tape, ``begin`` prepares the log for writing, ``flush`` makes
+    ``match`` gives each stream its part, ``begin`` prepares the log for writing, ``flush`` makes
     all noted records durable, ``save`` replaces those before a ``cut`` by a state. The caller opens
     and closes the store.
     """
@@ -64,7 +64,7 @@ class EventLog(Log):
     def match(
         self, streams: Sequence[LoggedStream], *, known: Collection[str] | None = None
     ) -> None:
-        """Make a tape for each stream, on which its accepted events are noted.
+        """Make a log for each stream, in which its accepted events are noted.
 
         ``known`` are the names of the streams that the log may have, if others may have come or
         gone, or got other settings. One that has gone keeps its place, and gets another if it comes
@@ -84,7 +84,7 @@ class EventLog(Log):
                     learned = stream.schema
                 _check_schema(store.path, stream, learned)
                 self._given[number] = stream.schema
-            self.tapes.append(Tape(self, number, facts[number], stream.schema, learned))
+            self.streams.append(StreamLog(self, number, facts[number], stream.schema, learned))
         self._known = facts
         self.noted = self._durable = store.records
 
@@ -128,27 +128,29 @@ class EventLog(Log):
             self._closed = True
         self.flush()
 
-    def _admits(self, tape: Tape) -> bool:
+    def _admits(self, stream: StreamLog) -> bool:
         if self._closed and self._error is None:
             raise BindingError(
-                f"stream {tape.facts.name!r} is not logged any more: its run has ended. "
+                f"stream {stream.facts.name!r} is not logged any more: its run has ended. "
                 "Hint: wait() of the process raises the error that ended it."
             )
         return True
 
-    def _write(self, runs: list[list[int]], items: Mapping[Tape, list[Item]]) -> None:
+    def _write(self, runs: list[list[int]], items: Mapping[StreamLog, list[Item]]) -> None:
         misfit: SchemaError | None = None
         parts: dict[int, Part] = {}
         plain = self.store.takes_plain
-        for tape, noted in items.items():
+        for stream, noted in items.items():
             try:
-                parts[tape.number] = Part(count_records(noted), tape.dump(noted, plain=plain))
+                parts[stream.number] = Part(count_records(noted), stream.dump(noted, plain=plain))
             except MisfitError as error:
                 # this ends the run; the stream's records before it are kept
-                misfit = SchemaError(f"stream {tape.facts.name!r}: {error}")
-                _shorten(runs, tape.number, count_records(noted[error.place :]))
+                misfit = SchemaError(f"stream {stream.facts.name!r}: {error}")
+                _shorten(runs, stream.number, count_records(noted[error.place :]))
                 if whole := noted[: error.place]:
-                    parts[tape.number] = Part(count_records(whole), tape.dump(whole, plain=plain))
+                    parts[stream.number] = Part(
+                        count_records(whole), stream.dump(whole, plain=plain)
+                    )
         runs = [run for run in runs if run[1]]
         if runs:
             self.store.append(runs, parts)

@@ -1,4 +1,4 @@
-"""Log of several streams, and the tape of each: records in order of arrival, written in groups."""
+"""Log of several streams, and the part of each: records in order of arrival, written in groups."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from rxtemporal.storage.event_log.layout import StreamFacts
 # an entry of so many records is compressed
 COMPRESSED_ROWS = 1_024
 # runs of records, pairs of a stream and a number of records, and the items of each stream
-Noted: TypeAlias = "tuple[list[list[int]], dict[Tape, list[Item]]]"
+Noted: TypeAlias = "tuple[list[list[int]], dict[StreamLog, list[Item]]]"
 
 
 class Log:
-    """Base class of event logs and recordings, which write the records noted on tapes.
+    """Base class of event logs and recordings, which write the records of their streams.
 
     ``noted`` is the number of the next record, counted over all streams.
 
-    Threads: any may call ``flush`` and the methods of tapes. If several call ``flush`` at once, one
-    writes; the next write has all records that the others have noted meanwhile.
+    Threads: any may call ``flush``, and the methods of ``StreamLog``. If several call ``flush`` at
+    once, one writes; the next write has all records that the others have noted meanwhile.
     """
 
     def __init__(self) -> None:
         self.noted = 0
-        self.tapes: list[Tape] = []
+        self.streams: list[StreamLog] = []
         self._forks = FORKS.count
         self._mutex = threading.Lock()
         self._changed = threading.Condition(self._mutex)
@@ -58,20 +58,20 @@ class Log:
         self._writing = self._closed = False
         self._error: BaseException | None = None
 
-    def note(self, tape: Tape, items: Sequence[Item], records: int) -> None:
-        """Append items, which are ``records`` records. Used by tapes."""
+    def note(self, stream: StreamLog, items: Sequence[Item], records: int) -> None:
+        """Append items, which are ``records`` records. Used by streams."""
         # this runs once for each row that is pushed; a lock is entered in C, a condition is not
         self.refuse_fork()
         with self._mutex:
-            if not self._admits(tape):
+            if not self._admits(stream):
                 return
             if self._error is not None:
                 raise self._error
-            tape.items += items
-            if self._runs and self._runs[-1][0] == tape.number:
+            stream.items += items
+            if self._runs and self._runs[-1][0] == stream.number:
                 self._runs[-1][1] += records
             else:
-                self._runs.append([tape.number, records])
+                self._runs.append([stream.number, records])
             self.noted += records
 
     def flush(self) -> None:
@@ -110,7 +110,7 @@ class Log:
     def _take(self) -> Noted:
         """Take the records that have been noted; called with the lock held."""
         runs, self._runs = self._runs, []
-        return runs, {tape: tape.take() for tape in self.tapes if tape.items}
+        return runs, {stream: stream.take() for stream in self.streams if stream.items}
 
     def _must_lead(self, upto: int) -> bool:
         """Wait while another thread writes; return True if this one has to write the rest.
@@ -135,17 +135,17 @@ class Log:
         """The number of durable records, counted over all streams."""
         return self._durable
 
-    def _admits(self, tape: Tape) -> bool:
-        """Return True if a tape may note; called with the lock held; may wait on it."""
+    def _admits(self, stream: StreamLog) -> bool:
+        """Return True if a stream may note; called with the lock held; may wait on it."""
         return not self._closed
 
-    def _write(self, runs: list[list[int]], items: Mapping[Tape, list[Item]]) -> None:
+    def _write(self, runs: list[list[int]], items: Mapping[StreamLog, list[Item]]) -> None:
         """Write the noted records, durably."""
         raise NotImplementedError
 
 
-class Tape:
-    """Tape of one stream, which notes its records into a log, in order.
+class StreamLog:
+    """Log of one stream: notes its records into the log of several, in order.
 
     ``accepted`` counts pushed events, rows of batches, and the end. ``brought`` counts records of
     the source: a batch's own CTI is one, the end is not. With ``prompt`` each record is durable
@@ -170,11 +170,11 @@ class Tape:
         self._learned = learned
         self._to_json = None if given is None else make_json_encoder(given)
 
-    def event(self, event: Event | Sent) -> None:
+    def note_event(self, event: Event | Sent) -> None:
         """Note an event, with its sender if given; the door rejects other objects."""
-        self.events((event,))
+        self.note_events((event,))
 
-    def events(self, events: Sequence[Event | Sent]) -> None:
+    def note_events(self, events: Sequence[Event | Sent]) -> None:
         """Note a run of events, each with its sender if given."""
         first = get_event(events[0]) if events else None
         if not isinstance(first, RowEvent) and type(first) is not Cti:
@@ -202,7 +202,7 @@ class Tape:
         values = (device,) if len(clock.fields) == 1 else device
         return {**dict.fromkeys(known), **dict(zip(clock.fields, values, strict=True))}
 
-    def batch(self, batch: EventBatch | SentRows) -> None:
+    def note_batch(self, batch: EventBatch | SentRows) -> None:
         """Note rows with their sender if given, and the CTI after them if the batch has one."""
         sent = batch if isinstance(batch, SentRows) else None
         batch = batch.batch if isinstance(batch, SentRows) else batch
@@ -214,11 +214,11 @@ class Tape:
             [Rows(batch, own, sent)] if records else [], records, accepted=count_pushed(batch)
         )
 
-    def complete(self) -> None:
+    def note_end(self) -> None:
         """Note that the source has ended."""
         self._note([Mark("completed")], 1, accepted=1, brought=0)
 
-    def advance(self, cti: int, device: Any = None) -> None:
+    def note_advance(self, cti: int, device: Any = None) -> None:
         """Note that the time of the stream, or of a device, was advanced to a CTI in ticks.
 
         A heartbeat and an idle time-out do so, and ``advance`` of a source. An imported CTI is not
@@ -227,13 +227,13 @@ class Tape:
         fields = None if device is None else self._list_fields(device)
         self._log.note(self, [Mark("outside", cti, fields)], 1)
 
-    def silence(self, devices: Sequence[Any] | None) -> None:
+    def note_silence(self, devices: Sequence[Any] | None) -> None:
         """Note that devices have become silent; None: all."""
         payloads = [None] if devices is None else [self._list_fields(each) for each in devices]
         marks = [Mark("outside", None, payload) for payload in payloads]
         self._log.note(self, marks, len(marks))
 
-    def fail(self, error: BaseException) -> None:
+    def note_failure(self, error: BaseException) -> None:
         """Note that the stream has ended with an error."""
         self.facts.note_failure(error)
         # if the log cannot be written any more, closing it raises that error
@@ -242,12 +242,12 @@ class Tape:
 
     @property
     def noted(self) -> int:
-        """The number of records noted so far, on all tapes."""
+        """The number of records noted so far, of all streams."""
         return self._log.noted
 
     @property
     def durable(self) -> int:
-        """The number of records that are durable, of all tapes."""
+        """The number of records that are durable, of all streams."""
         return self._log.durable
 
     def flush(self) -> None:
@@ -255,7 +255,7 @@ class Tape:
         self._log.flush()
 
     def refuse_fork(self) -> None:
-        """Raise in a process that was forked from the one that writes this tape."""
+        """Raise in a process that was forked from the one that writes this log."""
         self._log.refuse_fork()
 
     def _note(

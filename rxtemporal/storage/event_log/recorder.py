@@ -1,4 +1,4 @@
-"""Recorder of a run: one thread writes the records noted on tapes as segments."""
+"""Recorder of a run: one thread writes the noted records as segments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rxtemporal.storage.event_log.layout import (
     dump_header,
     load_header,
 )
-from rxtemporal.storage.event_log.log import Log, MisfitError, Tape
+from rxtemporal.storage.event_log.log import Log, MisfitError, StreamLog
 from rxtemporal.storage.files import WriterLock, make_folder, publish, report_errors, sync_folder
 from rxtemporal.storage.segments import SegmentFolder, SegmentWriter
 
@@ -110,8 +110,8 @@ MOST_WAITING = 4 * MOST_RECORDS
 class RunRecorder(Log):
     """Recorder of the streams of one run into a folder.
 
-    ``tape`` makes the tape of a stream, ``begin`` makes the folder, ``close`` writes the waiting
-    records. A record is on disk a second later, or as soon as a segment is full.
+    ``add_stream`` makes the log of a stream, ``begin`` makes the folder, ``close`` writes the
+    waiting records. A record is on disk a second later, or as soon as a segment is full.
 
     Threads: any may note; a thread of the recorder writes. Its error is raised by the next ``note``
     and by ``close``.
@@ -145,9 +145,9 @@ class RunRecorder(Log):
                 "Hint: give each recording its own folder."
             )
 
-    def tape(self, name: str, source: StreamSource) -> Tape:
-        """Return the tape of a stream of this name in the run."""
-        number, folder = len(self.tapes), f"{len(self.tapes) + 1:04d}"
+    def add_stream(self, name: str, source: StreamSource) -> StreamLog:
+        """Return the log of a stream of this name in the run."""
+        number, folder = len(self.streams), f"{len(self.streams) + 1:04d}"
         facts = StreamFacts(
             name,
             source.in_columns,
@@ -157,9 +157,9 @@ class RunRecorder(Log):
             delays_ctis=source.delays_ctis,
             clock=source.clock,
         )
-        self.tapes.append(Tape(self, number, facts, source.schema))
+        self.streams.append(StreamLog(self, number, facts, source.schema))
         self._given.append(source.schema)
-        return self.tapes[-1]
+        return self.streams[-1]
 
     def begin(self) -> None:
         """Make the folder and start writing."""
@@ -181,16 +181,16 @@ class RunRecorder(Log):
 
     def _make_folders(self) -> None:
         self._order = SegmentWriter.open(self.path / ORDER, ORDER, ORDER_FIELDS, lock=False)
-        for tape, given in zip(self.tapes, self._given, strict=True):
-            facts = tape.facts
+        for stream, given in zip(self.streams, self._given, strict=True):
+            facts = stream.facts
             writer = SegmentWriter.open(self.path / facts.folder, facts.name, NO_FIELDS, lock=False)
             if given is not None:
                 writer.append_frame(empty_frame(given))
             self._writers.append(writer)
 
-    def note(self, tape: Tape, items: Sequence[Item], records: int) -> None:
+    def note(self, stream: StreamLog, items: Sequence[Item], records: int) -> None:
         """Append items, which are ``records`` records; wait if too many are unwritten."""
-        super().note(tape, items, records)
+        super().note(stream, items, records)
         if self._waiting >= MOST_RECORDS:
             with self._changed:
                 self._changed.notify_all()
@@ -216,7 +216,7 @@ class RunRecorder(Log):
     def _waiting(self) -> int:
         return self.noted - self._durable
 
-    def _admits(self, tape: Tape) -> bool:
+    def _admits(self, stream: StreamLog) -> bool:
         while self._waiting >= MOST_WAITING and self._error is None and not self._closed:
             self._changed.wait()
         return not self._closed
@@ -237,17 +237,17 @@ class RunRecorder(Log):
                     self._error = error
                     self._changed.notify_all()
 
-    def _write(self, runs: list[list[int]], items: Mapping[Tape, list[Item]]) -> None:
+    def _write(self, runs: list[list[int]], items: Mapping[StreamLog, list[Item]]) -> None:
         assert self._order is not None
-        for tape, noted in items.items():
-            self._writers[tape.number].append_frame(_to_frame(tape, noted))
+        for stream, noted in items.items():
+            self._writers[stream.number].append_frame(_to_frame(stream, noted))
         self._publish_header()
         self._order.append_frame(pl.DataFrame(runs, schema=ORDER_FIELDS, orient="row"))
         self._written += sum(run[1] for run in runs)
         self._write_count()
 
     def _publish_header(self, *, complete: bool = False) -> None:
-        streams = [tape.facts.to_dict() for tape in self.tapes]
+        streams = [stream.facts.to_dict() for stream in self.streams]
         header: dict[str, Any] = {"format": FORMAT, "id": self._id, "name": self.name}
         header.update(complete=complete, streams=streams)
         if complete:
@@ -266,14 +266,14 @@ class RunRecorder(Log):
         self._count.write(self._headers, self._written)
 
 
-def _to_frame(tape: Tape, items: list[Item]) -> pl.DataFrame:
+def _to_frame(stream: StreamLog, items: list[Item]) -> pl.DataFrame:
     """Return items as columns; a payload that does not fit becomes the failure of the stream."""
     while True:
         try:
-            return tape.to_frame(items)
+            return stream.to_frame(items)
         except MisfitError as misfit:
             # the door refuses it too, and accepts no more of this stream
             error = misfit.error
-            if tape.facts.failed is None:
-                tape.facts.note_failure(error)
+            if stream.facts.failed is None:
+                stream.facts.note_failure(error)
             items[misfit.place] = Mark("failed")

@@ -28,7 +28,7 @@ from rxtemporal.run.stalls import find_stalls
 from rxtemporal.run.time_flow import find_imported
 from rxtemporal.storage.event_log.cursors import RecordedCursor, RecordedSource
 from rxtemporal.storage.event_log.reader import Recording
-from rxtemporal.view.lineage.arrival_tape import ArrivalTape, Probe, Progress, Steps
+from rxtemporal.view.lineage.arrival_log import ArrivalLog, Probe, Progress, Steps
 from rxtemporal.view.lineage.flow import Flow
 
 
@@ -201,10 +201,10 @@ class _Capture:
         self._nodes = list_nodes(nodes)
         self._steps = steps
         self._probes = {id(node): self._probe(node) for node in self._nodes}
-        self._tapes: dict[int, ArrivalTape] = {}
+        self._logs: dict[int, ArrivalLog] = {}
         for reader in run.readers:
-            self._tapes[id(reader.source)] = tape = ArrivalTape(reader, self._steps)
-            reader.record(tape)
+            self._logs[id(reader.source)] = log = ArrivalLog(reader, self._steps)
+            reader.record(log)
         self._errors: list[BaseException] = []
 
     def _probe(self, node: Node) -> Probe:
@@ -224,7 +224,7 @@ class _Capture:
     def take(self, title: str) -> Flow:
         """Run to the end, and return the flow."""
         run = self._run
-        run.late.observable.subscribe(lambda late: self._steps.tape.note_late(late))
+        run.late.observable.subscribe(lambda late: self._steps.log.note_late(late))
         run.start(lambda batch: None, self._errors.append, lambda: None)
         self._drive()
         self._steps.finish()
@@ -281,11 +281,11 @@ class _Capture:
             elif source is not None:
                 name = streams[id(source)]
                 history = dataclasses.replace(history, name=name, origin=name)
-                arrivals[name] = self._tapes[id(source)].to_arrivals(entered)
+                arrivals[name] = self._logs[id(source)].to_arrivals(entered)
             histories.append(history)
-        for key, tape in self._tapes.items():  # of whose streams only the late events are used
+        for key, log in self._logs.items():  # of whose streams only the late events are used
             if streams[key] not in arrivals:
-                arrivals[streams[key]] = tape.to_arrivals(make_no_rows())
+                arrivals[streams[key]] = log.to_arrivals(make_no_rows())
         return tuple(histories), arrivals
 
     def _name_streams(self) -> dict[int, str]:

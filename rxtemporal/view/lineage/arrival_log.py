@@ -1,4 +1,4 @@
-"""Tape of the arrivals of one stream, with the verdict of its door on each."""
+"""Log of the arrivals of one stream, with the verdict of its door on each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from rxtemporal.operators.causes.history import (
 )
 from rxtemporal.run.reader import Reader
 from rxtemporal.storage.event_log.layout import StreamFacts
-from rxtemporal.storage.event_log.log import Log, Tape
+from rxtemporal.storage.event_log.log import Log, StreamLog
 
 # is told the number of arrivals so far
 Progress: TypeAlias = Callable[[int], object]
@@ -48,8 +48,8 @@ class Steps:
         self._every, self._left = every, 0
         self._progress = progress
         self._taken = self._told = 0
-        # the tape of the last arrivals
-        self.tape: Any = None
+        # the log of the last arrivals
+        self.log: Any = None
         self._probes: list[Probe] = []
         self._clock = 0.0
         # whether something has left a node in this step: otherwise each holds what it held
@@ -59,9 +59,9 @@ class Steps:
         """Look at the rows held behind a probe after each step."""
         self._probes.append(probe)
 
-    def next(self, tape: Any, arrivals: int = 1) -> None:
-        """Note that a tape gets arrivals; begin the next step if they do not fit into this one."""
-        self.tape, self._clock = tape, time.perf_counter()
+    def next(self, log: Any, arrivals: int = 1) -> None:
+        """Note that a log gets arrivals; begin the next step if they do not fit into this one."""
+        self.log, self._clock = log, time.perf_counter()
         if self._left < arrivals:
             self.finish()
             self.now, self._left = self.now + 1, self._every
@@ -112,8 +112,8 @@ class Probe:
             self.held.append((step, rows))
 
 
-class ArrivalTape(Tape):
-    """Tape that keeps the arrivals of one stream in memory; each call is a step of the run.
+class ArrivalLog(StreamLog):
+    """Log that keeps the arrivals of one stream in memory; each call is a step of the run.
 
     Late events that are judged one by one are told by ``note_late``.
     """
@@ -146,19 +146,19 @@ class ArrivalTape(Tape):
         self._open: list[int] = []
         self._told: list[LateEvent] = []
 
-    # The tape --------------------------------------------------------------------------------
+    # The log ---------------------------------------------------------------------------------
 
-    def event(self, event: Event | Sent) -> None:
+    def note_event(self, event: Event | Sent) -> None:
         """Note one event; its verdict follows."""
         self._begin(1)
-        self._open = [self._note_event(event)]
+        self._open = [self._add_event(event)]
 
-    def events(self, events: Sequence[Event | Sent]) -> None:
+    def note_events(self, events: Sequence[Event | Sent]) -> None:
         """Note a run of complete events, with the verdicts of the door, which has not changed."""
         self._begin(len(events))
         first = len(self)
         for each in events:
-            self._note_event(each)
+            self._add_event(each)
         run, door = EventRun.from_items(events), self._reader.door
         if self._reader.source.clock is not None:
             self._open = list(range(first, len(self)))
@@ -166,13 +166,13 @@ class ArrivalTape(Tape):
             verdicts = judge_rows(run.start, run.end, door.rules, door.state, run.kind)
             self._mark_all(verdicts, first)
 
-    def batch(self, batch: EventBatch | SentRows) -> None:
+    def note_batch(self, batch: EventBatch | SentRows) -> None:
         """Note the rows of a batch, and its CTI if it has a new one."""
         sent = batch if isinstance(batch, SentRows) else SentRows(batch)
         self._begin(max(1, len(sent.batch)))
         rows, first = sent.batch, len(self)
         kinds = classify_rows(rows)
-        self._note_rows(rows, sent.input, edges=bool(len(kinds)))
+        self._add_rows(rows, sent.input, edges=bool(len(kinds)))
         if len(kinds) or self._reader.source.clock is not None:
             self._open = list(range(first, first + len(rows)))
         elif self._reader.door.settings is not None:
@@ -182,20 +182,20 @@ class ArrivalTape(Tape):
             self._cti = rows.cti
             self._note_time(rows.cti, sent.input)
 
-    def complete(self) -> None:
+    def note_end(self) -> None:
         """Note that the source has ended: it may let rows go that waited."""
         self._begin(1)
 
-    def advance(self, cti: int, device: Any = None) -> None:
+    def note_advance(self, cti: int, device: Any = None) -> None:
         """Note a CTI from outside."""
         self._begin(1)
         self._note_time(cti, None)
 
-    def silence(self, devices: Sequence[Any] | None) -> None:
+    def note_silence(self, devices: Sequence[Any] | None) -> None:
         """Note that devices have become silent: they may let rows go that waited."""
         self._begin(1)
 
-    def fail(self, error: BaseException) -> None:
+    def note_failure(self, error: BaseException) -> None:
         """Note that the source has failed: it may let rows go that waited."""
         self._begin(1)
 
@@ -236,7 +236,7 @@ class ArrivalTape(Tape):
         for name, value in values.items():
             self._columns[name].append(value)
 
-    def _note_event(self, item: Event | Sent) -> int:
+    def _add_event(self, item: Event | Sent) -> int:
         event, sender = (item.event, item.input) if isinstance(item, Sent) else (item, None)
         if not isinstance(event, RowEvent):
             if isinstance(event, Cti):
@@ -256,7 +256,7 @@ class ArrivalTape(Tape):
         self._events.append(event.payload)
         return len(self) - 1
 
-    def _note_rows(self, rows: EventBatch, sender: str | None, *, edges: bool) -> None:
+    def _add_rows(self, rows: EventBatch, sender: str | None, *, edges: bool) -> None:
         n, points = len(rows), rows.end - rows.start == 1
         kinds = np.where(points, POINT, INTERVAL)
         if edges:
