@@ -10,24 +10,21 @@ from collections.abc import Callable, Sequence
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME
-from rxtemporal.engine.stage import Meter, Stage, Take
+from rxtemporal.engine.stage import Feed, Stage
 
 
-class Entry(Meter):
-    """Entry of the batches of one source into a run, and their meter: an observer.
+class Entry(Feed):
+    """Entry of the batches of one source into a run: an observer.
 
     ``highest`` is the highest start of a row that has come.
     """
 
-    __slots__ = ("_driver", "below", "highest", "readers", "then")
+    __slots__ = ("_driver", "below", "highest")
 
     def __init__(self, driver: Driver, clock: Callable[[], float] = float) -> None:
         super().__init__(clock)
         self._driver = driver
         self.highest = MIN_TIME
-        self.readers: list[tuple[Stage, int]] = []
-        # takes batches at once: the only reader, if it reads nothing else
-        self.then: Take | None = None
         # the others that batches of this source reach, in the order of the plan
         self.below: tuple[Stage, ...] = ()
 
@@ -37,23 +34,19 @@ class Entry(Meter):
 
     def on_next(self, batch: EventBatch) -> None:
         """Count a batch, and take it through the plan."""
-        if not self._driver.ended:
+        driver = self._driver
+        if not driver.ended:
             self.tally(batch)
             if len(batch.start) and (highest := batch.highest_start) > self.highest:
                 self.highest = highest
-            self._push(batch)
-
-    def _push(self, batch: EventBatch | None) -> None:
-        """Take a batch through the plan, or the end of the source."""
-        driver = self._driver
-        if self.then is not None:
             self.then(0, batch, driver)
-        else:
-            for reader, side in self.readers:
-                reader.pending.append((side, batch))
+            if self.below:
+                self._work_below()
+
+    def _work_below(self) -> None:
         for stage in self.below:
             if stage.pending:
-                stage.work(driver)
+                stage.work(self._driver)
 
     def on_error(self, error: Exception) -> None:
         """End the run with an error of the source."""
@@ -62,7 +55,8 @@ class Entry(Meter):
     def on_completed(self) -> None:
         """End the source; outputs that read no other one complete."""
         if not self._driver.ended:
-            self._push(None)
+            self.then(0, None, self._driver)
+            self._work_below()
 
 
 class Driver:

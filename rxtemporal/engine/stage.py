@@ -124,7 +124,27 @@ def _pass_results(first: EventBatch) -> Step:
     return EdgeStep()
 
 
-class Stage(Meter):
+class Feed(Meter):
+    """Meter of batches that stages read, one or several.
+
+    ``then`` gets each batch that leaves, and None for the end. It is ``take`` of the only reader
+    if that reads nothing else; otherwise batches wait in front of the ``readers``.
+    """
+
+    __slots__ = ("readers", "then")
+
+    def __init__(self, clock: Callable[[], float] = float) -> None:
+        super().__init__(clock)
+        # each with the number of the input
+        self.readers: list[tuple[Stage, int]] = []
+        self.then: Take = self._queue
+
+    def _queue(self, side: int, batch: EventBatch | None, run: Run) -> None:
+        for reader, at in self.readers:
+            reader.pending.append((at, batch))
+
+
+class Stage(Feed):
     """One operator in one run: its step, the batches that wait for it, the meter of its results.
 
     The step is made at the first batch that has fields, of an operator with two inputs at the first
@@ -153,10 +173,6 @@ class Stage(Meter):
         self.place = place
         # each input is metered where it leaves the preceding stage or the source
         self.inputs = tuple(inputs)
-        # the stages that read the results, each with the number of the input
-        self.readers: list[tuple[Stage, int]] = []
-        # takes results at once: the only reader, if it reads nothing else
-        self.then: Take | None = None
         # batches of inputs in order of arrival, and None where one has ended
         self.pending: deque[tuple[int, EventBatch | None]] = deque()
         self.step: AnyStep | None = None
@@ -220,17 +236,9 @@ class Stage(Meter):
                 if self.cut is not None:
                     result = self.cut.drop_incomplete(result)
                 self.tally(result)
-            self._give(result, run)
+            self.then(0, result, run)
         elif on is None and self.pending:  # what has waited for the step
             self.work(run)
-
-    def _give(self, result: EventBatch | None, run: Run) -> None:
-        """Give results, or the end, to those that read them."""
-        if self.then is not None:
-            self.then(0, result, run)
-        else:
-            for reader, at in self.readers:
-                reader.pending.append((at, result))
 
     def drop_windows(self, cut: CutWindows) -> None:
         """Drop the results of incomplete windows."""
@@ -241,7 +249,7 @@ class Stage(Meter):
         """Return a context in which results reach these readers alone, in the plan's order."""
         before, then = self.readers, self.then
         self.readers = [(each, side) for each, side in before if each in readers]
-        self.then = None
+        self.then = self._queue
         try:
             yield
         finally:

@@ -137,7 +137,7 @@ class LaneLeaf(Stage):
         except Exception as error:
             run.fail(blame(error, self.place))
         if not self._open:
-            self._give(None, run)
+            self.then(0, None, run)
 
     def release(self) -> None:
         """Drop the steps of all lanes with all that they hold, after the end of the run."""
