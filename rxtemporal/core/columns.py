@@ -71,6 +71,10 @@ class Nullable:
         """Return the values of these rows: numbers, a mask or a slice."""
         return Nullable(self.values[rows], self.valid[rows])
 
+    def take(self, numbers: Array) -> Nullable:
+        """Return the values of the rows with these numbers."""
+        return Nullable(self.values.take(numbers), self.valid.take(numbers))
+
 
 class SeriesColumn:
     """Values held by polars: strings, bytes, decimals, lists, nulls."""
@@ -91,11 +95,16 @@ class SeriesColumn:
             return SeriesColumn(series.slice(begin, max(end - begin, 0)))
         if rows.dtype == BOOL:
             return SeriesColumn(series.filter(pl.Series(rows)))
-        if len(rows) == 1:
-            return SeriesColumn(series.slice(int(rows[0]), 1))
-        series = join_chunks(series, len(rows))
+        return self.take(rows)
+
+    def take(self, numbers: Array) -> SeriesColumn:
+        """Return the values of the rows with these numbers."""
+        series = self.series
+        if len(numbers) == 1:
+            return SeriesColumn(series.slice(int(numbers[0]), 1))
+        series = join_chunks(series, len(numbers))
         # in the type in which polars keeps row numbers: of any other it looks at the signs first
-        return SeriesColumn(series[pl.Series(rows.astype(np.uint32, copy=False))])
+        return SeriesColumn(series[pl.Series(numbers.astype(np.uint32, copy=False))])
 
 
 # a row that is taken from several chunks costs at least as much as joining so many rows
@@ -218,11 +227,6 @@ def _series(column: Column) -> pl.Series:
     return column.series
 
 
-def take_rows(column: Column, rows: Array) -> Column:
-    """Return the values of the rows with these numbers."""
-    return column.take(rows) if type(column) is np.ndarray else column[rows]
-
-
 class Repeated:
     """Column of rows each of which repeats one of a few: their values, and each row's number.
 
@@ -236,7 +240,7 @@ class Repeated:
 
     def spread(self) -> Column:
         """Return the value of each row."""
-        return take_rows(self.few, self.numbers)
+        return self.few.take(self.numbers)
 
 
 class Demand:
@@ -283,7 +287,7 @@ class RepeatingColumns(Sequence[Any]):
         """Return the column at a place."""
         column = self._columns[place]
         if column is None:
-            column = self._columns[place] = take_rows(self._few[place], self._numbers)
+            column = self._columns[place] = self._few[place].take(self._numbers)
         return column
 
     def find(self, places: Sequence[int]) -> list[Repeated] | None:
@@ -530,7 +534,7 @@ class Columns:
         if type(columns) is RepeatingColumns:
             taken = columns.pick(numbers)
         else:
-            taken = [take_rows(column, numbers) for column in columns]
+            taken = [column.take(numbers) for column in columns]
         made = Columns(self._schema or self.schema, taken, len(numbers))
         if self.coded is not None:
             made.coded = self.coded.take(numbers)

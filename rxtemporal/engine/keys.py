@@ -20,7 +20,6 @@ from rxtemporal.core.columns import (
     SeriesColumn,
     concat_columns,
     make_column,
-    take_rows,
 )
 from rxtemporal.engine.key_store import (
     GrowingColumn,
@@ -410,7 +409,7 @@ class KeyCoder:
             given, numbers = numbers, np.empty(len(numbers), np.int64)
             seen, distinct = np.full(len(few[0]), -1), np.empty(len(few[0]), np.int64)
             count = number_repeated(given, seen, numbers, distinct)
-            few = [take_rows(column, distinct[:count]) for column in few]
+            few = [column.take(distinct[:count]) for column in few]
         return self.encode_columns(few).take(numbers)
 
     def decode(self, codes: Codes) -> Columns:

@@ -281,33 +281,14 @@ def pass_rows(
     None if one is late. ``in_order``: they are known to be in order; otherwise this takes a look at
     each row.
     """
-    if not len(start) or start.item(0) < find_late_bound(state[0]):
-        return None
-    if passes_in_order(rules.delay) and (in_order or _load_order().is_sorted(start)):
-        return _pass_in_order(start, rules, state), True
-    passed = _pass_items(start, NO_KINDS, rules, state)
-    return None if passed is None else (passed[0], False)
-
-
-def _pass_items(
-    start: Int64s, kind: Bytes, rules: Rules, state: State
-) -> tuple[State, bool] | None:
-    """Return the state after complete rows in time and CTIs, and True if a CTI goes back.
-
-    None if a row is late, or there are other items.
-    """
-    every, span, delay, _, cti_delay = rules
-    kernel = _load_kernels().pass_in_time
-    passed, backwards, after = kernel(start, kind, every, span, delay, cti_delay, state)
-    return (after, bool(backwards)) if passed == len(start) else None
-
-
-def _pass_in_order(start: Int64s, rules: Rules, state: State) -> State:
-    """Return the state after complete rows in order, of which the first is in time."""
-    # this runs once for each batch: no calls of max, which cost as much as the rest
-    every, span, delay, _, _ = rules
+    n, (every, span, delay, _, _) = len(start), rules
     cti, own, count, last, _, high, behind = state
-    n, first = len(start), start.item(0)
+    if not n or (first := start.item(0)) < find_late_bound(cti):
+        return None
+    if not passes_in_order(delay) or not (in_order or _load_order().is_sorted(start)):
+        passed = _pass_items(start, NO_KINDS, rules, state)
+        return None if passed is None else (passed[0], False)
+    # this runs once for each batch: no calls of max, which cost as much as the rest
     if high - first > behind:  # of rows in order the first one is the furthest behind
         behind = high - first
     # the row that last makes a CTI due: of rows in order its CTI is the latest
@@ -322,7 +303,20 @@ def _pass_in_order(start: Int64s, rules: Rules, state: State) -> State:
         cti = time if time > cti else cti
         own = time if time > own else own
         high = last if last > high else high
-    return cti, own, count + n, last, 0, high, behind
+    return (cti, own, count + n, last, 0, high, behind), True
+
+
+def _pass_items(
+    start: Int64s, kind: Bytes, rules: Rules, state: State
+) -> tuple[State, bool] | None:
+    """Return the state after complete rows in time and CTIs, and True if a CTI goes back.
+
+    None if a row is late, or there are other items.
+    """
+    every, span, delay, _, cti_delay = rules
+    kernel = _load_kernels().pass_in_time
+    passed, backwards, after = kernel(start, kind, every, span, delay, cti_delay, state)
+    return (after, bool(backwards)) if passed == len(start) else None
 
 
 def classify_rows(batch: EventBatch) -> Bytes:

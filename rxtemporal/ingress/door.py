@@ -380,7 +380,8 @@ class Door:
                 state, in_order = passed
                 self._continue(state, len(batch.start))
                 self.enqueue(batch.cti)
-                return batch.replace(cti=max(self.cti, MIN_TIME), in_order=in_order), None
+                cti = self.cti if self.cti > MIN_TIME else MIN_TIME  # in less time than max
+                return batch.replace(cti=cti, in_order=in_order), None
         return self.accept_judged(batch, self.judge_columns(batch, ahead=ahead))
 
     def accept_items(self, batch: EventBatch, kind: Bytes, ahead: Bools | None = None) -> Accepted:
