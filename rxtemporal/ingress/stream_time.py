@@ -68,7 +68,10 @@ class StreamTime:
 
     def show_cti(self, cti: int) -> Time | None:
         """Return a CTI in the form in which the times are shown; None before the first."""
-        return None if cti <= MIN_TIME else self.show(cti)
+        # this runs for each row that makes a CTI, without a call of show
+        if cti <= MIN_TIME:
+            return None
+        return to_datetime(cti) if self.shown == "datetime" else cti
 
     def explain(self, time: Any) -> str:
         """Return what a time is, why it may not come, and what to write."""

@@ -68,7 +68,10 @@ def list_attributes(defined: ast.ClassDef) -> Iterator[str]:
 
 
 def find_foreign(sources: Mapping[str, str]) -> set[tuple[str, str]]:
-    """Return the modules that write an attribute of a class of another one, and its name."""
+    """Return the modules that write an attribute of a class of another one, and its name.
+
+    The names that begin with two underscores are the language's.
+    """
     trees = {name: ast.parse(text) for name, text in sources.items()}
     own: dict[str, set[str]] = defaultdict(set)
     classes: dict[str, list[ast.ClassDef]] = {}
@@ -91,7 +94,8 @@ def find_foreign(sources: Mapping[str, str]) -> set[tuple[str, str]]:
         mine = set().union(*(inherit(defined.name) for defined in classes[name]))
         for node in ast.walk(tree):
             for target in list_targets(node):
-                if not is_own(target) and target.attr in known - mine:
+                is_foreign = target.attr in known - mine and not target.attr.startswith("__")
+                if is_foreign and not is_own(target):
                     foreign.add((name, target.attr))
     return foreign
 
