@@ -153,15 +153,17 @@ def _run_operator(node: Node) -> None:
 
 
 def _move_rows(schema: pl.Schema) -> None:
-    """Move rows as a store does that holds many: none of the steps here holds so many at once.
+    """Move and renumber rows as a store does that holds many: no step here holds so many at once.
 
     A store has columns of times and of flags beside the fields.
     """
     from rxtemporal.engine.kernels.rows import FEW, move_rows
+    from rxtemporal.engine.key_store import follow
 
     fields = [each.dtype for each in Columns.empty(schema).columns if isinstance(each, np.ndarray)]
     for dtype in {np.dtype(np.int64), np.dtype(np.bool_), *fields}:
         move_rows(np.zeros(FEW, dtype), np.arange(FEW))
+    follow(np.arange(FEW), np.arange(FEW))
 
 
 def _find_scale(operator: Any) -> tuple[int, int]:

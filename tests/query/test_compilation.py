@@ -146,6 +146,7 @@ MOVED = """
     from numba.core import event
     import rxtemporal as rxt
     from rxtemporal.engine.kernels.rows import FEW, gather
+    from rxtemporal.engine.key_store import follow
     from rxtemporal.query.compilation import compile_plan
 
     fields = {"device": str, "level": pl.Int16, "temp": pl.Float32}
@@ -164,10 +165,11 @@ MOVED = """
     with event.install_listener("numba:compile", Listener()):
         for dtype in (np.int64, np.bool_, np.int16, np.float32):
             gather(np.zeros(FEW, dtype), np.arange(FEW))
+        follow(np.arange(FEW), np.arange(FEW))
     print(json.dumps(compiled))
 """
 
 
 def test_rows_that_a_store_holds_are_moved_without_compiling(tmp_path: Path) -> None:
-    """Those are many at once: fields of each size, times and flags."""
+    """Those are many at once: fields of each size, times, flags, and the numbers of rows."""
     assert run_cold(MOVED, tmp_path) == []
