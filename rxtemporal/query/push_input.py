@@ -44,12 +44,16 @@ def judge_all(
     Raises if one of them is not accepted; the rows of the others may be in the log then.
     """
     named = [(OWN if input is None else check_input(input), item) for input, item in pushes]
-    verdicts = [judge(entry, item, name, None) for name, item in named]
-    if entry.is_logged:
-        entry.settle()
-    for (name, _), verdict in zip(named, verdicts, strict=True):
-        if verdict.late or verdict.rejected:
-            tell(verdict, name)
+    verdicts: list[Verdict] = []
+    try:
+        for name, item in named:
+            verdicts.append(judge(entry, item, name, None))
+    finally:  # also if one is refused: those before it are accepted
+        if entry.is_logged:
+            entry.settle()
+        for (name, _), verdict in zip(named, verdicts, strict=False):
+            if verdict.late or verdict.rejected:
+                tell(verdict, name)
     return verdicts
 
 

@@ -970,3 +970,20 @@ def test_a_list_of_one_row_is_the_row(results):
     assert source.stats().accepted == 1
     source.close()
     process.wait()
+
+
+def test_rows_before_a_refused_one_of_several_inputs_are_durable(tmp_path: Path) -> None:
+    """They are passed on, late ones are told, and time from outside reaches the query."""
+    source = rxt.PushSource("rows", schema={"x": int}, rejects="raise", delay=0)
+    late: list[rxt.LateEvent] = []
+    source.late.subscribe(late.append)
+    process = source.stream.run(sink := rxt.Collect(), log=tmp_path)
+    rows = [{"time": 5, "x": 1}, {"time": 3, "x": 2}, {"time": 7, "x": "three"}]
+    with pytest.raises(rxt.SchemaError):
+        source.push_all([("a", row) for row in rows])
+    log = next(iter(process._execution.readers)).event_log
+    assert log.durable == log.noted == 2
+    assert [each.event.payload["x"] for each in late] == [2]
+    source.advance(50)
+    assert sink.batch.start.tolist() == [5]
+    process.stop()
