@@ -346,9 +346,9 @@ def get_judged_time(event: RowEvent | Cti) -> int:
 def find_late_bound(cti: Times) -> Times:
     """Return the time below which a start is late at a CTI, or at each of several.
 
-    All that judge rows ask this: doors, subjects, the check of a batch, and the distances of rows
-    behind others; for single events and for columns. A row that starts at the
-    CTI is in time, since a CTI promises that none follows that starts before it.
+    Every check for late starts uses this function, for single events and for columns: doors,
+    subjects, and the check of a batch. A row that starts at the CTI is in time: the CTI promises
+    only that no later row starts before it.
 
     >>> find_late_bound(5)
     5

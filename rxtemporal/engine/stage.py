@@ -272,7 +272,7 @@ class Stage(Feed):
 
     @property
     def floor(self) -> int:
-        """The time below which all results of an output have come, of its last stage."""
+        """The CTI of the only input: of an output's last stage, all results below it have come."""
         return self.inputs[0].cti
 
     def give_endless(self, run: Run) -> None:
@@ -374,7 +374,7 @@ class Stage(Feed):
         self._waiting, self.pending = [], deque()
 
     def capture(self) -> Captured:
-        """Return the state as it is now, to be encoded later, or loaded once."""
+        """Return the state as it is now, to be encoded by any thread, or loaded by one stage."""
         seen = [None if batch is None else batch.none(MIN_TIME) for batch in self._seen]
         step = None if self.step is None else self.step.capture()
         return Captured("operator", [seen, self._waiting, step])

@@ -11,7 +11,7 @@ import numpy as np
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.event_columns import make_point
-from rxtemporal.core.events import Cti, PointEvent
+from rxtemporal.core.events import Cti, PointEvent, find_late_bound
 from rxtemporal.core.ticks import TICK, to_datetime
 from rxtemporal.errors import ArgumentError
 
@@ -67,7 +67,7 @@ class ArrivalClock:
 
     def _read(self) -> int:
         door = self._door
-        self._last = max(self._last, self._now(), door.high, door.cti)
+        self._last = max(self._last, self._now(), door.high, find_late_bound(door.cti))
         return self._last
 
     @overload

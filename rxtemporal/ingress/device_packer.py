@@ -17,8 +17,6 @@ from rxtemporal.core.clocks import ClockMoves, Clocks, RowClocks
 from rxtemporal.core.columns import Columns
 from rxtemporal.core.events import (
     Cti,
-    EdgeEvent,
-    EdgeType,
     Event,
     RowEvent,
     ends_row,
@@ -28,7 +26,6 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.door_rules import (
     CTI,
     DROP_AHEAD,
-    DROPPED,
     END_EDGE,
     HEARD,
     KEEP_AHEAD,
@@ -42,6 +39,7 @@ from rxtemporal.engine.door_rules import (
     passes_in_order,
 )
 from rxtemporal.engine.rows import grow
+from rxtemporal.errors import EventError
 from rxtemporal.ingress.batch_verdicts import (
     NO_KINDS,
     NO_ROWS,
@@ -187,7 +185,7 @@ class DevicePacker(Packer):
         self._row_clocks: RowClocks | None = None
         # the numbers of the devices of the rows that wait
         self._waiting_devices: list[int] = []
-        # no row that has advanced a device began later than the one, and no row than the other
+        # the highest start of the rows that have advanced their devices, and that of all rows
         self._top = self._latest = NEVER
         self._fleet = np.full(5, NEVER)
         self._limits = (
@@ -202,6 +200,7 @@ class DevicePacker(Packer):
         self.is_down = False
         # when the rows that have passed came: the first, and the last
         self._passed_since = self._passed_at = NEVER
+        # True if a row ahead of the wall clock advances its own device, though no other one
         self._counts_ahead = self.settings.ahead is None
         limits = [each for each in self._limits if each != NO_LIMIT]
         # True if no CTI of a device is above the highest start less the delay
@@ -326,7 +325,7 @@ class DevicePacker(Packer):
         live = np.flatnonzero(~is_silent)
         order = live[np.argsort(-behind[live], kind="stable")][:MOST_FURTHEST]
         names = self._devices.list_values(order)
-        found = self._kernel.find_ctis(order, states, self._fleet, *self._limits)
+        found = self._find_ctis(order)
         ctis = np.maximum(found, MIN_TIME).tolist()
         furthest = map(DeviceClock, names, ctis, behind[order].tolist())
         of_live = np.sort(behind[live])
@@ -422,9 +421,8 @@ class DevicePacker(Packer):
         self._why = 0
 
     def _count_late(self, event: RowEvent, reason: LateReason) -> Lateness:
-        ends = isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END
-        by_others = not ends and event.start >= find_late_bound(self.own)
-        if reason is REASONS[DROPPED] and self._why and by_others:
+        by_others = not ends_row(event) and event.start >= find_late_bound(self.own)
+        if reason is LateReason.DROPPED and self._why and by_others:
             reason = REASONS[self._why] or reason
         return super()._count_late(event, reason)
 
@@ -471,7 +469,7 @@ class DevicePacker(Packer):
             return self.accept_items(batch, classify_rows(batch), ahead)
         if ahead is None and self._pass(batch):
             self.events += len(batch.start)
-            self.enqueue(batch.cti)
+            self.take_cti(batch.cti)
             return batch.replace(cti=max(self.cti, MIN_TIME)), None
         return self.accept_judged(batch, self.judge_columns(batch, ahead=ahead))
 
@@ -539,9 +537,10 @@ class DevicePacker(Packer):
     def _pass(self, batch: EventBatch, *, tells: bool = False) -> bool:
         """Take complete rows if none of them can be late; return True if so.
 
-        No CTI is above the start of one, neither before nor after these rows, unless they are in
-        order. They advance their devices when somebody asks for the clocks. ``tells``: somebody
-        asks now how far a row is behind its device, which has to be 0.
+        Rows in order must start at or above every CTI that holds before them; other rows also at or
+        above the CTI that the highest of them makes. They advance their devices when somebody asks
+        for the clocks. ``tells``: somebody asks now how far a row is behind its device, so that
+        distance has to be 0.
         """
         starts = batch.start
         n = len(starts)
@@ -635,8 +634,7 @@ class DevicePacker(Packer):
 
     def _add_moves(self, rows: Int64s, devices: Int64s, moves: Int64s) -> None:
         """Note how the clocks have moved, after so many rows."""
-        if self._tells_moves:
-            self._moves.append(np.vstack([rows, devices, moves]))
+        self._moves.append(np.vstack([rows, devices, moves]))
 
     def _stack_moves(self) -> Int64s:
         none = np.empty((4, 0), np.int64)
@@ -686,7 +684,10 @@ class DevicePacker(Packer):
             return None
         self._settle()
         devices = np.full(len(run.items), -1)
-        devices[rows] = self.number_devices(payload)
+        try:
+            devices[rows] = self.number_devices(payload)
+        except EventError:  # one by one, so that those before it are accepted
+            return None
         heard = self._hear_some(devices, run.kind)
         verdicts = self._judge_items(devices, run.start, run.end, run.kind, NO_ROWS, NO_ROWS, heard)
         kept = verdicts.kept & run.row_mask if len(verdicts.late) else run.row_mask

@@ -157,7 +157,9 @@ class Door:
     ) -> None:
         self.settings = settings
         self.source = source
-        self.cti = self.late_below = NO_CTI
+        self.cti = NO_CTI
+        # the start below which a row is late by this CTI
+        self.late_below = NO_CTI
         # what the CTI would be without imports; and without any delay
         self.own = self.high = NO_CTI
         self._before_end = NO_CTI
@@ -191,8 +193,8 @@ class Door:
     def accept(self, event: Event, ahead: bool = False) -> Decision:
         """Judge one event; return the accepted event or None, the id of its row, and its lateness.
 
-        ``cti`` is afterwards the stream's CTI, which holds after the event returned. An event that
-        is ``ahead`` does not advance it.
+        Afterwards ``cti`` is the stream's CTI; it counts for what comes after this event. An event
+        that is ``ahead`` does not advance it.
         """
         kind = type(event)
         is_complete = kind is PointEvent or kind is IntervalEvent
@@ -201,7 +203,7 @@ class Door:
             return event, 0, None  # type: ignore[return-value]
         if isinstance(event, Cti):
             if not ahead:
-                self._advance(event)
+                self._take_cti(event)
             return IN_TIME
         if not isinstance(event, RowEvent):
             raise make_no_event_error(event)
@@ -261,7 +263,7 @@ class Door:
             self.high = time
         return True
 
-    def _advance(self, event: Cti) -> None:
+    def _take_cti(self, event: Cti) -> None:
         if event.device is not None:
             raise EventError(
                 f"{event!r} holds for one device, and stream {self.source!r} has one time for all "
@@ -326,7 +328,7 @@ class Door:
         assert device is None, "the devices of this stream have one time"
         return self.import_cti(cti)
 
-    def enqueue(self, cti: int) -> None:
+    def take_cti(self, cti: int) -> None:
         """Take the CTI after a batch if it advances the stream; MIN_TIME stands for no CTI."""
         if cti > MIN_TIME:
             self._reach_sent(cti)
@@ -372,14 +374,14 @@ class Door:
             return self.accept_items(batch, classify_rows(batch), ahead)
         if self.settings is None:
             self.events += len(batch.start)
-            self.enqueue(batch.cti)
+            self.take_cti(batch.cti)
             return batch, None
         if ahead is None:
             passed = pass_rows(batch.start, self.rules, self.state, batch.in_order)
             if passed is not None:
                 state, in_order = passed
                 self._continue(state, len(batch.start))
-                self.enqueue(batch.cti)
+                self.take_cti(batch.cti)
                 cti = self.cti if self.cti > MIN_TIME else MIN_TIME  # in less time than max
                 return batch.replace(cti=cti, in_order=in_order), None
         return self.accept_judged(batch, self.judge_columns(batch, ahead=ahead))
@@ -416,7 +418,7 @@ class Door:
     ) -> Accepted:
         """Apply the verdicts on a batch; return its accepted rows, and the late ones."""
         self.apply(verdicts, len(batch))
-        self.enqueue(batch.cti)
+        self.take_cti(batch.cti)
         accepted = verdicts.apply(batch, kind).replace(cti=max(self.cti, MIN_TIME))
         return accepted, verdicts.late_rows(batch)
 
@@ -455,6 +457,7 @@ class Door:
         opened = SavedOpenRows(rows, [fields(each.edge.payload) for each in rows])
         late = {reason.value: count for reason, count in self.late.items()}
         counts = [self.events, self.late_by_import, late, self.largest_lateness]
+        counts += self.lateness.save()
         reached = [self.cti, self._before_end, self.own, self.high, self._count, self._last]
         table = None if self._batch_rows is None else [*self._batch_rows.state()]
         return [reached, counts, self.open_rows.opened, opened, table]
@@ -464,7 +467,9 @@ class Door:
         reached, counts, opened, rows, table = state
         cti, self._before_end, self.own, self.high, self._count, self._last = reached
         self.set_cti(cti)
-        self.events, self.late_by_import, late, self.largest_lateness = counts
+        self.events, self.late_by_import, late, self.largest_lateness, *lateness = counts
+        if lateness:  # a state of an earlier release has none
+            self.lateness.load(lateness)
         self.late = Counter({LateReason(value): count for value, count in late.items()})
         for each in SavedOpenRows.read(rows).rows:
             self.open_rows.set_owner(each.owner)

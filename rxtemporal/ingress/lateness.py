@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from bisect import bisect_left
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -246,3 +247,11 @@ class LatenessCounts:
         for bucket, count in enumerate(np.bincount(found, minlength=len(self.counts)).tolist()):
             self.counts[bucket] += count
         self.total += int(late.sum())
+
+    def save(self) -> list[Any]:
+        """Return the numbers as plain values."""
+        return [[*self.counts], self.total]
+
+    def load(self, state: Sequence[Any]) -> None:
+        """Continue from the result of ``save``."""
+        self.counts, self.total = state

@@ -194,11 +194,6 @@ class Packer(Door):
         """The number of waiting rows from which a CTI sends them on."""
         return self._least
 
-    @property
-    def most(self) -> int:
-        """The number of waiting rows that leave without a CTI."""
-        return self._most
-
     def set_bounds(self, least: int, most: int | None = None) -> None:
         """Set ``least``: more while the query is busy; and ``most``, where few rows may wait."""
         self._least, self._most = least, self._most if most is None else most
@@ -209,7 +204,7 @@ class Packer(Door):
         """The form in which the source gives times; None until it is known."""
         return self.times.shown
 
-    def note_time(self, form: TimeForm | None) -> None:
+    def note_form(self, form: TimeForm | None) -> None:
         """Note the form of the times of rows that come as columns; raise for another one."""
         if form is not None and not self.times.takes(form):
             raise EventError(
@@ -282,9 +277,9 @@ class Packer(Door):
         return False
 
     def keep_row(self, start: int, row: Pending) -> bool:
-        """Keep a complete row that starts there, as ``keep``, which returns False for others.
+        """Keep a complete row in time; return False, with nothing changed, if it cannot just wait.
 
-        Its times have the form of the stream's.
+        So it is with a late row, and if a batch is due. Its times have the form of the stream's.
         """
         # this runs once for each row that is pushed
         waiting = self._waiting
@@ -325,7 +320,7 @@ class Packer(Door):
             self.unreported.append((event, late))  # type: ignore[arg-type]
         if edge:
             kept = self._take_edge(kept, edge)
-        if kept is not None:
+        if kept is not None:  # else the row is late, and dropped
             waiting.append(kept)
         if self.cti > before:
             self._note_cti()
@@ -369,7 +364,7 @@ class Packer(Door):
     def check_batch(self, batch: EventBatch) -> EventBatch:
         """Check a batch against the contract of batches; return it with the stream's fields."""
         if len(batch):  # rows whose form nobody knows fit both
-            self.note_time(batch.time)
+            self.note_form(batch.time)
         if self.open_rows.opened and batch.edge.any():
             raise EventError(BOTH)
         if self._omits_ctis and batch.cti == MIN_TIME:
@@ -515,7 +510,7 @@ class Packer(Door):
     def load(self, state: Sequence[Any]) -> None:
         """Resume from the result of ``save`` of a packer of the same stream."""
         door, payloads, self.sent, form, waiting = state
-        self.note_time(form)
+        self.note_form(form)
         super().load(door)
         self.payloads.load(payloads)
         held = SavedWaitingRows.read(waiting)

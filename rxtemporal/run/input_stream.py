@@ -55,7 +55,7 @@ class Followers(Protocol):
 class InputStream:
     """Input stream of a run.
 
-    Each item is noted in the recording, judged by the door and, if accepted, noted in the log; late
+    Each item is noted in the recording, judged by the door, and noted in the log, late or not; late
     events are reported. The door's batches are pushed into the query, or into a queue before it.
     Not thread-safe: callers hold the stream's lock.
     """
@@ -193,8 +193,10 @@ class InputStream:
     def judge_run(self, run: EventRun) -> bool:
         """Accept many events at once if possible; return True if done."""
         door = self.door
+        self.give_waiting()
+        if self.ended:
+            return True
         try:
-            waiting = door.pack()
             judged = door.judge_run(run, self.guard)
             if judged is not None and self.recording is not None:
                 self.recording.note_events(run.items)
@@ -204,7 +206,6 @@ class InputStream:
         except BaseException as error:
             self.fail(error)
             return True
-        self.give(waiting)
         self.give(batch)
         return judged is not None
 

@@ -15,13 +15,13 @@ How a pushed row becomes durable in a run with an event log:
    without a sync.
 6. ``HeldRows.release`` gives the durable batches to the query. With a hand-off the query may have
    computed already; ``Process`` flushes the log before it writes to a sink.
-7. ``on_safe`` begins a checkpoint if one is due. Its ``cut`` says which records it covers; their
+7. ``on_safe`` begins a checkpoint if one is due. ``Log.cut`` says which records it covers; their
    entries are deleted once it is valid.
 8. The source publishes late and rejected rows, and ``push`` returns the verdict.
 
 An error before the commit ends the run, and the push raises ``ProcessEndedError``. After a crash
-behind the commit the row is in the log without a verdict: a second push with its sequence number
-is a duplicate.
+that follows the commit the row is in the log without a verdict: a second push with its sequence
+number is a duplicate.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import numpy as np
 from reactivex import abc
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s, TimeForm
-from rxtemporal.core.events import Cti, EdgeEvent, EdgeType, PlainRow, RowEvent
+from rxtemporal.core.events import Cti, EdgeEvent, PlainRow, RowEvent, get_judged_time
 from rxtemporal.core.spans import describe_span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.core.turns import FORKED, FORKS
@@ -63,7 +63,7 @@ from rxtemporal.run.reader import Reader
 from rxtemporal.storage.event_log.cursors import RecordedCursor
 from rxtemporal.storage.event_log.log import StreamLog
 
-# of so many rows of an input that come one by one, one is compared with the wall clock
+# of so many accepted rows of an input one is compared with the wall clock, and of each list one
 CLOCK_ROWS = 16
 _READING = StreamState.READING
 
@@ -93,8 +93,8 @@ class HeldRows:
     No result leaves the query before its events are durable. If the rows went on at once, each push
     would wait for the disk under the stream's lock, and nobody could share its write. So whoever
     pushes calls ``hold``, has the rows judged, calls ``cut``, leaves the lock, flushes the log, and
-    then calls ``release``, which passes on what is durable. A batch that comes otherwise, by time
-    from outside, is made durable and passed on at once.
+    then calls ``release``, which passes on what is durable. A batch that is due while nobody
+    pushes, because time advanced from outside, is made durable and passed on at once.
 
     Callers hold the stream's lock.
     """
@@ -206,7 +206,7 @@ class PushEntry(Reader):
         self._by_device = self.door.by_device
 
     def log(self, log: StreamLog, records: int) -> None:
-        """Note accepted items in a log from now on; rows are held until they are durable."""
+        """Note all judged items in a log from now on; rows are held until they are durable."""
         super().log(log, records)
         self.is_logged = True
         if self.queue is None:
@@ -225,8 +225,7 @@ class PushEntry(Reader):
             self._bound = queue
             queue.connect(self.door, self.abort)
         self._is_free = self._bound is None and self.source.lively is None and self._held is None
-        is_noted = self.recording is not None or self._log is not None
-        self._needs_events = is_noted or self._by_device or self.arrivals is not None
+        self._needs_events = self.is_recorded or self._by_device or self.arrivals is not None
         return super().connect()
 
     @property
@@ -274,7 +273,8 @@ class PushEntry(Reader):
     ) -> Verdict:
         """Accept one event or point of an input, unless its number has come before.
 
-        With ``compares`` its time is compared with the wall clock, as that of a list is.
+        With ``compares`` its time is compared with the wall clock in any case, as that of a list
+        is; otherwise that of one row in ``CLOCK_ROWS``.
         """
         run_end = self.run_end
         # a lock is entered in C: Ctrl-C cannot come between the lock and the block
@@ -329,8 +329,8 @@ class PushEntry(Reader):
                 row = self.door.make_event(row)
         if type(row) is not tuple:
             if self.arrivals is not None:
-                row, compares = self.arrivals.stamp(row), False
-            is_row, time = type(row) is not Cti, find_time(row)
+                row = self.arrivals.stamp(row)
+            is_row, time = type(row) is not Cti, get_judged_time(row)
         if compares or not of.accepted % CLOCK_ROWS:
             self._compare(time, of)
         ahead, found = False, NEW
@@ -368,7 +368,7 @@ class PushEntry(Reader):
                 if of is None:
                     of = self.inputs[name]
                     of.count_rejected(len(rows.rejected))
-                    self.note_time(rows.time)
+                    self.note_form(rows.time)
                 if isinstance(part.items, EventBatch):
                     self._judge_rows(part.items, part, of, count)
                     self.let_others_follow()
@@ -410,8 +410,8 @@ class PushEntry(Reader):
         self, items: Sequence[RowEvent | Cti], part: Numbered, of: PushedInput, count: _PushCount
     ) -> None:
         """Accept events one by one."""
-        if items and self.arrivals is None:
-            self._compare(max(map(find_time, items)), of)
+        if items:
+            self._compare(max(map(get_judged_time, items)), of)
         for number, event in enumerate(items):
             self._check_taken()
             seq = NO_SEQ if part.seq is None else int(part.seq[number])
@@ -421,7 +421,7 @@ class PushEntry(Reader):
             count.unsure += verdict.unsure
             place = int(part.places[number])
             for late in verdict.late:
-                count.late.append(_with_index(late, place))
+                count.late.append(dataclasses.replace(late, index=place))
             for each in verdict.rejected:
                 count.rejected.append(Rejected(place, each.reason, each.row))
 
@@ -467,8 +467,8 @@ class PushEntry(Reader):
     ) -> Lateness | None:
         """Accept an event or a point of an input; return how late it is, None if it is in time.
 
-        ``time`` is what it shows of its input, and its number is new. Raises the error of an event
-        that the stream cannot have.
+        ``time`` is its start, of an end edge its end. The caller has seen that its number is new.
+        Raises the error of an event that the stream cannot have.
         """
         # this runs once for each row that is pushed
         door, kind, batch = self.door, type(item), None
@@ -505,8 +505,7 @@ class PushEntry(Reader):
         self, event: Any, of: PushedInput, seq: int | None, ahead: bool
     ) -> EventBatch | None:
         # a log tells the input and the number of an item; an edge is closed by its own input alone
-        is_noted = self.recording is not None or self._log is not None
-        if ahead or is_noted or type(event) is EdgeEvent:
+        if ahead or self.is_recorded or type(event) is EdgeEvent:
             is_plain = not ahead and of.sender is None and seq is None
             return self._judge_event(event if is_plain else Sent(event, of.sender, seq, ahead))
         self.sender = of.sender
@@ -535,8 +534,11 @@ class PushEntry(Reader):
         return verdicts
 
     def _compare(self, time: int, of: PushedInput) -> None:
-        """Compare a time of an input with the wall clock; the end of time shows nothing of it."""
-        if time < MAX_TIME:
+        """Compare a time of an input with the wall clock.
+
+        The end of time shows nothing of the input's clock, nor does a row that is stamped here.
+        """
+        if time < MAX_TIME and self.arrivals is None:
             of.offset.note(time, self.clock.now())
 
     def _reject(self, place: int, event: RowEvent, of: PushedInput) -> Rejected:
@@ -579,9 +581,9 @@ class PushEntry(Reader):
         return self.refuse()
 
     def _check_taken(self) -> None:
-        """Raise if the rows are lost; called inside the lock, since stop() delivers accepted rows.
+        """Raise if the run has ended and has no log: its rows are lost.
 
-        A run that has ended under the lock was stopped from inside, or did not wait any longer.
+        Called with the lock held: once it is left, ``stop()`` delivers what has been accepted.
         """
         if self.run_end.ended and self._log is None:
             raise self.refuse()
@@ -625,7 +627,7 @@ class PushEntry(Reader):
 
     def replay(self, cursor: RecordedCursor, records: int) -> None:
         """Read ``records`` of earlier runs; see ``Reader``."""
-        self.door.note_time(cursor.time)
+        self.door.note_form(cursor.time)
         super().replay(cursor, records)
 
     def accept_all(self, items: Sequence[Any]) -> None:
@@ -651,7 +653,7 @@ class PushEntry(Reader):
         of = self.inputs[sent.input or OWN]
         if sent.seq is not None and not isinstance(sent.event, Cti):
             of.judge_number(sent.seq, sent.event, ahead=sent.ahead)
-        self.take(sent.event, find_time(sent.event), of, sent.seq, sent.ahead)
+        self.take(sent.event, get_judged_time(sent.event), of, sent.seq, sent.ahead)
 
     def _replay_rows(self, sent: SentRows) -> None:
         of, batch = self.inputs[sent.input or OWN], sent.batch
@@ -661,12 +663,12 @@ class PushEntry(Reader):
             of.judge_numbers(np.asarray(sent.seq, np.int64), batch.start, sent.ahead)
         self.take_rows(batch.replace(cti=MIN_TIME), of, sent.seq, sent.ahead)
 
-    def note_time(self, form: TimeForm | None) -> None:
+    def note_form(self, form: TimeForm | None) -> None:
         """Note the form of the times of rows that come as columns, unless it is known."""
-        self.door.note_time(form)
+        self.door.note_form(form)
         for log in (self.recording, self._log):
             if log is not None:
-                log.facts.note_time(form)
+                log.facts.note_form(form)
 
     def save(self) -> dict[str, Any]:
         """Return the state, to be captured, that of the inputs included."""
@@ -698,14 +700,3 @@ class _PushedRows(NamedTuple):
 
     def list_events(self, time: TimeForm | None) -> Iterator[tuple[RowEvent, int]]:
         return zip(list_events(self.batch, time or "ticks"), self.places.tolist(), strict=True)
-
-
-def _with_index(late: LateEvent, index: int) -> LateEvent:
-    return LateEvent(late.event, late.source, late.reason, late.cti, late.by, index)
-
-
-def find_time(event: RowEvent | Cti) -> int:
-    """Return the time that an event shows of its input: of an end edge its end, else its start."""
-    if isinstance(event, EdgeEvent) and event.edge_type is EdgeType.END:
-        return event.end
-    return event.start

@@ -261,7 +261,7 @@ class Reader(InputStream):
                 self.complete(finishes=cursor.completes)
                 return
             if (form := cursor.time_form) is not None:
-                self.door.note_time(form)
+                self.door.note_form(form)
             self.accept_all(items)
             self._saved_position = cursor.position
             self.batches += self.waits  # the run may be saved now, or stopped

@@ -79,6 +79,18 @@ def test_the_histogram_has_each_late_event_in_its_bucket(many: bool) -> None:
     process.stop()
 
 
+def test_the_histogram_continues_after_a_restart(tmp_path: Path) -> None:
+    """As the counter of late events does."""
+    for number in range(2):
+        source = make_source()
+        process = source.stream.run(rxt.Collect(), resume=tmp_path)
+        source.push(row(1_000, 2 * number))
+        source.push(row(999, 2 * number + 1))
+        found = read(process)
+        assert found["lateness", "readings"].sum == number + 1
+        process.stop()
+
+
 def test_counting_many_is_counting_each() -> None:
     """Both ways of counting give the same buckets; what is not late is in none."""
     import numpy as np

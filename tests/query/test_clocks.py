@@ -1162,3 +1162,29 @@ def test_a_cti_for_all_makes_rows_of_new_devices_late(form: str) -> None:
         source.close()
     assert sum(map(len, late)) == 2
     assert results.batch.to_polars()["i"].to_list() == [0, 3]
+
+
+@pytest.mark.parametrize("rows", [500, 3_000])
+def test_rows_before_one_without_a_device_are_accepted(rows: int) -> None:
+    """However many events come together: the error is about that row alone."""
+    made = [row("a", n) for n in range(rows)]
+    made[rows - 100]["device"] = None
+    events = to_events(made)
+    sink = rxt.Collect()
+    stream = rxt.from_events(events, schema=FIELDS, advance_time=0, clock="device")
+    process = stream.run(sink)
+    with pytest.raises(rxt.EventError, match="device"):
+        process.wait()
+    # the last of those before it would leave once the CTI has passed its start
+    assert sink.batch.start.tolist() == list(range(rows - 101))
+
+
+def test_clocks_are_told_as_a_cti_of_all_has_moved_them() -> None:
+    """Also while rows wait for more of them."""
+    source = make_source(batch_rows=100)
+    process = source.stream.run(rxt.Collect())
+    source.push([row("a", 5), row("b", 7)])
+    source.push(rxt.Cti(100))
+    (stream,) = process.diagnostics().streams
+    assert [each.cti for each in stream.clocks.furthest] == [100, 100]
+    process.stop()

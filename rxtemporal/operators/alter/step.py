@@ -13,7 +13,7 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.columns import Columns, Nullable, SeriesColumn
 from rxtemporal.core.event_columns import make_events
-from rxtemporal.core.events import IntervalEvent
+from rxtemporal.core.events import IntervalEvent, find_late_bound
 from rxtemporal.core.payloads import list_dicts
 from rxtemporal.core.schema import END, START
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, ticks, to_datetime
@@ -313,8 +313,9 @@ class AlterStep(Stateful):
                 f"{describe(self._cti)}, which was already given out: time would go back. {_HINT}"
             )
         closes = batch.find_ends()
-        judged = altered.start if closes is None else np.where(closes, altered.end, altered.start)
-        early = judged < self._cti
+        early = altered.start < find_late_bound(self._cti)
+        if closes is not None:
+            early = np.where(closes, altered.end < self._cti, early)
         if early.any():
             row = int(early.argmax())
             self._refuse(batch, altered, row, closes is not None and bool(closes[row]))

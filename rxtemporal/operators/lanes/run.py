@@ -101,8 +101,6 @@ class LaneRun:
         self.rows_kept = 0
         # the only lane, if what it holds tells when something leaves
         self._only: DeviceLane | None = None
-        # the CTI that holds for all devices
-        self._floor = MIN_TIME
         self._add_lane([MIN_TIME] * len(fields))
         # the lane that has given out the last edge ids
         self._last = self.lanes[0]
@@ -185,7 +183,7 @@ class LaneRun:
         That is if nothing would leave yet, and all devices are in one lane.
         """
         lane, rows = self._only, len(clocks.start)
-        if lane is None or cti > self._floor or rows > _LARGE or lane.has_lost:
+        if lane is None or cti > self.devices.floors[0] or rows > _LARGE or lane.has_lost:
             return False
         pace = self._pace
         if self._may_leave(lane, clocks.highest, clocks.lowest) or pace.count_rows(rows):
@@ -383,7 +381,6 @@ class LaneRun:
             return
         self._bring_up()
         devices.floors[at] = cti
-        self._floor = int(devices.floors[0])
         np.maximum(devices.ctis[at], cti, out=devices.ctis[at])
         self._follow(source)
 
@@ -621,9 +618,8 @@ class LaneRun:
     ) -> None:
         """Take rows of a source through the stages of a lane, and advance it to these CTIs.
 
-        If rows of the lane are still to come, it takes these.
-        If it waits for another lane, no stage gives out a higher CTI than that one's, so that both
-        can be merged.
+        If rows of the lane are still to come, it takes those. If it waits for another lane, no
+        stage gives out a CTI above that lane's, so that both can be merged.
         """
         batch = self._coming.pop(lane.number, batch)
         lane.limit_stages()
@@ -669,7 +665,7 @@ class LaneRun:
         return waiting
 
     def find_run(self, node: Node) -> LaneRun:
-        """Return the run of lanes in which an operator is: this one."""
+        """Return the run of lanes that has an operator, here always this one."""
         return self
 
     @property
@@ -725,7 +721,6 @@ class LaneRun:
                 stage.resume_limit(is_limited=limited)
         self._numbers = count(1 + max(self.lanes))
         self._last = self.lanes[last]
-        self._floor = int(floors[0])
         # they may have waited for their times, to be split, or for each other
         self._pace.begin_with(self.lanes)
 

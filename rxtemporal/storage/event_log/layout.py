@@ -72,7 +72,7 @@ class StreamFacts:
     since: int = dataclasses.field(default=0, compare=False)
     version: int = dataclasses.field(default=0, compare=False)
 
-    def note_time(self, form: TimeForm | None) -> None:
+    def note_form(self, form: TimeForm | None) -> None:
         """Note the form of the times, unless it is known."""
         if self.time is None and form is not None:
             self.time = form

@@ -53,13 +53,16 @@ class Log:
         self._runs: list[list[int]] = []
         # the records before each cut that are not written: their runs and their items
         self._cut_off: list[Noted] = []
-        # how many records have been written
+        # how many records are durable
         self._durable = 0
         self._writing = self._closed = False
         self._error: BaseException | None = None
 
     def note(self, stream: StreamLog, items: Sequence[Item], records: int) -> None:
-        """Append items, which are ``records`` records. Used by streams."""
+        """Append items that make ``records`` records. Called by ``StreamLog``.
+
+        They are ignored if the log takes none of the stream, for example once it is closed.
+        """
         # this runs once for each row that is pushed; a lock is entered in C, a condition is not
         self.refuse_fork()
         with self._mutex:
@@ -147,9 +150,9 @@ class Log:
 class StreamLog:
     """Log of one stream: notes its records into the log of several, in order.
 
-    ``accepted`` counts pushed events, rows of batches, and the end. ``brought`` counts records of
-    the source: a batch's own CTI is one, the end is not. With ``prompt`` each record is durable
-    before the call returns.
+    ``accepted`` counts pushed events, rows of batches, and the end; a batch without rows counts as
+    one. ``brought`` counts records of the source: a batch's own CTI is one, the end is not. With
+    ``prompt`` each record of the source is durable before the call returns.
     """
 
     def __init__(
@@ -180,7 +183,7 @@ class StreamLog:
         if not isinstance(first, RowEvent) and type(first) is not Cti:
             return
         if self.facts.time is None:
-            self.facts.note_time(find_time_form(first.start_time))
+            self.facts.note_form(find_time_form(first.start_time))
         items: Sequence[Item] = events
         if self.facts.clock is not None:
             items = [self._name_device(each) for each in events]
@@ -208,7 +211,7 @@ class StreamLog:
         batch = batch.batch if isinstance(batch, SentRows) else batch
         own = batch.cti > MIN_TIME
         if len(batch):
-            self.facts.note_time(batch.time)
+            self.facts.note_form(batch.time)
         records = len(batch) + own
         self._note(
             [Rows(batch, own, sent)] if records else [], records, accepted=count_pushed(batch)
