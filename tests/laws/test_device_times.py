@@ -34,6 +34,11 @@ def count_and_sum(windows: Any) -> rxt.Streamable:
     return windows.aggregate(n=agg.count(), x=agg.sum("x"))
 
 
+def pair_up(stream: rxt.Streamable) -> rxt.Streamable:
+    """Return the pairs of rows of a device that overlap."""
+    return stream.join(stream.shift_event_time(2), on="k", suffix="_r")
+
+
 QUERIES: dict[str, Query] = {
     "rows": lambda s: s,
     "where": lambda s: s.where(pl.col("x") > 1),
@@ -54,6 +59,16 @@ QUERIES: dict[str, Query] = {
     "outer": lambda s: s.left_outer_join(
         s.group_by("k").tumbling_window(7).aggregate(n=agg.count()), on="k"
     ),
+    "windows of sessions": lambda s: (
+        count_and_sum(s.group_by("k").session_window(6)).group_by("k").tumbling_window(15)
+    ).aggregate(n=agg.sum("n"), most=agg.max("n")),
+    "pairs of sessions": lambda s: pair_up(count_and_sum(s.group_by("k").session_window(6))),
+    "sessions of pairs": lambda s: count_and_sum(
+        pair_up(s.extend_lifetime(-1).extend_lifetime(3)).group_by("k").session_window(4)
+    ),
+    "windows of a line": lambda s: (
+        s.group_by("k").to_signal(linear="x", max_gap=9).tumbling_window(10)
+    ).aggregate(mean=agg.time_mean("x")),
     "union": lambda s: count_and_sum(
         s.union(s.shift_event_time(3)).group_by("k").tumbling_window(5)
     ),

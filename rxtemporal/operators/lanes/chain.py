@@ -98,6 +98,8 @@ def _find_shared(parts: Sequence[PlanPart]) -> set[Node]:
 class FeedingLanes(LaneRun):
     """A run of lanes whose results others take, together with the output CTI of each device."""
 
+    output: Node
+
     def __init__(
         self,
         output: Node,
@@ -229,6 +231,7 @@ class LaneChain:
     def __init__(self, runs: Sequence[LaneRun], sources: Sequence[Node]) -> None:
         self.runs = runs
         self.sources = [*sources]
+        self._feeds = [each for each in runs if isinstance(each, FeedingLanes)]
 
     def push(self, source: Node, batch: EventBatch) -> None:
         """Take a batch of a source through all lanes."""
@@ -250,19 +253,14 @@ class LaneChain:
                 run.push(node, given[node])
             if not taken and run.find_wait() == 0.0:
                 run.push(node := run.sources[0], _make_none(node))
+            # once the rows are in: before them, a CTI for devices that are not known passes them
+            for each in self._feeds:
+                if each.output in run.sources:
+                    run.raise_floor(each.output, each.floor, each.devices.coder)
             if at_end:
                 run.finish()
-            if run.output is not None:
-                self._feed(run, given)
-
-    def _feed(self, run: Any, given: dict[Node, EventBatch]) -> None:
-        """Note the results of lanes, for those that take them."""
-        results = run.take_results()
-        if results is not None:
-            given[run.output] = results
-        for each in self.runs:
-            if run.output in each.sources:
-                each.raise_floor(run.output, run.floor, run.devices.coder)
+            if isinstance(run, FeedingLanes) and (results := run.take_results()) is not None:
+                given[run.output] = results
 
     def find_run(self, node: Node) -> LaneRun:
         """Return the run of lanes in which an operator is."""
