@@ -17,6 +17,7 @@ from reactivex.subject import Subject
 import rxtemporal as rxt
 from rxtemporal.cli.options import INTERRUPTED, add_input_options, parse_seconds
 from rxtemporal.engine.stage import Stage
+from rxtemporal.ingress.stream_time import StreamTime
 from rxtemporal.ingress.unpacker import list_events
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.bound_query import apply_query
@@ -203,9 +204,13 @@ class Bench:
         """Return the latency of single events, each with its CTI."""
         pushes = []
         for name, each in self._inputs.items():
-            events = list_events(each.batch.slice(0, SINGLE), "ticks")
+            times = StreamTime(each.batch.time)
+            events = list_events(each.batch.slice(0, SINGLE), times.form or "ticks")
             parts = zip(each.cut(1), events, strict=False)
-            pushes += [(time, name, [event, rxt.Cti(part.cti)]) for (time, part), event in parts]
+            pushes += [
+                (time, name, [event, rxt.Cti(times.show(part.cti))])
+                for (time, part), event in parts
+            ]
         pushes.sort(key=lambda push: push[0])
         _, taken = self._run([(name, 1, items) for _, name, items in pushes[:SINGLE]])
         steady = taken[len(taken) // 10 :]  # the first tenth compiles and fills the caches

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,11 @@ def both(readings, rooms):
 def called(readings):
     """A function of rows."""
     return readings.where(lambda row: row["x"] > 0)
+
+
+def each_ten(readings):
+    """How many in each ten minutes."""
+    return readings.tumbling_window("10m").aggregate(n=agg.count())
 '''
 
 
@@ -50,6 +56,18 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def measured(*arguments: str) -> int:
     """The exit status of a measurement whose runs are as short as can be."""
     return main(["bench", *arguments, "--seconds", "0.01"])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_query_over_datetimes_is_measured(
+    suffix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whose windows have a unit; single events have the times of the file."""
+    times = [datetime(2026, 1, 1, 12, minute, tzinfo=UTC) for minute in range(30)]
+    rows = pl.DataFrame({"time": times, "x": [*range(30)]})
+    rows.write_csv("readings.csv") if suffix == "csv" else rows.write_parquet("readings.parquet")
+    assert measured("measured.py:each_ten", "--input", f"readings.{suffix}") == 0
+    assert re.search(r"p50 [\d,]+ µs, p99 [\d,]+ µs, of \d+ events", capsys.readouterr().out)
 
 
 def test_a_query_is_measured_over_a_file(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 import polars as pl
