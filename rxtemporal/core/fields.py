@@ -71,8 +71,12 @@ class Field:
             pass
         raise UnfitError(
             f"field {self.name!r} is {self.dtype} and cannot hold {brief(value)} "
-            f"({type_name(value)})"
+            f"({type_name(value)}){self._hint(value)}"
         )
+
+    def _hint(self, value: Any) -> str:
+        """Return what to write in place of a value that the field cannot hold, if that is known."""
+        return ""
 
     def column(self, values: Sequence[Any]) -> pl.Series:
         """Return values as a column; raise if the field cannot hold one of them."""
@@ -201,6 +205,13 @@ class _TimeField(Field):
         zone = dtype.time_zone
         self._zone = None if zone in (None, "UTC") else ZoneInfo(zone or "UTC")
         self._naive = zone is None
+
+    def _hint(self, value: Any) -> str:
+        if not isinstance(value, datetime) or (value.tzinfo is None) is self._naive:
+            return ""
+        if self._naive:
+            return ". Hint: the field has no zone: value.replace(tzinfo=None)."
+        return ". Hint: it has no zone: datetime(…, tzinfo=UTC) is an instant."
 
     def _to_plain(self, value: datetime) -> datetime:
         if self._naive:

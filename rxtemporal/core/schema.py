@@ -146,9 +146,14 @@ def declared_type(name: str, type_: Any, *, lists: bool = False) -> pl.DataType:
 
 
 def _check_name(name: Any) -> str:
-    if isinstance(name, str) and name:
-        return name
-    raise SchemaError(f"a field's name is a non-empty str, got {name!r}")
+    if not isinstance(name, str) or not name:
+        raise SchemaError(f"a field's name is a non-empty str, got {name!r}")
+    if name[0] == "^" and name[-1] == "$":
+        raise SchemaError(
+            f"a field cannot be called {name!r}: polars takes a name between ^ and $ for a pattern "
+            "of names. Hint: rename it."
+        )
+    return name
 
 
 def _polars_type(name: str, type_: Any) -> Any:
@@ -309,6 +314,8 @@ def conform(frame: pl.DataFrame, schema: pl.Schema | None = None) -> pl.DataFram
     With ``schema`` the frame must have exactly its fields, in types that cast without loss.
     """
     if schema is None:
+        for name in frame.columns:
+            _check_name(name)
         if all(isinstance(dtype, _KEPT) for dtype in frame.dtypes):
             return frame
         schema = pl.Schema(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import length_hint
+from pathlib import Path
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +19,7 @@ from reactivex.subject import Subject
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.events import RowEvent
+from rxtemporal.core.safe_text import brief
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.core.time_forms import TimeForm, Unit, find_time_form, find_unit_form
 from rxtemporal.errors import CheckpointError, SchemaError, SourceError, blame
@@ -212,15 +216,57 @@ def scan_batches(
     except FileNotFoundError as error:
         raise SourceError(f"there is no file {what}. Hint: check the path.") from error
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise SourceError(f"{what} cannot be read: {error}") from error
+        raise SourceError(f"{what} cannot be read: {_explain(error, what)}") from error
 
     def frames() -> Iterator[pl.DataFrame]:
         try:
             yield from scan().collect_batches(chunk_size=batch_rows, maintain_order=True)
         except (OSError, pl.exceptions.PolarsError) as error:
-            raise SourceError(f"{what} cannot be read: {error}") from error
+            raise SourceError(f"{what} cannot be read: {_explain(error, what)}") from error
 
     return frames, schema
+
+
+# polars names options of its own after these, which the readers here do not have
+_MISFIT = re.compile(r"could not parse `(.*)` as dtype `(\w+)` at column '(.*?)'", re.DOTALL)
+_RAGGED = "found more fields than defined"
+# for files of JSON lines no message names the line
+_JSON = frozenset({".json", ".jsonl", ".ndjson"})
+
+
+def _explain(error: Exception, what: str) -> str:
+    """Return why polars cannot read a file, and what to do."""
+    reason = str(error)
+    path = Path(what)
+    if path.suffix in _JSON and (line := _find_bad_line(path)) is not None:
+        return f"line {line} is not a JSON object. Hint: a file of JSON lines has one on each line."
+    if found := _MISFIT.match(reason):
+        value, dtype, column = found.groups()
+        return (
+            f"{brief(value)} in column {column!r} is not of type {dtype}, which the column has by "
+            f"its first rows, or by schema=. Hint: schema={{{column!r}: float, …}} gives each "
+            "column its type; str holds any value."
+        )
+    if reason.startswith(_RAGGED):
+        return (
+            "a line has more values than there are columns. Hint: a value that contains the "
+            "separator stands in quotes."
+        )
+    return reason.split("\n\n")[0]
+
+
+def _find_bad_line(path: Path) -> int | None:
+    """Return the number, from 1, of the first line that is not a JSON object; None if unknown."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                if line.strip() and not isinstance(json.loads(line), dict):
+                    return number
+            except ValueError:
+                return number
+    return None
 
 
 class EventSource(StreamSource):

@@ -521,6 +521,11 @@ class SelectRowStep(Stateless):
             made = PayloadReader(self._schema).frame(results)
         except BadPayloadError as error:
             given = batch.payload.row(error.row, named=True)
+            if results[error.row] is None:
+                raise SchemaError(
+                    f"the function given to select returned None for {given}. Hint: it returns a "
+                    "dict with the fields of schema=; perhaps a return is missing."
+                ) from error
             raise SchemaError(
                 f"the function given to select returned {results[error.row]!r} for {given}: {error}"
             ) from error

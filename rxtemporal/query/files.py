@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -212,7 +212,7 @@ class _File:
             if column not in schema:
                 raise SchemaError(
                     f"{self.path} has no column {column!r}; it has {', '.join(schema) or 'none'}"
-                    f"{_hint_column(column, schema)}"
+                    f"{_hint_column(column, schema, self.types or {})}"
                 )
         return None if self.fields is None else wanted
 
@@ -302,13 +302,15 @@ def _scan_csv(
     return partial(read, try_parse_dates=True, schema_overrides=types or None)
 
 
-def _hint_column(column: str, schema: pl.Schema) -> str:
+def _hint_column(column: str, schema: pl.Schema, types: Mapping[str, pl.DataType]) -> str:
     """Return the hint for a column that is missing, perhaps since commas do not separate them."""
     only = next(iter(schema), "")
     found = next((each for each in ";\t|" if each in only), None)
     if len(schema) != 1 or found is None:
         from rxtemporal.core.safe_text import hint_near
 
-        usual = ". Hint: start= and end= name the columns of the times."
-        return hint_near(column, schema) or usual
+        usual = "start= and end= name the columns of the times"
+        if column in types:
+            usual = "schema= names the columns of the payload"
+        return hint_near(column, schema) or f". Hint: {usual}."
     return f". Hint: its columns are separated by {found!r}: separator={found!r} reads them."

@@ -57,6 +57,15 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "payload: a new field": (
         lambda: rxt.from_events([rxt.PointEvent(1, {"x": 1}), rxt.PointEvent(2, {"y": 1})])
         .to_polars(), SchemaError, "mid-stream.*Hint: name it in schema="),
+    "payload: a pattern as a name": (
+        lambda: rxt.from_events([rxt.PointEvent(1, {"^y$": 1, "y": 2})]).to_polars(), SchemaError,
+        r"a field cannot be called '\^y\$': polars takes"),
+    "frame: a pattern as a name": (
+        lambda: rxt.from_polars(FRAME.rename({"x": "^y$"}), start="t").to_polars(), SchemaError,
+        r"a field cannot be called '\^y\$'"),
+    "select: no return": (
+        lambda: S.select(lambda row: None, schema={"x": int}).to_polars(), SchemaError,
+        r"returned None for \{'k': 'a', 'x': 2\}\. Hint: it returns a dict"),
     "schema: a list": (lambda: rxt.from_events([], schema=["x"]), SchemaError,
                        r"Hint: schema=\{'room': str"),
     "schema: a text": (lambda: rxt.from_events([], schema={"x": "int"}), SchemaError,

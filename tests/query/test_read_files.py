@@ -193,7 +193,7 @@ def test_a_schema_has_the_fields_and_their_types(tmp_path: Path) -> None:
     assert read.to_polars().row(0)[2:] == ("00501", 1.0, NOON, date(2026, 1, 1))
     with pytest.raises(SchemaError, match="has no column 'y'; it has"):
         rxt.read_json(json, start="t", unit="ticks", schema={"y": int})
-    with pytest.raises(SourceError, match=r"could not parse|does not fit the type"):
+    with pytest.raises(SourceError, match=r"is not of type|does not fit the type"):
         rxt.read_csv(path, start="t", unit="ticks", schema={"left": int}).to_polars()
 
 
@@ -228,6 +228,30 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, text: st
     options = {"unit": "ticks"} if name == "a.csv" else {}
     with pytest.raises(SourceError, match=rf"{name} cannot be read"):
         READ[path.suffix](path, start="t", **options).to_polars()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        (
+            "a.csv",
+            "t,x\n" + "1,1\n" * 2_000 + "2,1.5\n",
+            r"'1\.5' in column 'x' is not of type i64.*'x': fl",
+        ),
+        ("a.csv", "t,x\n1,1\n2,2,3\n", "a line has more values than .* stands in quotes"),
+        ("a.json", '{"t":1,"x":1}\n\nnope\n', "line 3 is not a JSON object"),
+        ("b.json", '{"t":1,"x":1}\n[1]\n', "line 2 is not a JSON object"),
+    ],
+)
+def test_a_wrong_line_is_told_in_words_of_this_library(
+    name: str, text: str, said: str, tmp_path: Path
+) -> None:
+    """polars names options of its own, and no line of a file of JSON lines."""
+    path = tmp_path / name
+    path.write_text(text, "utf-8")
+    with pytest.raises(SourceError, match=said) as told:
+        READ[path.suffix](path, start="t", unit="ticks").to_polars()
+    assert "infer_schema_length" not in str(told.value)
 
 
 def test_a_file_with_another_separator_is_recognised(tmp_path: Path) -> None:

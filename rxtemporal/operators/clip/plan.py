@@ -155,10 +155,12 @@ def to_signal(
     """Make a signal of points: each row lasts until the next one of the same key.
 
     Only starts count. Rows of a key that start together last equally long; the last row of a key
-    never ends. With ``max_gap`` a row lasts at most so long: there is no value from then until the
-    next row, and a key that falls silent has none any more. A row is emitted as a start edge when
-    the CTI passes its start, and the next row, or the gap, ends it. The CTI passes unchanged. Held:
-    the latest rows of each key; with ``max_gap`` until their gap has passed.
+    never ends. Nor does a row with a null in ``on``, where null matches nothing; in
+    ``group_by("room").to_signal()`` null is a key. With ``max_gap`` a row lasts at most so long:
+    there is no value from then until the next row, and a key that falls silent has none any more. A
+    row is emitted as a start edge when the CTI passes its start, and the next row, or the gap, ends
+    it. The CTI passes unchanged. Held: the latest rows of each key; with ``max_gap`` until their
+    gap has passed.
 
     A late point is dropped before it comes here, also with ADJUST, so the point before it would
     last on. If the stream imports its CTIs with ADJUST, ``to_signal`` therefore raises an

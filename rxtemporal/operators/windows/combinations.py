@@ -109,8 +109,9 @@ class Instant(ListedAggregate):
         raise EventError(
             f"agg.{self._name} is about a signal, of which one row of a key is alive at a time; at "
             f"{describe(at)} there are {first} and {second}. Hint: to_signal lets each row end "
-            "where the next one of its key begins, but readings of a key at the same time both "
-            "last: keep one of them; or group by what tells the two apart."
+            "where the next one of its key begins, but two readings of a key at the same time both "
+            "last, and so do those whose key is null: keep one of them, or group by what tells "
+            "the two apart."
         )
 
 
