@@ -15,24 +15,25 @@ class StreamTime:
     """The form of the times of streams that meet, shared by their readers and doors.
 
     ``form`` is None until a declaration, a span or a row has shown it, and does not change after
-    that. ``because`` says what showed it, for messages. ``shown`` is the form in which the times
-    are shown: numbers that belong to both forms are ticks. Threads: any.
+    that. ``because`` says what showed it, for messages; ``is_assumed``: nothing did, and an operator
+    that reads times had to know. ``shown`` is the form in which the times are shown: numbers that
+    belong to both forms are ticks. Threads: any.
 
     >>> times = StreamTime()
     >>> times.takes("ticks"), times.takes("datetime"), times.form
     (True, False, 'ticks')
     """
 
-    __slots__ = ("_lock", "because", "form", "shown")
+    __slots__ = ("_lock", "because", "form", "is_assumed", "shown")
 
     def __init__(self, form: TimeForm | None = None, because: str = "") -> None:
         self._lock = threading.Lock()
         self.shown: TimeForm | None = None
         self.declare(form, because)
 
-    def declare(self, form: TimeForm | None, because: str) -> None:
+    def declare(self, form: TimeForm | None, because: str, *, is_assumed: bool = False) -> None:
         """Set the form, and what showed it."""
-        self.form, self.because = form, because
+        self.form, self.because, self.is_assumed = form, because, is_assumed
         self.shown = form or self.shown
 
     def takes(self, form: TimeForm | None) -> bool:
@@ -76,9 +77,14 @@ class StreamTime:
     def explain(self, time: Any) -> str:
         """Return what a time is, why it may not come, and what to write."""
         if self.form == "datetime":
+            why = f"a number without a unit, and {self.because}."
             hint = explain_units(time if isinstance(time, int | float) else None)
-            kept = "Where no span has a unit, unit='ticks' leaves it a number of ticks."
-            return f"a number without a unit, and {self.because}. {hint} {kept}"
+            if self.is_assumed:
+                units = hint.removeprefix("Hint: ")
+                return f"{why} Hint: unit='ticks' leaves it a number of ticks. Otherwise {units}"
+            return (
+                f"{why} {hint} Where no span has a unit, unit='ticks' leaves it a number of ticks."
+            )
         return (
             f"a datetime, and {self.because}. Hint: give all times as datetimes, with spans that "
             "have units, or all as numbers."

@@ -98,11 +98,12 @@ class StreamTimes:
             form = node.own_time
             if form is None:
                 continue
-            if times.form is None:
-                times.declare(form, node.describe_own_time())
-                witnesses[group] = node
-            elif times.form != form:
+            reads = node.operator is not None and node.operator.reads_times
+            if times.form not in (None, form):
                 refuse_two_forms(witnesses[group], node)
+            elif times.form is None or (times.is_assumed and not reads):
+                times.declare(form, node.describe_own_time(), is_assumed=reads)
+                witnesses[group] = node
 
     def _join_imports(self, sources: Sequence[Any], names: Mapping[int, str]) -> None:
         by_name = {names.get(id(each), each.name): each for each in sources}

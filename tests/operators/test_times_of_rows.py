@@ -86,7 +86,7 @@ def test_ticks_where_nobody_knows(schema: Any) -> None:
     """They are taken for datetimes, and the error says what to write; spans say it, too."""
     events = [rxt.PointEvent(5, {"x": 1})]
     ticks = rxt.from_events(iter(events), schema=schema)
-    said = r"reads the times as datetimes. Hint: .* unit='ticks' leaves it a number of ticks"
+    said = r"reads the times as datetimes. Hint: unit='ticks' leaves it a number of ticks"
     with pytest.raises(rxt.EventError, match=said):
         ticks.with_columns(at=rxt.start()).to_polars()
     other = rxt.from_events(iter(events), schema=schema)
