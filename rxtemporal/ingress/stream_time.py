@@ -15,8 +15,8 @@ class StreamTime:
     """The form of the times of streams that meet, shared by their readers and doors.
 
     ``form`` is None until a declaration, a span or a row has shown it, and does not change after
-    that. ``because`` says what showed it, for messages; ``is_assumed``: nothing did, and an operator
-    that reads times had to know. ``shown`` is the form in which the times are shown: numbers that
+    that. ``because`` says what showed it, for messages; ``is_assumed``: nothing did, but some
+    operator reads times. ``shown`` is the form in which the times are shown: numbers that
     belong to both forms are ticks. Threads: any.
 
     >>> times = StreamTime()

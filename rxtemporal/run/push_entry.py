@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -300,10 +301,16 @@ class PushEntry(Reader):
         verdicts: list[Verdict] = []
         with self.lock:
             self._begin(0)
-            for point, name, compares in rows:
-                verdicts.append(self._judge_one(point, self.inputs[name], None, compares))
-                if not self.accepts:
-                    break
+            try:
+                with nullcontext() if self._log is None else self._log.gather():
+                    for point, name, compares in rows:
+                        verdicts.append(self._judge_one(point, self.inputs[name], None, compares))
+                        if not self.accepts:
+                            break
+            except ProcessEndedError:
+                raise
+            except BaseException as error:
+                raise self._fail(error) from error
             self._check_taken()
         self._check_failed()
         return verdicts
@@ -500,6 +507,12 @@ class PushEntry(Reader):
         if behind > of.largest_lateness:
             of.largest_lateness = behind
         return fate
+
+    def give(self, batch: EventBatch | None) -> None:
+        """Push a batch into the query, once all its rows are noted."""
+        if self._log is not None:
+            self._log.note_gathered()
+        super().give(batch)
 
     def _judge_item(
         self, event: Any, of: PushedInput, seq: int | None, ahead: bool

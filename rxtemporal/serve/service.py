@@ -32,6 +32,7 @@ from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.settings import IngestSettings, MqttSection, Settings
 from rxtemporal.serve.taps import StreamTap
 from rxtemporal.serve.tokens import Tokens
+from rxtemporal.sinks.sink import AwayError
 
 
 class Compilation:
@@ -359,6 +360,9 @@ class Service:
     def start(self) -> None:
         """Start the first run, and raise its error. A second call does nothing.
 
+        A run that resumes may have results for a sink that is away. Then the service has failed as
+        if that had happened later, and begins the next run after a while.
+
         ``BindingError``: the service has been stopped.
         """
         with self._lock:
@@ -372,7 +376,11 @@ class Service:
             self.state = ServiceState.STARTING
             try:
                 self._guard_clocks()
-                self._run()
+                try:
+                    self._run()
+                except AwayError as error:
+                    self.error = error
+                    self._begin_restart()
                 self.compilation.start()
                 if self.broker is not None:  # outlives the runs
                     self.broker.start()
@@ -422,10 +430,14 @@ class Service:
             if self.error is None or self._application is None:
                 self.state = ServiceState.ENDED if self.error is None else ServiceState.FAILED
                 return
-            self.state = ServiceState.FAILED
-            threading.Thread(
-                target=self._restart, name=f"rxtemporal {self.name} restarts", daemon=True
-            ).start()
+            self._begin_restart()
+
+    def _begin_restart(self) -> None:
+        """Start the next run after a while, since one has failed."""
+        self.state = ServiceState.FAILED
+        threading.Thread(
+            target=self._restart, name=f"rxtemporal {self.name} restarts", daemon=True
+        ).start()
 
     def allow_change(self, *, evolve: bool, partial: bool, replay_from: TimeLike | None) -> None:
         """Let the first run continue the folder of another application, as ``run`` does."""

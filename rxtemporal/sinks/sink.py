@@ -10,7 +10,11 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.core.events import EventShape
-from rxtemporal.errors import ArgumentError, CheckpointError
+from rxtemporal.errors import ArgumentError, CheckpointError, RxTemporalError
+
+
+class AwayError(RxTemporalError):
+    """The database or server of a sink has not answered for as long as the sink is patient."""
 
 
 class Sink(ABC):

@@ -20,8 +20,10 @@ from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, BindingError, ProcessEndedError
 from rxtemporal.run.process import Process
 from rxtemporal.serve import Service, Settings
+from rxtemporal.serve.health import describe
 from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.service import ServiceState
+from rxtemporal.sinks.sink import AwayError
 
 PATIENCE = 20.0
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -134,6 +136,41 @@ def test_an_error_of_the_first_start_is_raised(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="file"):
         service.start()
     assert service.state is ServiceState.NEW
+
+
+class AwaySink(Faulty):
+    """Sink that gives up while it is opened, since it has results to deliver again."""
+
+    def open(self, query: str, schema: Any) -> None:
+        """Fail if the other side is away."""
+        super().open(query, schema)
+        if isinstance(self.error, AwayError):
+            raise self.error
+
+
+def test_a_sink_that_is_away_at_a_restart_does_not_end_the_service(tmp_path: Path) -> None:
+    """The results that it lacks come once it answers; until then work is refused for a while."""
+    sink = AwaySink()
+    for away in (True, False):
+        app, source = make_house()
+        service = Service(app, make_settings(tmp_path, restart_after=0.2), {"totals": sink})
+        sink.error = AwayError("the table has not answered") if not away else None
+        service.start()
+        if away:
+            source.push(rows(range(5)))
+            sink.error = OSError("the table is away")
+            push_refused(source)
+            service.stop()
+    assert service.state is ServiceState.FAILED
+    assert describe(service)["service"]["last_error"] == "AwayError('the table has not answered')"
+    with pytest.raises(RequestError) as caught:
+        service.check_takes()
+    assert caught.value.status == 503
+    sink.error = None
+    wait_for(service, ServiceState.RUNNING)
+    source.push(rows(range(20, 21)))
+    service.stop()
+    assert [(row["start_time"], row["count"]) for row in sink.rows] == [(0, 5), (10, 2)]
 
 
 def test_a_start_that_fails_behind_its_run_leaves_no_run(tmp_path: Path) -> None:

@@ -380,7 +380,9 @@ class RunStore(StoredLog):
         first, last = rows[0][0], rows[-1][0]
         connection.execute("DELETE FROM parts WHERE id BETWEEN ? AND ?", (first, last))
         frames = {stream: load_records(each) for stream, each in contents.items()}
-        merged = {each: Part(of.height, dump_frame(of)) for each, of in frames.items()}
+        merged = {
+            each: Part(of.height, dump_frame(of, compress=True)) for each, of in frames.items()
+        }
         order = pl.concat(runs)
         records = int(order.get_column("records").sum())
         entry = self._make_rows(rows[0][2], records, order.to_numpy(), merged)
