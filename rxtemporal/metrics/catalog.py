@@ -152,8 +152,9 @@ _SERVER = [
     _make_served("requests", "{request}", ("code",), "Requests answered, by status code"),
     _make_served("receipts", "{receipt}", (), "Receipts sent for rows and CTIs"),
     _make_served("refused", "{letter}", (),
-                 "Dead letters: rows and whole bodies refused, including rows that a source has "
-                 "rejected"),
+                 "Rows and whole bodies refused, including rows that a source has rejected"),
+    _make_served("dead_letters.failed", "{write}", (),
+                 "Writes into the folder of dead letters that failed"),
     _make_served("restarts", "{restart}", (), "Restarts of the run after a failure"),
     _make_served("mqtt.connected", "1", (), "1 while the MQTT broker is connected", _GAUGE),
     _make_served("mqtt.waiting", "{message}", (),

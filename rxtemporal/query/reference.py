@@ -80,6 +80,12 @@ def _find_source(stream: Streamable, follows: Streamable | str | None) -> Stream
             "are not in it any more. Hint: rxt.reference(stream, on=…) first, then where(), "
             "select() …; or to_signal() if no late row has to count."
         )
+    if source.clock is not None:
+        raise BindingError(
+            f"in stream {source.name!r} each device has its own time, and reference takes a stream "
+            "with one time. Hint: leave out clock= where it is made; a stream with clock= can be "
+            "joined with the reference."
+        )
     if source.judged:
         raise BindingError(
             f"reference takes rows as they are told, and a CTI synchronizing subject in front of "

@@ -115,7 +115,12 @@ class DeadLetters:
             except OSError as error:
                 self.failed += 1
                 self._close_file()
-                _log.exception("dead_letters.failed", folder=self._settings.folder, error=error)
+                _log.error(
+                    "dead_letters.failed",
+                    folder=self._settings.folder,
+                    error=str(error),
+                    hint="the rows are in the receipts alone; another folder takes those to come",
+                )
 
     def _write(self, line: bytes) -> None:
         if self._file is None or self._size + len(line) > self._settings.file_bytes:

@@ -41,7 +41,7 @@ from rxtemporal.serve.body_rows import (
     read_cloud_body,
     read_rows,
 )
-from rxtemporal.serve.dead_letters import DeadLetter, DeadLetters, show_bytes
+from rxtemporal.serve.dead_letters import DeadLetter, show_bytes
 from rxtemporal.serve.responses import RequestError, dumps, send_json
 from rxtemporal.serve.service import Service
 from rxtemporal.serve.settings import Limits
@@ -233,12 +233,14 @@ def make_receipt(
     if verdict.unsure:
         receipt["unsure"] = verdict.unsure
     if verdict.late:
-        unit = TICKS_PER_SECOND if isinstance(verdict.cti, datetime) else 1
         receipt["late"] = [
             {
                 "index": each.index if places is None else places[each.index],
                 "reason": each.reason.value,
-                "by": each.by if unit == 1 else each.by / unit,
+                # of devices with clocks of their own there is no CTI that would show the form
+                "by": each.by / TICKS_PER_SECOND
+                if isinstance(each.event.start_time, datetime)
+                else each.by,
             }
             for each in verdict.late
         ]
@@ -397,7 +399,6 @@ class Ingest:
         self.service = service
         self.limits = service.settings.limits
         self.load, self.rates = Load(self.limits), Rates()
-        self.dead_letters = DeadLetters(service.settings.locate_dead_letters())
         self._streams = make_streams(service.sources, self.limits)
         self._writer = ThreadPoolExecutor(1, "rxtemporal dead letters")
         # one thread, so that the event loop has half of the interpreter's time at least
@@ -601,7 +602,7 @@ class Ingest:
     def _write_body(self, sender: Sender, body: bytes, reason: str) -> None:
         name, source = sender.stream.name, sender.source
         self.service.counts.add_refused(1)
-        self.dead_letters.write([DeadLetter(name, source, None, reason, body)])
+        self.service.dead_letters.write([DeadLetter(name, source, None, reason, body)])
         sender.stream.tell_refused([Rejected(0, reason, body)], source)
 
     def _write_rows(
@@ -644,7 +645,7 @@ class Ingest:
             reason = f"{len(more)} more rows are refused: {kinds}"
             first = letters[0]
             letters = [*letters, DeadLetter(first.stream, first.source, None, reason, read_rest())]
-        self.dead_letters.write(letters)
+        self.service.dead_letters.write(letters)
 
 
 def _count_rows(first: int, rows: BodyRows) -> Any:

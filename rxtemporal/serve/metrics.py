@@ -49,6 +49,7 @@ class ServiceMetrics:
         return [
             *self._collector.collect(),
             *list_counts(self._service.counts),
+            Sample(METRICS["dead_letters.failed"], (), self._service.dead_letters.failed),
             *([] if broker is None else list_broker_counts(broker.stats())),
         ]
 

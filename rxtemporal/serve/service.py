@@ -27,12 +27,13 @@ from rxtemporal.query.compilation import compile_plan
 from rxtemporal.query.push_source import PushSource
 from rxtemporal.run.evolution import Evolution
 from rxtemporal.run.process import Process
+from rxtemporal.serve.dead_letters import DeadLetters
 from rxtemporal.serve.feeds import SinkPair, find_feeds, make_sinks
 from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.settings import IngestSettings, MqttSection, Settings
 from rxtemporal.serve.taps import StreamTap
 from rxtemporal.serve.tokens import Tokens
-from rxtemporal.sinks.sink import AwayError
+from rxtemporal.sinks.sink import SinkAwayError
 
 
 class Compilation:
@@ -278,6 +279,7 @@ class Service:
         self.name = what.name
         self.settings = settings or Settings()
         self.counts = Counts()
+        self.dead_letters = DeadLetters(self.settings.locate_dead_letters())
         self.tokens = Tokens(self.settings.tokens)
         self.state = ServiceState.NEW
         # the error of the last run that has failed, and the last one that was logged
@@ -378,7 +380,7 @@ class Service:
                 self._guard_clocks()
                 try:
                     self._run()
-                except AwayError as error:
+                except SinkAwayError as error:
                     self.error = error
                     self._begin_restart()
                 self.compilation.start()

@@ -26,7 +26,7 @@ from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, RxTemporalError
 from rxtemporal.sinks.formats import make_encoder
 from rxtemporal.sinks.positioned import Backoff, find_position
-from rxtemporal.sinks.sink import AwayError, Sink
+from rxtemporal.sinks.sink import SinkAwayError, Sink
 
 
 def read_retry_after(text: str | None) -> float:
@@ -205,7 +205,7 @@ class Http(Sink):
                 return reason
             pause = backoff.next(wait)
             if pause is None:
-                raise AwayError(
+                raise SinkAwayError(
                     f"{self.url} has not accepted results of query {self._query!r} for "
                     f"{self._patience:g} seconds: {reason}. Hint: raise patience=; a run with "
                     "resume= continues from its checkpoint."

@@ -22,7 +22,7 @@ from rxtemporal.core.batch import END, START, EventBatch, Int64s, TimeForm
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, SpoolError
-from rxtemporal.sinks.sink import AwayError, ReadySink
+from rxtemporal.sinks.sink import SinkAwayError, ReadySink
 
 # seconds before the second attempt, and the most between two
 FIRST, MOST = 0.1, 10.0
@@ -178,7 +178,7 @@ class PositionedSink(ReadySink):
     def _wait(self, backoff: Backoff, error: Exception) -> None:
         wait = backoff.next()
         if wait is None:
-            raise AwayError(
+            raise SinkAwayError(
                 f"{self._place} has not answered for {self._patience:g} seconds: {error}. Hint: "
                 "raise patience=; a run with resume= continues from its checkpoint."
             ) from error

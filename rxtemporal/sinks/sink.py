@@ -13,7 +13,7 @@ from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, CheckpointError, RxTemporalError
 
 
-class AwayError(RxTemporalError):
+class SinkAwayError(RxTemporalError):
     """The database or server of a sink has not answered for as long as the sink is patient."""
 
 

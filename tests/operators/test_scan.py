@@ -17,7 +17,14 @@ from hypothesis import strategies as st
 from oracle import MAX_TIME, MIN_TIME, Row
 
 import rxtemporal as rxt
-from rxtemporal import EventBatch
+from rxtemporal import (
+    AdvanceTimeGenerationSettings,
+    AdvanceTimePolicy,
+    AdvanceTimeSettings,
+    Cti,
+    EdgeEvent,
+    EventBatch,
+)
 from rxtemporal.operators.group_by import GroupStep
 from rxtemporal.operators.scan.plan import scan
 
@@ -99,7 +106,10 @@ def test_a_call_returns_no_one_or_several_results() -> None:
 
 
 def test_results_live_as_long_as_the_row() -> None:
-    """Results of an open row leave as start edges once it is committed, and end with it."""
+    """Results of an open row leave as start edges once it is committed, and end with it.
+
+    They do so at the CTI that reaches its end: no row to come ends before.
+    """
     items = [
         ("start", 3, row("a")), ("cti", 3), ("cti", 4),
         ("start", 5, row("b")), ("end", 3, 8, row("a")), ("end", 5, 9, row("b")), ("cti", 6),
@@ -116,7 +126,7 @@ def test_results_live_as_long_as_the_row() -> None:
     ]
     assert told == [
         (4, 3, MAX_TIME, 1), (4, 3, MAX_TIME, 2), (6, 5, 9, 0), (6, 5, 9, 0),
-        (9, 3, 8, 1), (9, 3, 8, 2),
+        (8, 3, 8, 1), (8, 3, 8, 2),
     ]  # fmt: skip
 
 
@@ -286,3 +296,25 @@ def test_arguments_are_checked_when_composed() -> None:
         scan(print, 0, schema={"n": int})  # type: ignore[arg-type]
     with pytest.raises(rxt.SchemaError, match="schema= is a mapping"):
         scan(0, print, schema=3)
+
+
+@pytest.mark.parametrize("name", ["scan", "deadband", "previous"])
+def test_an_end_at_the_last_cti_leaves(name: str) -> None:
+    """However the events come together, and though time goes no further."""
+    queries: dict[str, Any] = {
+        "scan": lambda s: s.scan(0, lambda n, *_: (n + 1, {"n": n}), schema={"n": int}),
+        "deadband": lambda s: s.deadband("x", 1),
+        "previous": lambda s: s.previous("x"),
+    }
+    generation = AdvanceTimeGenerationSettings(1000, 0, advance_to_infinity_on_shutdown=False)
+    settings = AdvanceTimeSettings(generation, policy=AdvanceTimePolicy.DROP)
+    payload = {"x": 1}
+    events = [
+        EdgeEvent.create_start(7, payload),
+        Cti(8),
+        EdgeEvent.create_end(7, 11, payload),
+        Cti(11),
+    ]
+    for each in (events, iter(events)):
+        stream = rxt.from_events(each, schema={"x": int}, advance_time=settings, unit="ticks")
+        assert queries[name](stream).to_polars().rows()[0][:2] == (7, 11)

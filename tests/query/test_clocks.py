@@ -1188,3 +1188,16 @@ def test_clocks_are_told_as_a_cti_of_all_has_moved_them() -> None:
     (stream,) = process.diagnostics().streams
     assert [each.cti for each in stream.clocks.furthest] == [100, 100]
     process.stop()
+
+
+def test_the_age_of_an_operator_in_lanes_is_that_of_its_cti() -> None:
+    """And not the time since the machine was started."""
+    source = make_source(delay=0)
+    process = count(source.stream, 3).run(rxt.Collect())
+    source.push([row("a", 5), row("b", 7)])
+    operators = process.diagnostics().operators
+    assert len(operators) == 2
+    ages = [each.cti_age for each in operators]
+    ages += [side.cti_age for each in operators for side in each.inputs]
+    assert max(ages) < 60
+    process.stop()

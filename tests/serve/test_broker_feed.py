@@ -70,7 +70,7 @@ def test_a_message_that_cannot_be_read_is_a_dead_letter(tmp_path: Path) -> None:
         mqtt["input"] = "sensors/{input}/temp"
         letters = {"folder": str(tmp_path)}
         service = Service(app, Settings.parse({"mqtt": mqtt, "dead_letters": letters}))
-        ingest = Ingest(service)
+        Ingest(service)
         service.start()
         wait_for(lambda: service.broker.stats().connected)
         publish(mosquitto.port, [("sensors/d1/temp", b"no JSON"), ("sensors/d2/temp", b'{"n": 1}')])
@@ -78,7 +78,7 @@ def test_a_message_that_cannot_be_read_is_a_dead_letter(tmp_path: Path) -> None:
         (path,) = tmp_path.iterdir()
         found = [json.loads(line) for line in path.read_text().splitlines()]
         service.stop()
-        ingest.dead_letters.close()
+        service.dead_letters.close()
     assert [(each["source"], each["text"]) for each in found] == [
         ("d1", "no JSON"),
         ("d2", '{"n": 1}'),

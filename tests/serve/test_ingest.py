@@ -105,6 +105,14 @@ def test_times_are_iso_texts_and_lateness_is_in_seconds():
     assert receipt["late"] == [{"index": 1, "reason": "dropped", "by": 60.0}]
 
 
+def test_lateness_is_in_seconds_where_each_device_has_its_own_time():
+    """There is no CTI of all that would show the form of the times."""
+    rows = [reading("2026-05-01T12:00:00Z"), reading("2026-05-01T11:59:00Z")]
+    receipt = post(rows, house=make_house(delay="0s", clock="device")[0]).json()
+    assert receipt["cti"] is None
+    assert [late["by"] for late in receipt["late"]] == [60.0]
+
+
 def test_a_header_numbers_the_rows():
     """Sequence: is the number of the first row; a repeat is a duplicate, within its source."""
     rows = [reading(5), {"device": "no time"}, reading(6)]

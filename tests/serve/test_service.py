@@ -23,7 +23,7 @@ from rxtemporal.serve import Service, Settings
 from rxtemporal.serve.health import describe
 from rxtemporal.serve.responses import RequestError
 from rxtemporal.serve.service import ServiceState
-from rxtemporal.sinks.sink import AwayError
+from rxtemporal.sinks.sink import SinkAwayError
 
 PATIENCE = 20.0
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -144,7 +144,7 @@ class AwaySink(Faulty):
     def open(self, query: str, schema: Any) -> None:
         """Fail if the other side is away."""
         super().open(query, schema)
-        if isinstance(self.error, AwayError):
+        if isinstance(self.error, SinkAwayError):
             raise self.error
 
 
@@ -154,7 +154,7 @@ def test_a_sink_that_is_away_at_a_restart_does_not_end_the_service(tmp_path: Pat
     for away in (True, False):
         app, source = make_house()
         service = Service(app, make_settings(tmp_path, restart_after=0.2), {"totals": sink})
-        sink.error = AwayError("the table has not answered") if not away else None
+        sink.error = SinkAwayError("the table has not answered") if not away else None
         service.start()
         if away:
             source.push(rows(range(5)))
@@ -162,7 +162,9 @@ def test_a_sink_that_is_away_at_a_restart_does_not_end_the_service(tmp_path: Pat
             push_refused(source)
             service.stop()
     assert service.state is ServiceState.FAILED
-    assert describe(service)["service"]["last_error"] == "AwayError('the table has not answered')"
+    assert (
+        describe(service)["service"]["last_error"] == "SinkAwayError('the table has not answered')"
+    )
     with pytest.raises(RequestError) as caught:
         service.check_takes()
     assert caught.value.status == 503

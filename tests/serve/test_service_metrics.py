@@ -94,6 +94,7 @@ def test_a_scrape_before_the_first_run_has_the_counters_of_the_service() -> None
     """Nothing is known of a run yet, and that is not an error."""
     service = Service(make_house()[0])
     assert {each.metric.name for each in ServiceMetrics(service).collect()} == {
+        "dead_letters.failed",
         "receipts",
         "refused",
         "restarts",

@@ -241,6 +241,11 @@ def hopping_window2(duration: Span, period: Span, alignment: TimeLike = 0) -> Wi
     input CTI, so it is later than the input CTI. The default alignment is that of
     ``hopping_window``.
 
+    ``first``, ``last``, ``expr`` and functions of a window get its rows in order of the moved
+    starts, so rows of one window that began in the same period are in order of payload.
+    ``rxt.start()``, and with it ``top_k`` by it and ``increase``, is the start that a row had
+    before. Hint: ``top_k(1, rxt.start())`` is the latest row.
+
     It holds every row until the last window that the row overlaps has been left. ``hopping_window``
     holds running results instead of points where the duration is one to eight whole periods.
     Source: *Taming Hopping Windows*, ``HoppingWindow2``.

@@ -71,6 +71,15 @@ class LanePart(Stage):
         """Ignore the CTI: each lane has its own."""
 
     @property
+    def moved(self) -> float:
+        """The moment at which the CTI of a lane last advanced, or a lane was made."""
+        return max((each.moved for each in self._list_stages()), default=0.0)
+
+    @moved.setter
+    def moved(self, moved: float) -> None:
+        """Ignore the moment: each lane has its own."""
+
+    @property
     def rows(self) -> int:
         """The number of rows held, in all lanes."""
         return sum(each.rows for each in self._list_stages())

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
-from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.holdings import KEYS, NEXT_EDGE, PART, Edges, Entries, StoredRows
 from rxtemporal.engine.keys import KeyCoder
@@ -157,8 +157,11 @@ class OpenResults(Stateful):
         self._ends.push(end, leader)
 
     def pop_ended(self, batch: EventBatch) -> EventBatch | None:
-        """Remove and return the results of rows that end before the CTI, as end edges."""
-        end, leader = self._ends.pop_due(batch.cti)
+        """Remove and return the results of rows that end before the CTI or at it, as end edges.
+
+        No row to come ends before the CTI, and rows of a line that end at it are alike.
+        """
+        end, leader = self._ends.pop_due(batch.cti + TICK)
         if not len(leader):
             return None
         order = np.argsort(leader, kind="stable")
@@ -196,7 +199,7 @@ class OrderedStep(Stateful):
 
     Rows of one key come in order of (start, payload), nulls first. ``compute`` returns what is made
     of them, which lives as long as the rows. The results of an open row leave as start edges, and
-    their end edges follow when the CTI has passed the row's end. Holds the rows whose start is not
+    their end edges follow when the CTI has reached the row's end. Holds the rows whose start is not
     committed, and the results of open rows.
     """
 
@@ -235,7 +238,7 @@ class OrderedStep(Stateful):
         return len(self._waiting) + len(self._open_results)
 
     def on_batch(self, batch: EventBatch) -> EventBatch:
-        """Return the results of rows that start before the CTI, and the end edges before it."""
+        """Return the results of rows that start before the CTI, and the end edges up to it."""
         closes = batch.find_ends()
         if closes is not None:
             self._keep(batch.take(~closes))
