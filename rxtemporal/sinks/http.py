@@ -26,7 +26,7 @@ from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, RxTemporalError
 from rxtemporal.sinks.formats import make_encoder
 from rxtemporal.sinks.positioned import Backoff, find_position
-from rxtemporal.sinks.sink import SinkAwayError, Sink
+from rxtemporal.sinks.sink import Sink, SinkAwayError
 
 
 def read_retry_after(text: str | None) -> float:

@@ -22,7 +22,7 @@ from rxtemporal.core.batch import END, START, EventBatch, Int64s, TimeForm
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, SpoolError
-from rxtemporal.sinks.sink import SinkAwayError, ReadySink
+from rxtemporal.sinks.sink import ReadySink, SinkAwayError
 
 # seconds before the second attempt, and the most between two
 FIRST, MOST = 0.1, 10.0
