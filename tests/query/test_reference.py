@@ -333,7 +333,7 @@ def test_a_subject_that_drops_late_rows_is_refused() -> None:
 def test_a_stream_in_which_each_device_has_its_own_time_is_refused() -> None:
     """The message is about the reference, and not about what it is made of."""
     moves = list_moves(advance_time=0, clock="device")
-    with pytest.raises(rxt.BindingError, match="in stream 'moves' each device .* leave out clock="):
+    with pytest.raises(rxt.BindingError, match=r"stream 'moves' each device .* leave out clock="):
         rxt.reference(moves, on="device")
 
 
