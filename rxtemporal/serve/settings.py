@@ -454,6 +454,8 @@ KINDS: dict[str, Callable[..., Sink]] = {
 _SECRETS = frozenset({"dsn", "headers", "config", "password", "catalog", "storage_options"})
 # of no type that a file has
 _PYTHON = frozenset({"context"})
+# arguments that say what a sink writes
+_PLACES = ("path", "dsn", "catalog", "table")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -489,6 +491,14 @@ class SinkSettings:
             raise ArgumentError(f"[{title}] {error}") from None
         return found
 
+    @property
+    def place(self) -> tuple[str, ...] | None:
+        """The file or the table that is written; None for a sink whose place others may share."""
+        named = {each: str(self.arguments[each]) for each in _PLACES if each in self.arguments}
+        if "path" in named:
+            named["path"] = str(Path(named["path"]).absolute())
+        return (self.kind, *named.values()) if named else None
+
     def make(self) -> Sink:
         """Return a new sink; it connects to nothing before a run opens it."""
         return KINDS[self.kind](**self.arguments)
@@ -513,6 +523,14 @@ def read_queries(table: Any) -> dict[str, SinkSettings]:
                 "in the line below it."
             )
         found[name] = SinkSettings.parse(each["sink"], f"queries.{name}.sink")
+    written: dict[tuple[str, ...], str] = {}
+    for name, sink in found.items():
+        if (place := sink.place) is not None and (other := written.setdefault(place, name)) != name:
+            raise ArgumentError(
+                f"[queries.{name}.sink] writes what [queries.{other}.sink] writes, and each would "
+                "undo what the other has written. Hint: give each its own path or table; union() "
+                "makes one stream of several."
+            )
     return found
 
 

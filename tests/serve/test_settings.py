@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -188,3 +189,22 @@ def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
         ArgumentError, match=r"^there is no file .*none\.toml\. Hint: check the path"
     ):
         Settings.load(tmp_path / "none.toml")
+
+
+def test_two_queries_do_not_write_the_same_place() -> None:
+    """A file or a table belongs to one query; a server or a topic takes the results of several."""
+    sinks: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+        "append_file": ({"path": "a.csv"}, {"path": "b.csv"}),
+        "sqlite": ({"path": "a.db", "table": "t"}, {"path": "a.db", "table": "u"}),
+        "postgres": ({"dsn": "host=a", "table": "t"}, {"dsn": "host=b", "table": "t"}),
+    }
+    for kind, (one, other) in sinks.items():
+
+        def write(*places: dict[str, Any], kind: str = kind) -> dict[str, Any]:
+            return {f"q{n}": {"sink": {"kind": kind, **each}} for n, each in enumerate(places)}
+
+        assert len(Settings.parse({"queries": write(one, other)}).queries) == 2
+        with pytest.raises(ArgumentError, match=r"\[queries.q2.sink\] writes what \[queries.q0.si"):
+            Settings.parse({"queries": write(one, other, one)})
+    url = {"sink": {"kind": "http", "url": "http://localhost/rows"}}
+    assert len(Settings.parse({"queries": {"a": url, "b": url}}).queries) == 2
