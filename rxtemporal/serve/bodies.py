@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import zlib
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,6 +18,8 @@ _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _MOST_MEMBERS = 64
 _MOST_NAME = 512
 _DIGITS = 19
+# bytes of a refused body that are read so that its sender gets the answer, and the time for it
+_MOST_DISCARDED, _DISCARD_SECONDS = 64 << 20, 5.0
 
 
 class DisconnectError(Exception):
@@ -24,13 +27,17 @@ class DisconnectError(Exception):
 
 
 class Head(NamedTuple):
-    """Headers that say what a body is: its type and encoding, its length, its source, its rows."""
+    """Headers that say what a body is: its type and encoding, its length, its source, its rows.
+
+    ``waits``: the sender waits for a word before it sends the body (``Expect: 100-continue``).
+    """
 
     kind: str
     encoding: str
     length: int
     source: str | None
     first: int | None
+    waits: bool = False
 
 
 def read_head(scope: Scope) -> Head:
@@ -44,6 +51,7 @@ def read_head(scope: Scope) -> Head:
         _read_number(headers.get(b"content-length", b"0"), "Content-Length"),
         None if source is None else _read_name(source),
         None if first is None else _read_number(first, "Sequence"),
+        b"expect" in headers,
     )
 
 
@@ -81,6 +89,8 @@ async def read_body(
     or broken (400).
     """
     if head.length > most:
+        if not head.waits:
+            await _discard_rest(receive)
         raise _make_too_large(most)
     sink = _make_sink(head.encoding, most, reserve)
     try:
@@ -89,13 +99,34 @@ async def read_body(
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise DisconnectError
-                sink.write(message.get("body", b""))
+                try:
+                    sink.write(message.get("body", b""))
+                except RequestError:
+                    if message.get("more_body", False):
+                        await _discard_rest(receive)
+                    raise
                 if not message.get("more_body", False):
                     return sink.read()
     except TimeoutError:
         raise RequestError(
             408, f"the body did not arrive within {seconds:g} seconds", close=True
         ) from None
+
+
+async def _discard_rest(receive: Receive) -> None:
+    """Read the rest of a body that is refused, within limits, and keep nothing of it.
+
+    A client that is still sending when the connection is closed may not see the answer, and would
+    send the same body again.
+    """
+    left = _MOST_DISCARDED
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DISCARD_SECONDS):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    return
 
 
 def _make_too_large(most: int) -> RequestError:

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from rxtemporal.ingress.verdict import Rejected
+from rxtemporal.serve import bodies
 from rxtemporal.serve.bodies import DisconnectError, Head, read_body
 from rxtemporal.serve.body_rows import BodyError, make_raw_reader, read_rows
 from rxtemporal.serve.responses import RequestError
@@ -51,7 +52,30 @@ def test_a_body_comes_in_parts():
     assert sum(counted) == 4
 
 
-def test_a_body_over_the_limit_is_refused_before_it_is_read():
+@pytest.fixture(autouse=True)
+def _is_impatient(monkeypatch):
+    """Do not wait long for the rest of a body that is refused."""
+    monkeypatch.setattr(bodies, "_DISCARD_SECONDS", 0.01)
+
+
+def test_the_rest_of_a_refused_body_is_read():
+    """Its sender is still sending, and would not see the answer; one that waits sends nothing."""
+    taken = []
+
+    async def receive():
+        taken.append(part := 50_000)
+        return {"type": "http.request", "body": b"x" * part, "more_body": sum(taken) < 2 * MOST}
+
+    for length in (0, 2 * MOST):
+        for waits in (False, True):
+            taken.clear()
+            head = Head("", "", length, None, None, waits)
+            with pytest.raises(RequestError):
+                asyncio.run(read_body(receive, head, MOST, 5.0, lambda count: None))
+            assert sum(taken) == (0 if length and waits else 2 * MOST)
+
+
+def test_a_body_over_the_limit_is_refused_before_it_is_kept():
     """By its length if it is told, else as soon as there are too many bytes."""
     assert refuse([None], length=MOST + 1) == 413
     assert refuse([b"x" * (MOST + 1), None]) == 413

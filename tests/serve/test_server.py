@@ -13,7 +13,9 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 import httpx
 import pytest
@@ -126,6 +128,14 @@ def read_all(connection: socket.socket) -> bytes:
     while data := connection.recv(65536):
         received += data
     return received
+
+
+def test_a_client_that_sends_far_too_much_gets_the_answer(address: tuple[str, int]) -> None:
+    """It has sent all before it reads, as clients do that are not told to wait."""
+    url = "http://{}:{}/streams/readings".format(*address)
+    with pytest.raises(HTTPError) as refused:
+        urlopen(Request(url, data=bytes(20 << 20)), timeout=PATIENCE)
+    assert refused.value.code == 413
 
 
 def test_a_head_is_limited_in_size_and_time(address: tuple[str, int]) -> None:
