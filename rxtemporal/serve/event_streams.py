@@ -93,6 +93,8 @@ class Room:
 
 # seconds after which a client that takes nothing is left; it can come back to its position
 PATIENCE = 60.0
+# the same when the service stops
+_LAST_SECONDS = 0.5
 # milliseconds after which a browser comes back
 _RETRY = 1_000
 _GONE = ("http.disconnect", "websocket.disconnect")
@@ -133,6 +135,8 @@ class Channel(ABC):
         self.ended = False
         self._gone = False
         self._listener: asyncio.Task[None] | None = None
+        # the end of the patience with the reader, while it takes an event
+        self._limit: asyncio.Timeout | None = None
 
     async def __aenter__(self) -> Channel:
         await self._open()
@@ -150,9 +154,11 @@ class Channel(ABC):
         self._listener.cancel()
 
     def leave(self) -> None:
-        """Leave the reader, who may come back."""
+        """Leave the reader, who may come back; one that takes nothing is cut off soon."""
         if not self.left.done():
             self.left.set_result(None)
+        if self._limit is not None and not self._limit.expired():
+            self._limit.reschedule(asyncio.get_running_loop().time() + _LAST_SECONDS)
 
     async def write(self, event: FeedEvent) -> None:
         """Send one event, and wait until the reader takes it. ``TimeoutError``: it does not."""
@@ -161,10 +167,14 @@ class Channel(ABC):
         await asyncio.sleep(0)
 
     async def _wait(self, sending: Awaitable[None]) -> None:
-        async with asyncio.timeout(PATIENCE):
-            await sending
-            if self._connection is not None:
-                await self._connection.drain()
+        async with asyncio.timeout(_LAST_SECONDS if self.left.done() else PATIENCE) as limit:
+            self._limit = limit
+            try:
+                await sending
+                if self._connection is not None:
+                    await self._connection.drain()
+            finally:
+                self._limit = None
 
     async def _listen(self) -> None:
         """Wait until the reader has gone; what it sends is ignored."""

@@ -351,6 +351,21 @@ def test_a_reader_that_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch) ->
     run(test)
 
 
+def test_a_reader_that_takes_nothing_does_not_hold_up_a_stop() -> None:
+    """It is cut off, long before its patience is over."""
+
+    async def test(served: Any, source: rxt.PushSource) -> None:
+        request = Request("/queries/all/events")
+        request.stuck = asyncio.get_running_loop().create_future()
+        task = asyncio.ensure_future(served(request.scope, request.receive, request.send))
+        await request.until(lambda: request.status)
+        served.service.drain()
+        await asyncio.wait_for(task, 30)
+        assert not request.complete
+
+    run(test)
+
+
 def test_readers_leave_when_the_service_drains() -> None:
     """Their answers end, so that they come back to the next life; new ones are asked to wait."""
 
