@@ -178,6 +178,12 @@ class Server(uvicorn.Server):
         ``ArgumentError``: the address cannot be used, or others reach it though there is no token.
         """
         check_address(self._app.service.settings)
+        for name in ("certificate", "key", "client_ca"):
+            path = getattr(self._settings, name)
+            if path is not None and not path.is_file():
+                raise ArgumentError(
+                    f"[server] {name}: there is no file {path}. Hint: check the path."
+                )
         try:
             self.config.load()
         except OSError as error:  # those of ssl are, too

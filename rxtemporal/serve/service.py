@@ -278,6 +278,11 @@ class Service:
             raise ArgumentError(f"serve takes an Application or a Process, got {what!r}")
         self.name = what.name
         self.settings = settings or Settings()
+        if self.settings.state.keep_history is not None and self.settings.state.folder is None:
+            raise ArgumentError(
+                "[state] keep_history keeps events in a folder, and there is none. Hint: folder in "
+                "[state] of the settings, or --state FOLDER."
+            )
         self.counts = Counts()
         self.dead_letters = DeadLetters(self.settings.locate_dead_letters())
         self.tokens = Tokens(self.settings.tokens)

@@ -190,6 +190,12 @@ def test_a_start_that_fails_behind_its_run_leaves_no_run(tmp_path: Path) -> None
     service.stop()
 
 
+def test_a_history_without_a_folder_is_refused() -> None:
+    """Before anything begins, so that --check tells it."""
+    with pytest.raises(ArgumentError, match=r"keep_history keeps events in a folder, .* --state"):
+        Service(make_house()[0], Settings.parse({"state": {"keep_history": "7d"}}))
+
+
 def test_a_completed_source_ends_the_service() -> None:
     """A run that completes is not started again, and work is refused for good."""
     app, source = make_house()

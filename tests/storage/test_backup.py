@@ -107,6 +107,8 @@ def test_what_cannot_be_copied_is_refused(tmp_path: Path) -> None:
     source.stream.run(rxt.Collect(), resume=tmp_path / "run").stop()
     with pytest.raises(ArgumentError, match=r"exists and is not empty.*Hint"):
         back_up(tmp_path / "run", tmp_path / "run")
+    with pytest.raises(ArgumentError, match=r"is inside of .*Hint"):
+        back_up(tmp_path / "run", tmp_path / "run" / "copy")
     file = tmp_path / "run" / "run.sqlite"
     content = file.read_bytes()
     file.write_bytes(content[:-4096])

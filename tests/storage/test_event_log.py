@@ -893,6 +893,24 @@ def test_large_entries_are_left_and_compressed(
     process.dispose()
 
 
+def test_a_merged_entry_takes_no_more_room_than_those_that_it_replaces(folder: Path) -> None:
+    """Entries of thousands of rows are compressed, and so is one of many of them."""
+    sizes = []
+    for begins in (range(0, 40_000, 2_000), ()):
+        source = rxt.PushSource("rows", schema={"x": int})
+        process = source.stream.run(Log(), log=folder)
+        for begin in begins:
+            source.push([{"time": begin + n, "x": 7} for n in range(2_000)])
+        log = process._log
+        assert log is not None
+        found = log.store._connection.row("SELECT count(*), sum(length(content)) FROM parts")
+        sizes.append(found)
+        process.dispose()
+    (many, before), (few, after) = sizes
+    assert (many, few) == (40, 2)
+    assert after < before
+
+
 def test_a_folder_of_an_earlier_version_is_refused(folder: Path) -> None:
     """One with a journal and segments: it is said what to do, and nothing of it is changed."""
     folder.mkdir()

@@ -46,6 +46,11 @@ def back_up(folder: Path, target: Path, progress: Progress | None = None) -> int
         )
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ArgumentError(f"{target} exists and is not empty. Hint: choose a new folder.")
+    if folder.resolve() in target.resolve().parents:
+        raise ArgumentError(
+            f"{target} is inside of {folder}, and would be lost with it. Hint: choose a folder on "
+            "another disk."
+        )
     aside = target.with_name(f".{target.name}.part")
     with report_errors(f"cannot copy {folder} to {target}"):
         shutil.rmtree(aside, ignore_errors=True)
