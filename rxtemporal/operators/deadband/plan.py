@@ -71,9 +71,10 @@ def deadband(field: str, by: float) -> Deadband:
 
     The first row of each key passes. Later ones are compared with the last row of the key that has
     passed, not with the one before; so a slow drift passes, too, in steps. Null and NaN differ from
-    every number, and not from themselves. Rows pass unchanged, in order of (start, payload), when
-    the CTI has passed their start. The CTI passes unchanged. Held: rows whose start the CTI has not
-    passed, passed rows that are open, and the last value of each key.
+    every number, and not from themselves. Rows pass unchanged, in order of (start, payload), and of
+    their ends if equal in both, when the CTI has passed their start. The CTI passes unchanged.
+    Held: rows whose start the CTI has not passed, passed rows that are open, and the last value of
+    each key.
 
     ``by`` is a number, not negative; with 0 each change passes. Differences are computed as
     Float64. ``SchemaError``: the field is not a number.

@@ -96,9 +96,10 @@ def previous(*fields: str, n: int = 1, max_gap: Span | None = None) -> PreviousF
     the first row of a key, and with ``max_gap`` where the row before began earlier than that. With
     ``n`` it is the n-th row before.
 
-    Rows of a key are in order of (start, payload). They leave with their lifetimes when the CTI has
-    passed their start; the CTI passes unchanged. Held: rows whose start the CTI has not passed,
-    rows that are open, and the last ``n`` rows of each key, for good.
+    Rows of a key are in order of (start, payload), and of their ends if equal in both. They leave
+    with their lifetimes when the CTI has passed their start; the CTI passes unchanged. Held: rows
+    whose start the CTI has not passed, rows that are open, and the last ``n`` rows of each key, for
+    good.
 
     ``SchemaError``: a field is missing, or one of such a name exists.
 

@@ -62,8 +62,8 @@ def scan(seed: Any, fn: ScanFunction, *, schema: Any) -> Scan:
     """Apply a function with a state to the rows in order: a user-defined stream operator.
 
     ``fn(state, start, payload)`` is called once for each row, when the CTI has passed its start, in
-    order of (start, payload), nulls first. ``start`` is in ticks and ``payload`` is a dict; ``fn``
-    does not get the end of the row. It returns the next state and a result: None, a payload or a
+    order of (start, payload), nulls first; of rows equal in both, the one that ends first is first.
+    ``start`` is in ticks and ``payload`` is a dict; ``fn`` does not get the end of the row. It returns the next state and a result: None, a payload or a
     list of payloads with the fields of ``schema``. The result lives as long as the row; that of an
     open row is emitted as a start edge. The CTI passes unchanged.
 

@@ -60,10 +60,10 @@ def stitch() -> Stitch:
 
     Null equals null and NaN equals NaN. Rows that overlap are not joined. If more rows end at a
     tick than begin there, the chains that began first are continued; of equal rows that begin
-    together, the one that ends first continues the chain that began last. A chain is emitted as a
-    start edge when the CTI has passed its start, and its end follows when the CTI has passed the
-    end, since a row may still begin there. The CTI passes unchanged. Held: the rows that have not
-    ended.
+    together, the one that ends first continues the chain that began last; if more begin than chains
+    end, those that end first begin new ones. A chain is emitted as a start edge when the CTI has
+    passed its start, and its end follows when the CTI has passed the end, since a row may still
+    begin there. The CTI passes unchanged. Held: the rows that have not ended.
 
     >>> import rxtemporal as rxt
     >>> on = [rxt.IntervalEvent(s, e, {"lamp": "on"}) for s, e in ((0, 5), (5, 9), (12, 13))]
