@@ -63,9 +63,10 @@ def scan(seed: Any, fn: ScanFunction, *, schema: Any) -> Scan:
 
     ``fn(state, start, payload)`` is called once for each row, when the CTI has passed its start, in
     order of (start, payload), nulls first; of rows equal in both, the one that ends first is first.
-    ``start`` is in ticks and ``payload`` is a dict; ``fn`` does not get the end of the row. It returns the next state and a result: None, a payload or a
-    list of payloads with the fields of ``schema``. The result lives as long as the row; that of an
-    open row is emitted as a start edge. The CTI passes unchanged.
+    ``start`` is in ticks and ``payload`` is a dict; ``fn`` does not get the end of the row. It
+    returns the next state and a result: None, a payload or a list of payloads with the fields of
+    ``schema``. The result lives as long as the row; that of an open row is emitted as a start edge.
+    The CTI passes unchanged.
 
     Each group key has a state of its own, which begins as a copy of ``seed``. In the results the
     fields of the key come first. A state must consist of numbers, strings, times, lists, tuples,
