@@ -88,11 +88,14 @@ async def read_body(
     ``RequestError``: the body is too large (413), too slow (408), or its encoding is unknown (415)
     or broken (400).
     """
-    if head.length > most:
+    try:
+        if head.length > most:
+            raise _make_too_large(most)
+        sink = _make_sink(head.encoding, most, reserve)
+    except RequestError:
         if not head.waits:
             await _discard_rest(receive)
-        raise _make_too_large(most)
-    sink = _make_sink(head.encoding, most, reserve)
+        raise
     try:
         async with asyncio.timeout(seconds):
             while True:
