@@ -37,9 +37,13 @@ class Run:
         self.process = summed(stream).run(self.sink, **{way: folder})
 
     def push(self, first: int, upto: int) -> Run:
-        """Push events with the numbers as payload."""
+        """Push events with the numbers as payload, and texts that do not get shorter if compressed.
+
+        So they fill the pages of the file, and damage hits them.
+        """
         for number in range(first, upto):
-            self.subject.on_next(PointEvent(number, {"x": number, "text": str(number) * 300}))
+            text = random.Random(number).randbytes(400).hex()
+            self.subject.on_next(PointEvent(number, {"x": number, "text": text}))
         return self
 
     def end(self) -> Any:
