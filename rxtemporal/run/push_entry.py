@@ -283,6 +283,8 @@ class PushEntry(Reader):
             if not self._is_free or self.state is not _READING or not run_end.accepts:
                 self._begin(1)
             verdict = self._judge_one(item, self.inputs[name], seq, compares)
+            if self._log is not None:
+                self._log.note_gathered()  # of a callback inside of judge_each
             if run_end.ended:
                 self._check_taken()
         if not run_end.accepts:
@@ -381,6 +383,8 @@ class PushEntry(Reader):
                     self.let_others_follow()
                 else:
                     self._judge_events(part.items, part, of, count)
+                if self._log is not None:
+                    self._log.note_gathered()
                 cti = self.cti
                 self._check_taken()
             self._check_failed()

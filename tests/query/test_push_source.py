@@ -988,3 +988,25 @@ def test_rows_before_a_refused_one_of_several_inputs_are_durable(tmp_path: Path)
     source.advance(50)
     assert sink.batch.start.tolist() == [5]
     process.stop()
+
+
+def test_a_push_out_of_a_callback_is_durable(tmp_path: Path) -> None:
+    """Though it comes in the middle of rows that are noted together: with those before it."""
+    source = rxt.PushSource("rows", schema={"n": int}, delay=0, unit="ticks", batch_rows=1)
+    process = source.stream.run(rxt.Collect(), log=tmp_path)
+    log = next(iter(process._execution.readers)).event_log
+    durable: list[int] = []
+
+    def push_again(late: rxt.LateEvent) -> None:
+        source.push({"time": 1_000, "n": 99})
+        durable.append(log.durable)
+
+    process.late.subscribe(push_again)
+
+    async def push_all() -> None:
+        await asyncio.gather(*(source.push_async({"time": t, "n": t}) for t in (5, 9, 3, 11)))
+
+    asyncio.run(push_all())
+    # those before, the late one, and the one that its callback has pushed
+    assert durable == [4, 6]
+    process.stop()
