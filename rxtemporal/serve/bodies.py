@@ -18,8 +18,9 @@ _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _MOST_MEMBERS = 64
 _MOST_NAME = 512
 _DIGITS = 19
-# bytes of a refused body that are read so that its sender gets the answer, and the time for it
-_MOST_DISCARDED, _DISCARD_SECONDS = 64 << 20, 5.0
+# bytes of a refused body that are read so that its sender gets the answer, the seconds for that,
+# and those after which a sender that sends nothing more gets it
+_MOST_DISCARDED, _DISCARD_SECONDS, _DISCARD_PAUSE = 64 << 20, 5.0, 0.5
 
 
 class DisconnectError(Exception):
@@ -93,7 +94,7 @@ async def read_body(
             raise _make_too_large(most)
         sink = _make_sink(head.encoding, most, reserve)
     except RequestError:
-        if not head.waits:
+        if not head.waits and head.length <= _MOST_DISCARDED:
             await _discard_rest(receive)
         raise
     try:
@@ -122,14 +123,16 @@ async def _discard_rest(receive: Receive) -> None:
     A client that is still sending when the connection is closed may not see the answer, and would
     send the same body again.
     """
-    left = _MOST_DISCARDED
+    left, clock = _MOST_DISCARDED, asyncio.get_running_loop().time
+    end = clock() + _DISCARD_SECONDS
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_DISCARD_SECONDS):
-            while left > 0:
+        while left > 0 and clock() < end:
+            # one that has stopped sending waits for the answer
+            async with asyncio.timeout(_DISCARD_PAUSE):
                 message = await receive()
-                left -= len(message.get("body", b""))
-                if message["type"] == "http.disconnect" or not message.get("more_body", False):
-                    return
+            left -= len(message.get("body", b""))
+            if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                return
 
 
 def _make_too_large(most: int) -> RequestError:

@@ -55,7 +55,7 @@ def test_a_body_comes_in_parts():
 @pytest.fixture(autouse=True)
 def _is_impatient(monkeypatch):
     """Do not wait long for the rest of a body that is refused."""
-    monkeypatch.setattr(bodies, "_DISCARD_SECONDS", 0.01)
+    monkeypatch.setattr(bodies, "_DISCARD_PAUSE", 0.01)
 
 
 def test_the_rest_of_a_refused_body_is_read():
