@@ -219,3 +219,14 @@ def test_threads_and_event_loops_are_told_what_is_durable(tmp_path: Path) -> Non
     process.stop()
     assert missing == []
     assert len(durable) == Recording(tmp_path / "log").count() == 16 * 25 + 2 * 200
+
+
+def test_nothing_is_gathered_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events that come later are noted, or raise it again: none waits unseen."""
+    log = Disk()
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "note", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError), log.stream.gather():
+            log.stream.note_event(point(1))
+    log.stream.note_event(point(2))
+    assert log.noted == 1

@@ -185,8 +185,10 @@ class StreamLog:
         try:
             yield
         finally:
-            self.note_gathered()
-            self._gathered = None
+            # first of all: whatever happens now, later events are not gathered
+            events, self._gathered = self._gathered, None
+            if events:
+                self.note_events(events)
 
     def note_gathered(self) -> None:
         """Note the events that have been gathered."""
