@@ -200,7 +200,7 @@ GROW = (
 # what is held for a key for ever: its latest rows or values, or the state of a user's function
 FOR_EVER = (
     "never_ends", "to_signal", "count_window", "whole_window", "scan, grouped", "deadband",
-    "previous", "reference", "snapshot_window, of rows that never end",
+    "previous, third", "reference", "snapshot_window, of rows that never end",
 )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ class DeadbandStep(OrderedStep):
         of = np.flatnonzero(passes)
         return of, payload[of]
 
-    def mark_states(self, held: Bools) -> None:
+    def mark_states(self, held: Bools, cti: int) -> None:
         """Set ``held`` to True for the keys of which a row has passed."""
         known = self._what[: len(held)] != NONE
         held[: len(known)] |= known

@@ -70,7 +70,7 @@ class DifferencesStep(OrderedStep):
                 state[number] = value
         return np.arange(len(key)), payload.with_columns(made)
 
-    def mark_states(self, held: Bools) -> None:
+    def mark_states(self, held: Bools, cti: int) -> None:
         """Set ``held`` to True for the keys of which a row has come."""
         held[[*self._last]] = True
 

@@ -99,7 +99,7 @@ def previous(*fields: str, n: int = 1, max_gap: Span | None = None) -> PreviousF
     Rows of a key are in order of (start, payload), and of their ends if equal in both. They leave
     with their lifetimes when the CTI has passed their start; the CTI passes unchanged. Held: rows
     whose start the CTI has not passed, rows that are open, and the last ``n`` rows of each key, for
-    good.
+    good; with ``max_gap``, a key is forgotten some time after its last row is longer ago than that.
 
     ``SchemaError``: a field is missing, or one of such a name exists.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
@@ -74,6 +75,7 @@ class PreviousStep(OrderedStep):
             rows.setdefault(int(keys[number]), []).append(row)
         self._last |= rows
 
-    def mark_states(self, held: Bools) -> None:
-        """Set ``held`` to True for the keys of which a row has come."""
-        held[[*self._last]] = True
+    def mark_states(self, held: Bools, cti: int) -> None:
+        """Set ``held`` to True for the keys whose last row is no longer ago than ``max_gap``."""
+        far = -math.inf if self._max_gap is None else cti - self._max_gap
+        held[[key for key, rows in self._last.items() if rows[-1][0] >= far]] = True

@@ -229,8 +229,8 @@ class OrderedStep(Stateful):
         """
         raise NotImplementedError
 
-    def mark_states(self, held: Bools) -> None:
-        """Set ``held`` to True for the keys of which something is known from earlier rows."""
+    def mark_states(self, held: Bools, cti: int) -> None:
+        """Set ``held`` to True for the keys whose earlier rows matter to rows from the CTI on."""
 
     @property
     def rows(self) -> int:
@@ -247,7 +247,7 @@ class OrderedStep(Stateful):
             self._keep(batch)
         begun = self._begin(batch)
         if self._coder.is_full:
-            self._forget_keys()
+            self._forget_keys(batch.cti)
         ended = self._open_results.pop_ended(batch)
         return begun if ended is None else EventBatch.concat([begun, ended])
 
@@ -309,12 +309,12 @@ class OrderedStep(Stateful):
         )
         return made.replace(edge=own, end=np.where(mine, MAX_TIME, made.end))
 
-    def _forget_keys(self) -> None:
-        """Forget keys that have no waiting rows, and of which nothing is known."""
+    def _forget_keys(self, cti: int) -> None:
+        """Forget keys that have no waiting rows, and of which no earlier rows matter."""
         held = np.zeros(len(self._coder), np.bool_)
         self._waiting.mark_keys(KEY, held)
         self._open_results.mark_keys(held)
-        self.mark_states(held)
+        self.mark_states(held, cti)
         self.drop_keys(self._coder.forget(held))
 
     def _forget(self, due: Int64s, edge: Int64s) -> None:

@@ -58,7 +58,7 @@ class ScanStep(OrderedStep):
         of, results = self._call(key, start, payload)
         return of, self._frame(payload, of, results)
 
-    def mark_states(self, held: Bools) -> None:
+    def mark_states(self, held: Bools, cti: int) -> None:
         """Set ``held`` to True for the keys whose state is not the seed."""
         held[[key for key, state in self._states.items() if not _is_same(state, self._seed)]] = True
 
