@@ -273,6 +273,11 @@ class DevicePacker(Packer):
         return int(self._find_ctis(np.array([self._find_device(payload)]))[0])
 
     @_in_turn
+    def find_cti_of(self, device: Any) -> int:
+        """Return the CTI of a device that is given by its value, as the others allow it now."""
+        return int(self._find_ctis(np.array([self.find_device(device)]))[0])
+
+    @_in_turn
     def list_highs(self) -> tuple[Columns, Int64s]:
         """Return the devices, and the highest time that each has sent."""
         self._settle()

@@ -100,7 +100,8 @@ class Verdict:
     its distance from the CTI and its ``index`` in the push, whether it was dropped, adjusted or its
     end was moved. ``rejected`` has each row that cannot be read, with its ``index``, the reason and
     the row itself. The four add up to the rows that were pushed; a CTI is not a row. ``cti`` is the
-    stream's CTI afterwards, in the form of the source's times; None before the first.
+    stream's CTI afterwards, in the form of the source's times; None before the first. After a push
+    of one CTI for a device it is the device's.
 
     ``unsure`` is the number of accepted and late rows that may be repeats: their sender has begun
     to count anew, or has left so many gaps in its numbers that the lowest were forgotten.

@@ -361,11 +361,19 @@ class PushEntry(Reader):
         if late is not None:
             return self._tell_late(self.door.make_event(row), late, found)
         if not is_row:
-            return Verdict(cti=self.cti)
+            return Verdict(cti=self._find_cti(row.device, ahead))
         cti = self.door.cti
         if cti != self._told:
             self._told, self._in_time = cti, make_accepted(self.door.times.show_cti(cti))
         return self._in_time if found is NEW else dataclasses.replace(self._in_time, unsure=1)
+
+    def _find_cti(self, device: Any, ahead: bool) -> Time | None:
+        """Return the CTI after one that was pushed: of its device, unless it does not count."""
+        if device is None or ahead:
+            return self.cti
+        door: Any = self.door  # one of a stream with a clock for each device
+        cti: Time | None = door.times.show_cti(door.find_cti_of(device))
+        return cti
 
     def judge(self, rows: ReadRows, name: str) -> Verdict:
         """Accept rows of an input, except those whose numbers have come before."""

@@ -286,7 +286,7 @@ def list_refused(
 
 
 def make_cti_receipt(cti: Time | None, durable: bool, ignored: str | None) -> bytes:
-    """Return the receipt for a CTI: that of the stream afterwards; ``ignored`` says why not."""
+    """Return the receipt for a CTI: the CTI afterwards; ``ignored`` says why it does not count."""
     receipt = {"cti": cti, "durable": durable}
     return dumps(receipt if ignored is None else {**receipt, "ignored": ignored})
 
@@ -475,7 +475,7 @@ class Ingest:
         await send_json(scope, send, 200, receipt)
 
     async def post_cti(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer ``POST /streams/{name}/cti``: push a CTI, send the CTI of the stream."""
+        """Answer ``POST /streams/{name}/cti``: push a CTI, send the CTI of stream or device."""
         head = read_head(scope)
         sender = self.admit(scope, head)
         share = self.load.share()
@@ -484,6 +484,8 @@ class Ingest:
             cti = _read_cti(body, self.limits)
             self.rates.take(sender.access, 1)
             verdict = await self._push(sender, share, cti, 1, None)
+            if verdict.rejected:
+                raise RequestError(400, verdict.rejected[0].reason)
         except DisconnectError:
             return
         finally:
@@ -667,9 +669,18 @@ def _read_cti(body: bytes, limits: Any) -> Cti:
     if type(value) is not dict or "time" not in value:
         example = '{"time": "2026-05-01T12:00:00Z"}'
         raise BodyError(f"it has no field 'time'. Hint: a CTI is {example}.", byte=0)
-    time = value["time"]
+    if others := value.keys() - {"time", "device"}:
+        raise BodyError(
+            f"a CTI has no field {min(others)!r}. Hint: its fields are 'time', and 'device' for "
+            "one device of a stream with clock=.",
+            byte=0,
+        )
+    if value.get("device", value) is None:
+        raise BodyError(
+            "'device' is null. Hint: a CTI without this field is for all devices.", byte=0
+        )
     try:
-        cti = Cti(plain_time(time, "time"))
+        cti = Cti(plain_time(value["time"], "time"), value.get("device"))
         if not MIN_TIME < time_ticks(cti.start_time) < MAX_TIME:
             raise UnfitError("'time' lies outside of time")
     except (UnfitError, EventError, ArgumentError, ValueError, OverflowError) as error:

@@ -282,5 +282,11 @@ def _describe_type(dtype: pl.DataType) -> Mapping[str, Any]:
 
 
 def _describe_cti() -> dict[str, Any]:
-    time = {"type": "object", "required": ["time"], "properties": {"time": _TIME}}
-    return {"application/json": {"schema": time}}
+    device = {"description": "The only device that it is for, in a stream with clock=."}
+    cti = {
+        "type": "object",
+        "required": ["time"],
+        "properties": {"time": _TIME, "device": device},
+        "additionalProperties": False,
+    }
+    return {"application/json": {"schema": cti}}

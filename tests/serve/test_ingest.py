@@ -245,6 +245,39 @@ def test_a_cti_can_be_posted():
         assert post(body, path=path).status_code in (400, 413)
 
 
+def test_a_cti_of_a_device_is_for_this_device_alone():
+    """Its receipt has the CTI of the device; whom it cannot be for is said, and nobody moves."""
+
+    async def run():
+        async with open_client(make_house(clock="device")[0]) as client:
+            await client.post(ROWS, json=[reading(5), reading(5, device="b")])
+            answers = [
+                await client.post(f"{ROWS}/cti", json={"time": 500, **fields})
+                for fields in ({"device": "a"}, {"device": 7}, {"device": None}, {"devise": "a"})
+            ]
+            ahead = {"time": "9999-01-01T00:00:00Z", "device": "a"}
+            async with open_client(make_house(clock="device", delay="0s")[0]) as other:
+                answers.append(await other.post(f"{ROWS}/cti", json=ahead))
+            late = [
+                (await client.post(ROWS, json=reading(300, device=each))).json()["late"]
+                for each in "ab"
+            ]
+            return answers, [len(each) for each in late]
+
+    (told, *refused, ahead), late = asyncio.run(run())
+    assert told.json() == {"cti": 400, "durable": False}
+    assert [each.status_code for each in refused] == [400, 400, 400]
+    errors = [each.json()["error"] for each in refused]
+    assert "field 'device' is String and cannot hold 7" in errors[0]
+    assert "'device' is null. Hint: a CTI without this field is for all" in errors[1]
+    assert "a CTI has no field 'devise'" in errors[2]
+    assert "too far ahead of the wall clock" in ahead.json()["ignored"]
+    assert late == [1, 0]
+    answer = post({"time": 500, "device": "a"}, path=f"{ROWS}/cti")
+    assert answer.status_code == 400
+    assert "Hint: clock=" in answer.json()["error"]
+
+
 def test_a_token_decides_what_may_be_written():
     """No token, a wrong one: 401; another's stream or source: 403, whether it is there or not."""
     text, digest = make_token()
