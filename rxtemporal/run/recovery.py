@@ -69,6 +69,7 @@ def match_log(
                 reader.source.settings,
                 reader.source.schema,
                 reader.source.clock,
+                reader.source.delays_ctis,
             )
             for reader in readers
         ],

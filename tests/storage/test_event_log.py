@@ -44,6 +44,34 @@ from rxtemporal.storage.files import WriterLock
 from rxtemporal.testing import assert_same_history
 
 
+@pytest.mark.parametrize("clock", [None, "device"])
+@pytest.mark.parametrize(
+    "pushed",
+    [
+        [Cti(14)],
+        [[Cti(14)]],
+        [rxt.EventBatch.from_dicts([{"start_time": 2, "end_time": 3, "device": "a"}], cti=14)],
+    ],
+    ids=["one", "list", "batch"],
+)
+def test_a_replay_subtracts_the_delay_from_ctis_as_the_run_did(
+    tmp_path: Path, clock: str | None, pushed: list[Any]
+) -> None:
+    """So the same rows are late."""
+    source = rxt.PushSource("s", schema={"device": str}, start="t", delay=5, clock=clock)
+    sink = rxt.Collect()
+    with source.stream.run(sink, log=tmp_path / "log"):
+        for each in pushed:
+            source.push(each)
+        for t in (8, 10, 13, 15):
+            source.push({"t": t, "device": "a"})
+        source.close()
+    lived = sink.to_polars(time="ticks")["start_time"].to_list()
+    assert lived[-3:] == [10, 13, 15]
+    replayed = rxt.replay(tmp_path / "log")["s"].to_polars(time="ticks")
+    assert replayed["start_time"].to_list() == lived
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A place for a log."""

@@ -36,10 +36,14 @@ class LoggedStream:
     settings: AdvanceTimeSettings | None
     schema: pl.Schema | None
     clock: ClockSettings | None = None
+    delays_ctis: bool = False
 
     def make_facts(self, since: int = 0) -> StreamFacts:
         """Return the facts of the stream, in a log that has had so many records before it."""
-        return StreamFacts(self.name, self.columns, self.settings, clock=self.clock, since=since)
+        return StreamFacts(
+            self.name, self.columns, self.settings, delays_ctis=self.delays_ctis,
+            clock=self.clock, since=since,
+        )  # fmt: skip
 
 
 class EventLog(Log):
@@ -197,6 +201,8 @@ def _match(store: RunStore, streams: Sequence[LoggedStream]) -> list[int]:
                     f"{_get_fact(logged, key)}, but in this run {_get_fact(given, key)}. "
                     f"Hint: {_OTHER}."
                 )
+        # an earlier version did not note it
+        logged.change(logged.settings, logged.clock, each.delays_ctis)
     return numbers
 
 
@@ -232,9 +238,7 @@ def _merge(
                 f"{known[number].columns}, but in this run {each.columns}. Hint: give the new "
                 "source another name; it begins then."
             )
-        given, had = each.make_facts(), known[number]
-        if any(_get_fact(had, key) != _get_fact(given, key) for key in ("settings", "clock")):
-            known[number].change(each.settings, each.clock)
+        known[number].change(each.settings, each.clock, each.delays_ctis)
         numbers.append(number)
     return numbers, known
 

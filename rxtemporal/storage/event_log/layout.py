@@ -54,10 +54,10 @@ class StreamFacts:
 
     ``columns``: its rows came in frames. ``time`` is the form of its times, None before the first
     event. ``failed`` is the error of its source, as text. ``kinds`` are the kinds of its records.
-    In a recording its records are in ``folder``, and ``delays_ctis`` says if the delay of the
-    settings also holds for the CTIs that its source sent. ``clock``: each of its devices has its
-    own time. ``since`` is the number of the first record that it may have, if it was added to a
-    log. ``version`` grows with each change.
+    In a recording its records are in ``folder``. ``delays_ctis`` says if the delay of the settings
+    also holds for the CTIs that its source sent. ``clock``: each of its devices has its own time.
+    ``since`` is the number of the first record that it may have, if it was added to a log.
+    ``version`` grows with each change.
     """
 
     name: str
@@ -78,9 +78,13 @@ class StreamFacts:
             self.time = form
             self.version += 1
 
-    def change(self, settings: AdvanceTimeSettings | None, clock: ClockSettings | None) -> None:
-        """Note other settings of its time and of its clocks."""
-        self.settings, self.clock = settings, clock
+    def change(
+        self, settings: AdvanceTimeSettings | None, clock: ClockSettings | None, delays_ctis: bool
+    ) -> None:
+        """Note the settings of its time and of its clocks, if they are others."""
+        if (settings, clock, delays_ctis) == (self.settings, self.clock, self.delays_ctis):
+            return
+        self.settings, self.clock, self.delays_ctis = settings, clock, delays_ctis
         self.version += 1
 
     def note_kinds(self, kinds: Iterable[str]) -> None:
