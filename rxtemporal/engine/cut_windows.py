@@ -3,49 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from rxtemporal.core.batch import EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 
-# returns starts and ends of the windows of rows with these starts and ends; None if unknown
-FindWindows = Callable[[Int64s, Int64s], tuple[Int64s, Int64s] | None]
+# starts and ends of windows
+Windows: TypeAlias = tuple[Int64s, Int64s]
+# returns the windows of rows with these starts and ends; None if unknown
+FindWindows = Callable[[Int64s, Int64s], Windows | None]
+# returns the time from which on a stream is complete whose input is complete from a time on
+FindComplete = Callable[[int], int]
 
 
 class CutWindows:
     """Drops the results of windows that begin before the time from which on all rows are there.
 
     A window operator that reads such results has incomplete windows for as long as one that was
-    dropped lasts: ``above`` are those in front. Its windows end after those, and so are known
-    later. Holds the edge ids of rows that were dropped and have not ended.
+    dropped lasts: ``above`` are those in front, each with the way of a time through the operators
+    between. Its windows end after those, and so are known later. With ``drops=False`` the results
+    leave, as rows beside which others are missing. Holds the edge ids of incomplete rows that have
+    not ended.
     """
 
-    __slots__ = ("_find", "_open", "_until", "above", "since")
+    __slots__ = ("_drops", "_find", "_open", "_until", "above", "since")
 
-    def __init__(self, since: int, find: FindWindows, above: Sequence[CutWindows] = ()) -> None:
+    def __init__(self, since: int, find: FindWindows, *, drops: bool = True) -> None:
         self.since = since
         self._find = find
-        self.above = above
+        self._drops = drops
+        self.above: Sequence[tuple[CutWindows, FindComplete]] = ()
         self._until = MIN_TIME
         self._open: set[int] = set()
 
-    def follow(self, above: Sequence[CutWindows]) -> None:
+    def follow(self, above: Sequence[tuple[CutWindows, FindComplete]]) -> None:
         """Note those in front, of which windows here may lack results."""
         self.above = above
 
     @property
     def until(self) -> int:
-        """The time from which on no dropped result is missing; the end of time if one is open."""
+        """The time from which on no incomplete result lives; the end of time if one is open."""
         return MAX_TIME if self._open else self._until
 
-    def drop_incomplete(self, batch: EventBatch) -> EventBatch:
-        """Return the results of complete windows, with the same CTI."""
+    def find_since(self) -> int:
+        """Return the time from which on the input of the operator is complete."""
+        return max([self.since, *(find(each.until) for each, find in self.above)])
+
+    def drop_incomplete(self, batch: EventBatch, windows: Windows | None = None) -> EventBatch:
+        """Return the results of complete windows, with the same CTI.
+
+        ``windows`` are those of the results, if these do not live for them.
+        """
         if not len(batch):
             return batch
-        since = max([self.since, *(each.until for each in self.above)])
-        windows = self._find(batch.start, batch.end)
+        since = self.find_since()
+        windows = windows or self._find(batch.start, batch.end)
         kept = (batch.start if windows is None else windows[0]) >= since
         closing = batch.find_ends()
         if batch.has_edges:
@@ -60,7 +74,7 @@ class CutWindows:
         ends = dropped.end < MAX_TIME
         if ends.any():
             self._until = max(self._until, int(dropped.end[ends].max()))
-        return batch.take(kept)
+        return batch.take(kept) if self._drops else batch
 
     def save(self) -> list[Any]:
         """Return the times and open rows as plain values."""

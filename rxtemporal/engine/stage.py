@@ -234,7 +234,8 @@ class Stage(Feed):
         if goes_on:
             if result is not None:
                 if self.cut is not None:
-                    result = self.cut.drop_incomplete(result)
+                    windows = None if self.step is None else self.step.windows
+                    result = self.cut.drop_incomplete(result, windows)
                 self.tally(result)
             self.then(0, result, run)
         elif on is None and self.pending:  # what has waited for the step

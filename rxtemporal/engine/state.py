@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 from rxtemporal.engine.codec import Captured, Saved, loads
+from rxtemporal.engine.cut_windows import Windows
 from rxtemporal.engine.holdings import PART, Held, Hold, Moves, NextEdge, Selection, pair_parts
 from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.errors import CheckpointError
@@ -23,6 +24,8 @@ class Stateful:
     held: Mapping[str, Held] = MappingProxyType({})
     made_for: str = ""
     """The operator and fields that its owner made it for; the state of any other is refused."""
+    windows: Windows | None = None
+    """The starts and ends of the windows of the rows returned last, of a step that knows them."""
 
     def identify(self, made_for: str) -> None:
         """Note what the object is made for: it loads the state of no other."""

@@ -6,12 +6,16 @@ from typing import Any, Protocol
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.engine.codec import Captured, Saved
+from rxtemporal.engine.cut_windows import Windows
 from rxtemporal.engine.holdings import Hold, Moves, Selection
 from rxtemporal.engine.state import IdCounter, Stateful
 
 
 class StepState(Protocol):
     """State of a step: counted, saved and loaded."""
+
+    windows: Windows | None
+    """The windows of the rows returned last, of a step that knows them."""
 
     def identify(self, made_for: str) -> None:
         """Note what the step is made for: it loads the state of no other."""

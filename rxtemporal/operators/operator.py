@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import polars as pl
 
@@ -365,6 +365,13 @@ class _Description:
     def find_windows(self, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s] | None:
         """Return starts and ends of the windows of results; None if there are none, or unknown."""
         return None
+
+    incomplete: ClassVar[Literal["dropped", "kept"] | None] = None
+    """The fate of results that may lack rows from before the operator began, until they end.
+
+    Windows are dropped. Rows are kept beside which others may be missing. None: the output is
+    complete from ``find_complete`` on.
+    """
 
     def find_complete(self, begin: int) -> int:
         """Return the time from which on the output is complete, in a stream that begins at a time.

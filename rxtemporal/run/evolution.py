@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MIN_TIME, describe
 from rxtemporal.engine.added_fields import add_fields_to_state, only_adds
 from rxtemporal.engine.codec import loads
-from rxtemporal.engine.cut_windows import CutWindows
+from rxtemporal.engine.cut_windows import CutWindows, FindComplete
 from rxtemporal.engine.stage import Meter, Stage
 from rxtemporal.errors import CheckpointError, RxTemporalError
 from rxtemporal.operators.evolution import OperatorRecord, Records, match_operators, passes
@@ -196,19 +197,12 @@ def _tell_beginning(node: Node) -> str:
     line = Path(operator.line).name
     if passes(node):
         return line
-    if _has_windows(node):
+    if operator.incomplete == "dropped":
         return f"{line}; gets the open rows; windows that contain the cut are not given"
     return (
         f"{line}; gets the open rows; rows that have ended are gone from what it holds: "
         f"{operator.holds}"
     )
-
-
-def _has_windows(node: Node) -> bool:
-    import numpy as np
-
-    nothing = np.zeros(0, np.int64)
-    return node.operator is not None and node.operator.find_windows(nothing, nothing) is not None
 
 
 def _name(records: Records, number: int) -> str:
@@ -393,8 +387,8 @@ def drop_incomplete_windows(wiring: Wiring, begun: Sequence[Node]) -> None:
         if since[node] == MIN_TIME:  # nothing has ended yet
             continue
         complete = operator.find_complete(since[node])
-        if _has_windows(node):
-            wiring.stages[node].drop_windows(CutWindows(complete, operator.find_windows))
+        if operator.incomplete is not None:
+            wiring.stages[node].drop_windows(_make_cut(node, complete))
         else:
             since[node] = complete
     connect_cuts(wiring)
@@ -402,19 +396,33 @@ def drop_incomplete_windows(wiring: Wiring, begun: Sequence[Node]) -> None:
 
 def connect_cuts(wiring: Wiring) -> None:
     """Tell those that drop windows of those in front of them."""
-    above: dict[Node, list[CutWindows]] = {}
+    above: dict[Node, list[tuple[CutWindows, FindComplete]]] = {}
     for node, stage in wiring.stages.items():
         found = [cut for each in node.inputs for cut in above.get(each, [])]
+        assert node.operator is not None
         if stage.cut is not None:
             stage.cut.follow(found)
-            found = [stage.cut]
-        above[node] = found
+            above[node] = [(stage.cut, int)]
+        else:
+            above[node] = [
+                (cut, partial(_pass_on, find, node.operator.find_complete)) for cut, find in found
+            ]
+
+
+def _pass_on(before: FindComplete, after: FindComplete, time: int) -> int:
+    """Return a time as it comes through two operators; nothing is missing before all time."""
+    return MIN_TIME if time == MIN_TIME else after(before(time))
+
+
+def _make_cut(node: Node, since: int) -> CutWindows:
+    assert node.operator is not None
+    drops = node.operator.incomplete == "dropped"
+    return CutWindows(since, node.operator.find_windows, drops=drops)
 
 
 def restore_cut(node: Node, stage: Stage, state: Sequence[Any]) -> None:
     """Continue to drop the incomplete windows of an operator that began in an earlier run."""
-    assert node.operator is not None
-    cut = CutWindows(MIN_TIME, node.operator.find_windows)
+    cut = _make_cut(node, MIN_TIME)
     cut.load(state)
     stage.drop_windows(cut)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ class House:
     def run(
         self,
         queries: dict[str, Query],
-        times: range,
+        times: Iterable[int],
         schema: Any = ROWS,
         *,
         delay: int = 2,
@@ -137,6 +138,74 @@ def test_windows_that_contain_the_cut(house: House, partial: bool, first: Any) -
     house.run({"out": count}, range(1, 38))
     house.run({"new": mean}, range(38, 65), evolve=True, partial=partial)
     assert house.rows["new"][0] == first
+
+
+def add_up(windows: rxt.WindowedStreamable) -> rxt.Streamable:
+    """The number of rows of a window, and their sum."""
+    return windows.aggregate(n=agg.count(), s=agg.sum("temp"))
+
+
+def split_by_time(events: Any, window: Any) -> list[Any]:
+    """Return a row for the first and one for the last event of a window, which know all of it."""
+    total = {"n": len(events)}
+    return [rxt.IntervalEvent(events[at].start, window.end, total) for at in (0, -1)]
+
+
+@functools.cache
+def make_long(stream: rxt.Streamable) -> rxt.Streamable:
+    """Some rows that live longer than the others; one operator, whoever asks."""
+    return stream.alter_event_duration(pl.when(pl.col("temp") % 3 == 0).then(20).otherwise(1))
+
+
+AT_END = rxt.WindowOutput.POINT_AT_END
+# queries that begin in the middle; each gives windows of rows that may be missing, some directly
+BEGUN: dict[str, Query] = {
+    "session, point": lambda s: add_up(s.session_window(4, output=AT_END)),
+    "count, point": lambda s: add_up(make_long(s).count_window(3)),
+    "user function": lambda s: s.hopping_window(12, 5).apply(
+        split_by_time, schema={"n": int}, time_sensitive=True
+    ),
+    "session, user function": lambda s: s.session_window(4).apply(
+        split_by_time, schema={"n": int}, time_sensitive=True
+    ),
+    "tumbling, point_at_end": lambda s: add_up(
+        s.tumbling_window(10).aggregate(temp=agg.sum("temp")).point_at_end().tumbling_window(20)
+    ),
+    "hopping, shift": lambda s: add_up(
+        s.hopping_window(12, 5)
+        .aggregate(temp=agg.sum("temp"))
+        .shift_event_time(5)
+        .tumbling_window(10)
+    ),
+    "tumbling, extend": lambda s: add_up(
+        s.tumbling_window(10).aggregate(temp=agg.sum("temp")).extend_lifetime(7).tumbling_window(10)
+    ),
+    "session, extend": lambda s: add_up(
+        s.session_window(4).aggregate(temp=agg.sum("temp")).extend_lifetime(6).snapshot_window()
+    ),
+    "duration": lambda s: add_up(s.alter_event_duration(6).tumbling_window(10)),
+    "session_lifetimes": lambda s: add_up(s.session_lifetimes(4).tumbling_window(10)),
+}
+# with gaps that end a session, and some that do not
+SPARSE = [0, 1, 2, 4, 7, 9, 11, 12, 14, 16, 17, 19, 24, 26, 27, 33, 34, 41, 44, 46, 48, 52, 61, 65]
+
+
+@pytest.mark.parametrize("name", BEGUN)
+def test_what_a_new_query_gives_is_in_the_run_of_all_rows(tmp_path: Path, name: str) -> None:
+    """Wherever it begins; and it gives all that lies far enough behind the cut."""
+    query = BEGUN[name]
+    rows = [rxt.PointEvent(t, {"room": "hall", "temp": float(t)}) for t in SPARSE]
+    whole = query(rxt.from_events(rows, schema=ROWS, advance_time=0)).to_polars(time="ticks").rows()
+    for cut in range(2, 18, 3):
+        house = House(tmp_path / str(cut))
+        house.run({"all": make_long}, SPARSE[:cut], delay=0)
+        house.run({"all": make_long, "new": query}, [*SPARSE[cut:], 200], delay=0)
+        given = sorted(house.rows["new"])
+        assert not {row for row in given if row[0] < 100} - {*whole}, cut
+        far = range(SPARSE[cut] + 40, 80)
+        assert [row for row in sorted(whole) if row[0] in far] == [
+            row for row in given if row[0] in far
+        ]
 
 
 def test_what_is_given_up_begins_anew_if_it_comes_back(house: House) -> None:

@@ -69,6 +69,15 @@ class AlterEventLifetime(RowOperator):
             _length_form(self.duration, schema, self.name)
         return schema
 
+    def find_complete(self, begin: int) -> int:
+        """Return when the last missing rows would end; of another duration than a span, ``begin``.
+
+        Nothing is known of an expression or a function.
+        """
+        if self.start is None and isinstance(self.duration, (int, timedelta, str)):
+            return min(begin + span(self.duration, "duration", least=1), MAX_TIME)
+        return begin
+
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
         from rxtemporal.operators.alter.step import AlterStep

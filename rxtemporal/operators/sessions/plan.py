@@ -156,6 +156,11 @@ class SessionLifetimes(Operator):
     timeout: int
     max_duration: int | None = None
     holds = "rows of sessions that have not ended"
+    incomplete = "kept"
+
+    def find_complete(self, begin: int) -> int:
+        """Return when a session cannot continue one from before."""
+        return begin + self.timeout
 
     def partition(self, schemas: tuple[pl.Schema, ...], keys: Keys) -> PartitionRule:
         """Return the rule: rows of one key are seen together."""

@@ -46,6 +46,7 @@ class WindowOperator(Operator):
     """Windows, and the results over them."""
 
     result: ResultSpec
+    incomplete = "dropped"
 
     @property
     def window(self) -> str:

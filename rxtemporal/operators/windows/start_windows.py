@@ -271,22 +271,26 @@ class FinalWindowStep(Stateful):
         self._points = points
 
     def _make_none(self, cti: int) -> EventBatch:
+        self.windows = NO_TIMES[:2]
         return EventBatch(*NO_TIMES, self._types.empty, cti)
 
     def _make_batch(
         self, start: Int64s, end: Int64s, keys: Columns, made: ResultRows, cti: int
     ) -> EventBatch:
         """Return the results of windows with these lifetimes and keys."""
-        if self._points:
-            start, end = end, np.minimum(end + TICK, MAX_TIME)
         if made.of is not None:
             start, end, keys = start[made.of], end[made.of], keys.take(made.of)
-        if made.lifetimes is not None and not self._points:
+        windows = start, end
+        if self._points:
+            start, end = end, np.minimum(end + TICK, MAX_TIME)
+        elif made.lifetimes is not None:
             start, end = made.lifetimes
         payload = self._types.cast([*keys.columns, *made.columns], len(start))
         result = EventBatch.of_rows(start, end, payload, cti)
         # a window that reaches the end of time has no point there
-        return result.take(result.start < MAX_TIME)
+        there = result.start < MAX_TIME
+        self.windows = windows[0][there], windows[1][there]
+        return result.take(there)
 
 
 class StartWindowStep(FinalWindowStep):

@@ -473,6 +473,7 @@ class WindowStep(Stateful):
         self._head = grow(self._head, len(self._keys), -1)
         is_end = windows.is_end
         made = [self._close_window(windows, w) for w in np.flatnonzero(is_end).tolist()]
+        times = [(each.start, each.end) for each in made]
         new = windows.take(~is_end)
         swept = [None if s is None else s[~is_end] for s in swept]
         columns = self._rows.columns
@@ -488,8 +489,15 @@ class WindowStep(Stateful):
             applied = upto
             if end > begin:
                 values = [None if s is None else s[part] for s in swept]
-                made.append(self._open_windows(values, new.take(part), *pairs))
-        return EventBatch.concat(made) if made else EventBatch(*NO_TIMES, self._types.empty, 0)
+                opened, of = self._open_windows(values, new.take(part), *pairs)
+                made.append(opened)
+                times.append((new.start[part][of], new.end[part][of]))
+        if not made:
+            self.windows = None
+            return EventBatch(*NO_TIMES, self._types.empty, 0)
+        starts, ends = zip(*times, strict=True)
+        self.windows = np.concatenate(starts), np.concatenate(ends)
+        return EventBatch.concat(made)
 
     def _close_window(self, windows: Windows, w: int) -> EventBatch:
         first, payload = self._open_results.pop(int(windows.edge[w]))
@@ -499,7 +507,8 @@ class WindowStep(Stateful):
 
     def _open_windows(
         self, swept: Swept, windows: Windows, window: Int64s, row: Int64s
-    ) -> EventBatch:
+    ) -> tuple[EventBatch, Int64s]:
+        """Return the results of windows, and for each the number of its window."""
         columns, rows = self._rows.columns, self._rows.payload(row).frame
         held = Contents.from_pairs(
             window, rows, columns[START][row], columns[END][row], windows.start, windows.end
@@ -517,7 +526,7 @@ class WindowStep(Stateful):
         start, end = (times[of] for times in self._lifetimes(windows))
         if made.lifetimes is not None and not self._points:
             start, end = made.lifetimes
-        return EventBatch(start, end, ids, payload, 0)
+        return EventBatch(start, end, ids, payload, 0), of
 
     def _rank_results(self, results: TopKResults, windows: Windows, changes: Changes) -> EventBatch:
         """Return the best rows of windows.
