@@ -159,7 +159,7 @@ class Checkpointer:
         self._log = EventLog(self._store)
         # the number of logged records at the last checkpoint
         self._logged = 0
-        self._stopping = False
+        self._stopping = self._is_last_saved = False
         self._saved, self._took = time.monotonic(), 0.0
         # set unless a thread is writing a checkpoint
         self._written = threading.Event()
@@ -214,7 +214,7 @@ class Checkpointer:
         with self.gate:
             more = self._execution.advance()
             if more and self._stopping:
-                self._save_unless_ended()
+                self._save_last()
             elif more:
                 self._save_aside_if_due()
         return more and not self._stopping
@@ -233,11 +233,17 @@ class Checkpointer:
             finally:
                 self.gate.release()
 
-    def _save_unless_ended(self) -> None:
-        """Save the run; return when it is saved."""
+    def _save_last(self) -> None:
+        """Save a run that accepts nothing more, unless that has been done; return when it is."""
         self._written.wait()
-        if (captured := self._capture_unless_ended()) is not None:
-            self._save(captured)
+        with self._execution.pause(PATIENCE) as paused:
+            if self._is_last_saved or not paused or self._execution.ended:
+                return
+            for outlet in self._outlets:
+                outlet.sink.settle()
+            captured = self._capture()
+        self._save(captured)
+        self._is_last_saved = True
 
     def _save_aside_if_due(self) -> None:
         if self._due and (captured := self._capture_unless_ended()) is not None:
@@ -287,11 +293,8 @@ class Checkpointer:
         if not take_lock(self.gate, timeout=patience):
             return None
         try:
-            self._written.wait()
-            # a subject in front may have had late events, which are in no log
-            fronted = any(each.front is not None for each in self._execution.readers)
-            if fronted or self._log.noted > self._logged:
-                self._save_unless_ended()
+            # also if the log has nothing new: rejected rows and duplicates are in no log
+            self._save_last()
             self._execution.dispose(error)
         except Exception as failed:
             return failed

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import END, START, EventBatch, TimeForm
+from rxtemporal.core.safe_text import brief
 from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, add, to_datetime
 from rxtemporal.engine.codec import Captured, loads
@@ -189,10 +190,10 @@ class AppendFile(ReadySink):
     A file of a span, or of a day of ``start_time``, is complete when the CTI passes its end.
 
     A file that exists is continued, or, if files have numbers or are Parquet, the next one is
-    begun. A run that is resumed cuts off what was written after its checkpoint, and writes it
-    again, perhaps in other files; for a program that reads the files meanwhile, use
-    ``ParquetFolder``. When a run fails or is stopped, files keep the rows so far. ``time`` is as in
-    ``Print``.
+    begun. ``SchemaError``: a CSV file that exists has other columns. A run that is resumed cuts off
+    what was written after its checkpoint, and writes it again, perhaps in other files; for a
+    program that reads the files meanwhile, use ``ParquetFolder``. When a run fails or is stopped,
+    files keep the rows so far. ``time`` is as in ``Print``.
 
     >>> import tempfile
     >>> import rxtemporal as rxt
@@ -230,6 +231,8 @@ class AppendFile(ReadySink):
         # the paths of the files at a checkpoint that is loaded
         self._loaded: list[str] | None = None
         self._in_checkpoint = False
+        # the first line of a CSV file
+        self._header = b""
 
     def open(self, query: str, schema: pl.Schema) -> None:
         """Open the file, and cut off the rows written after the checkpoint."""
@@ -239,6 +242,7 @@ class AppendFile(ReadySink):
             )
         if self._partitions is not None:
             self._partitions.check(schema)
+        self._header = self._make_header(schema)
         self._open = {}
         if self._loaded is not None:
             self._restore(self._loaded)
@@ -302,6 +306,14 @@ class AppendFile(ReadySink):
         self._loaded = [*names]
 
     # Files ----------------------------------------------------------------------------------------
+
+    def _make_header(self, schema: pl.Schema) -> bytes:
+        frame = pl.DataFrame(schema={START: pl.Int64(), END: pl.Int64(), **schema})
+        if self._partitions is not None:
+            frame = self._partitions.strip(frame)
+        text = io.BytesIO()
+        pl.DataFrame(schema=frame.columns).write_csv(text)
+        return text.getvalue()
 
     @property
     def _is_single(self) -> bool:
@@ -378,8 +390,31 @@ class AppendFile(ReadySink):
                 self._open.pop(next(iter(self._open))).sync()
             part.file = self._at(part.path).open("ab")
             part.length = part.file.tell()
+            if part.length and self._format == "csv":
+                self._check_header(part)
         self._open[part.path] = part
         return part.file
+
+    def _check_header(self, part: _FilePart) -> None:
+        """Raise unless a CSV file has the columns of the results; remove a header that was torn."""
+        with self._at(part.path).open("rb") as before:
+            first = before.readline()
+        if first.rstrip(b"\r\n") == self._header.rstrip(b"\n"):
+            return
+        assert part.file is not None
+        if self._header.startswith(first):
+            part.file.truncate(0)
+            part.length = 0
+            return
+        part.file.close()
+        part.file = None
+        has, gives = (
+            brief(line.decode(errors="replace").strip()) for line in (first, self._header)
+        )
+        raise SchemaError(
+            f"{self._at(part.path)} has the columns {has}, and the results have {gives}. Hint: "
+            "write them into another file, or move this one away."
+        )
 
     def _name(self, folder: str, label: int) -> str:
         stem, suffix = self.path.stem, self.path.suffix

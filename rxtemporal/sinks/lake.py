@@ -6,6 +6,7 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import polars as pl
 
@@ -84,6 +85,11 @@ class LakeSink(TableSink):
                 self._commit(is_patient=False)
         finally:
             super().close(error)
+
+    def settle(self) -> None:
+        """Commit the rows that are held; if that fails, ``close`` tries again, and tells."""
+        with suppress(Exception):
+            self._commit(is_patient=False)
 
     def save(self) -> Callable[[], bytes]:
         """Return a function that returns the id of the run, its position, and the rows held."""

@@ -88,6 +88,12 @@ class Sink(ABC):
         """Return True if this thread is running user code that the sink called."""
         return False
 
+    def settle(self) -> None:  # noqa: B027
+        """Deliver the rows that are held, before the last ``save`` of a run that is stopped.
+
+        So that this state says what has been delivered. A place that is away is not waited for.
+        """
+
     def save(self) -> bytes | Callable[[], bytes]:
         """Return the sink's part of a checkpoint: the state that ``load`` needs to resume.
 

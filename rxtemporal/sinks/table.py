@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from rxtemporal.core.batch import END, START, EventBatch, TimeForm
-from rxtemporal.errors import ArgumentError, SchemaError
+from rxtemporal.core.ticks import MIN_TIME
+from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
 from rxtemporal.sinks.positioned import PositionedSink, as_names, check_names
 
 # the table with the position of each run
@@ -79,6 +80,11 @@ class TableSink(PositionedSink):
         times = dict.fromkeys((START, END), self._name_time_type(self._form()))
         columns = self._find_columns()
         if columns is None:
+            if self._position > MIN_TIME:
+                raise SpoolError(
+                    f"table {self.table!r} is gone, with the rows that this run has written. Hint: "
+                    "restore it, or begin with a new folder and a new place."
+                )
             self._create(times | self._list_payload())
         else:
             self._check(columns, times)

@@ -196,6 +196,21 @@ def test_numbers_that_have_come_before_are_duplicates(results):
     assert len(starts(results)) == 51
 
 
+def test_counters_of_rows_in_no_log_outlive_a_stop(tmp_path):
+    """Also if rejected rows and duplicates are all that came since the last checkpoint."""
+    found = []
+    for life in range(3):
+        source = make_source(delay=100)
+        with source.stream.run(rxt.Collect(), resume=tmp_path / "state") as process:
+            stats = source.stats()
+            found.append((stats.accepted, stats.rejected, stats.duplicates))
+            source.push(reading(7), seq=7)
+            if life == 1:
+                source.push([reading(8, temp="hot")] * 3)
+            process.stop()
+    assert found == [(0, 0, 0), (1, 0, 0), (1, 3, 1)]
+
+
 @pytest.mark.parametrize("in_batches", [False, True])
 def test_a_device_may_begin_to_count_anew(results, tmp_path, in_batches):
     """A number that is there, on a row later than all before, is that of another row, and told.

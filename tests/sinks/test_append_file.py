@@ -15,7 +15,7 @@ from run_settings import save_at_once, save_never
 from runs import SOON
 
 import rxtemporal as rxt
-from rxtemporal.errors import ArgumentError, CheckpointError
+from rxtemporal.errors import ArgumentError, CheckpointError, SchemaError
 from rxtemporal.sinks import append_file
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -294,6 +294,52 @@ def test_a_line_that_was_torn_spoils_no_other(folder: Path) -> None:
     lines = (folder / "rows.jsonl").read_text("utf-8").splitlines()
     assert lines[1] == '{"n":'
     assert [json.loads(line)["n"] for line in lines[2:]] == list(range(200))
+
+
+HEADER = "start_time,end_time,x,y"
+
+
+@pytest.mark.parametrize(
+    "there", [f"{HEADER[:-1]}z\n", "start_time,end_time,y,x\n", f"{HEADER},z\n", "x,y"]
+)
+def test_a_csv_file_of_other_columns_is_refused(folder: Path, there: str) -> None:
+    """Rows below other names would be read as other values; the file stays as it is."""
+    path = folder / "rows.csv"
+    path.write_text(there, "utf-8")
+    rows = rxt.from_events([rxt.PointEvent(1, {"x": 1, "y": 2})])
+    with pytest.raises(SchemaError, match=r"rows\.csv has the columns .*results have .*Hint: "):
+        rows.run(rxt.AppendFile(path)).wait(SOON)
+    assert path.read_text("utf-8") == there
+
+
+@pytest.mark.parametrize("there", ["", HEADER, HEADER[:14], f"{HEADER}\r\n"])
+def test_a_header_that_was_torn_is_written_again(folder: Path, there: str) -> None:
+    """Nothing was lost with it; one of Windows is as good."""
+    path = folder / "rows.csv"
+    path.write_text(there, "utf-8", newline="")
+    rows = rxt.from_events([rxt.PointEvent(1, {"x": 1, "y": 2})])
+    rows.run(rxt.AppendFile(path)).wait(SOON)
+    assert path.read_text("utf-8").splitlines() == [HEADER, "1,2,1,2"]
+
+
+def test_a_changed_query_does_not_append_to_the_columns_of_the_one_before(
+    folder: Path, tmp_path: Path
+) -> None:
+    """It is refused before anything is changed: the query as it was continues."""
+    how: dict[str, Any] = {"resume": tmp_path / "kept", "evolve": True}
+
+    def start(*fields: str) -> tuple[rxt.PushSource, rxt.Process]:
+        source = rxt.PushSource("s", schema={"x": int, "y": int}, start="t", unit="ticks")
+        return source, source.stream.select(*fields).run(rxt.AppendFile(folder / "rows.csv"), **how)
+
+    for t in (1, 3):
+        source, process = start("x", "y")
+        source.push([{"t": t, "x": 1, "y": 2}, rxt.Cti(t + 1)])
+        process.stop()
+        with pytest.raises(SchemaError, match=r"has the columns"):
+            start("y", "x")
+    lines = (folder / "rows.csv").read_text("utf-8").splitlines()
+    assert lines == [HEADER, "1,2,1,2", "3,4,1,2"]
 
 
 def test_lines_are_whole_at_any_time(folder: Path) -> None:

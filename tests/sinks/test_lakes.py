@@ -272,6 +272,26 @@ SCHEMA = {name: type(value) for name, value in VALUES.items()} | {
 }
 
 
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_run_is_refused_without_its_newest_file(tmp_path: Path, runs: int) -> None:
+    """Also if a reader deletes it after the run has been stopped, which has written it then."""
+    lake = ParquetFiles(tmp_path / "lake")
+
+    def start() -> tuple[rxt.PushSource, rxt.Process]:
+        source = rxt.PushSource("s", schema={"n": int}, start="t", unit="ticks")
+        return source, source.stream.run(lake.make(), resume=tmp_path / "kept")
+
+    for number in range(runs):
+        source, process = start()
+        source.push([{"t": 2 * number, "n": 1}, rxt.Cti(2 * number + 1)])
+        process.stop()
+    newest = max((lake.folder / "results").glob("*.parquet"))
+    assert pl.read_parquet(newest).height == 1
+    newest.unlink()
+    with pytest.raises(SpoolError, match=r"lost the position of this run.*Hint"):
+        start()
+
+
 def test_files_of_a_folder_never_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that was there before a crash is there after it, with the same bytes."""
     save_never(monkeypatch)

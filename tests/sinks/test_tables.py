@@ -165,6 +165,25 @@ def test_a_table_of_another_day_is_refused(database: Database, tmp_path: Path) -
         source.stream.run(database.make(), resume=tmp_path / "kept")
 
 
+def test_a_table_that_is_gone_is_not_begun_again(database: Database, tmp_path: Path) -> None:
+    """Its position is still there, and the rows before it would be missing."""
+
+    def start() -> tuple[rxt.PushSource, rxt.Process]:
+        fields = {"room": str, "temp": int}
+        source = rxt.PushSource("rooms", schema=fields, start="t", unit="ticks")
+        return source, source.stream.run(database.make(), resume=tmp_path / "kept")
+
+    source, process = start()
+    source.push([{"t": 1, "room": "hall", "temp": 2}, rxt.Cti(5)])
+    process.stop()
+    database.run("DROP TABLE results")
+    source, process = start()
+    with suppress(ProcessEndedError):
+        source.push([{"t": 6, "room": "hall", "temp": 2}, rxt.Cti(9)])
+    with pytest.raises(SpoolError, match=r"is gone, with the rows .*Hint: "):
+        process.wait(SOON)
+
+
 def test_a_query_without_results_has_an_empty_table(database: Database) -> None:
     """The table is created at the end, with all columns."""
     readings().where(pl.col("temp") > 99).run(database.make()).wait(SOON)
