@@ -29,7 +29,7 @@ import pytest
 from cells import PARTS, STEPS
 from child_process import environment
 from moments import BLOCK, POINTS, Moment, Moments
-from processes import descendants, end, is_there, who_is
+from processes import Identity, are_there, descendants, end, list_family, who_is
 from sink_input import expected_rows, wait_until
 from spark_commits import CommitFolder, stop_process
 
@@ -162,7 +162,7 @@ def one_of(points: list[str], who: str, number: int) -> str:
     return points[(number + WHO.index(who)) % len(points)]
 
 
-def strike(run: Run, index: int, job: subprocess.Popen[str]) -> tuple[list[int], str]:
+def strike(run: Run, index: int, job: subprocess.Popen[str]) -> tuple[list[Identity], str]:
     """Kill at a moment, and let the others go on; return who was there, and what was hit."""
     crash, moments = run.crashes[index], run.moments
     if crash.pause is not None:
@@ -178,7 +178,7 @@ def strike(run: Run, index: int, job: subprocess.Popen[str]) -> tuple[list[int],
         )
         assert job.poll() is None, f"the run has ended: {job.communicate()}"
     victim = victim_of(crash.who, job, reached["pid"])
-    there = [job.pid, *descendants(job.pid)]
+    there = list_family(job.pid)
     hit = moments.all[index].point
     if crash.step == "checkpoint" and crash.part != "before":
         hit = end_while_noting(run, index, who_is("jvm", job.pid, 0)[0], victim)
@@ -202,11 +202,11 @@ def victim_of(who: str, job: subprocess.Popen[str], at_work: int) -> int:
 
 def strike_at_random(
     run: Run, index: int, job: subprocess.Popen[str], pause: float
-) -> tuple[list[int], str]:
+) -> tuple[list[Identity], str]:
     """Kill after a while, whatever is done then; who is not there is killed as soon as it is."""
 
     time.sleep(pause)
-    there = [job.pid, *descendants(job.pid)]
+    there = list_family(job.pid)
     killed = False
     while not killed:
         with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
@@ -247,7 +247,7 @@ def finished(run: Run, job: subprocess.Popen[str], restarts: int) -> str:
 
 def crash(run: Run, seed: int, hits: list[tuple[str, str]]) -> None:
     """Run with all crashes; the rows are the same, and no process of the run is left."""
-    there: list[int] = []
+    there: list[Identity] = []
     restarts = 0
     with contextlib.ExitStack() as jobs:
         job = jobs.enter_context(running(run, 0))
@@ -266,7 +266,7 @@ def crash(run: Run, seed: int, hits: list[tuple[str, str]]) -> None:
     table = rows(run.moments.folder / "table")
     assert len(table) == len(expected_rows(run.hours))
     assert table == expected_rows(run.hours)
-    wait_until(lambda: not any(map(is_there, there)), PATIENCE)
+    wait_until(lambda: not are_there(there), PATIENCE)
 
 
 @pytest.mark.full

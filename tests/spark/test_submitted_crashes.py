@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from child_process import HERE, environment
-from processes import descendants, end, is_there
+from processes import are_there, descendants, end, list_family
 from sink_input import expected_rows, read_table, wait_until
 
 from rxtemporal.spark.jvm.java import find_java
@@ -75,12 +75,13 @@ def kill_once(java: subprocess.Popen[str], folder: Path, draw: random.Random) ->
         wait_until(lambda: java.poll() is not None or bool(find_program(java.pid)), PATIENCE)
     assert java.poll() is None, f"it has ended: {(folder / 'log').read_text('utf-8')[-3000:]}"
     programs = find_program(java.pid)
+    there = list_family(*programs)
     for pid in {"python": programs, "java": [java.pid], "both": [java.pid, *programs]}[who]:
         with contextlib.suppress(ProcessLookupError):
             end(pid)
     # a program that has lost its Java ends by itself, and holds its folder until then; Java that
     # has lost its program may end during the next life
-    wait_until(lambda: not any(map(is_there, programs)), PATIENCE)
+    wait_until(lambda: not are_there(there), PATIENCE)
     return f"{who} after {segments} segments"
 
 

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeAlias
 
 from sink_input import wait_until
 
-__all__ = ["descendants", "end", "is_there", "who_is"]
+__all__ = ["Identity", "are_there", "descendants", "end", "list_family", "who_is"]
+
+# a process: its number, which is given out again after its end, and the tick at which it began
+Identity: TypeAlias = tuple[int, int]
 
 
-def table() -> dict[int, tuple[int, str]]:
-    """Each process's parent and command line."""
+def table() -> dict[int, tuple[int, str, int]]:
+    """Each process's parent and command line, and the tick at which it began."""
     found = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
         try:
             # after the name, which is in brackets and may hold anything: state, parent
-            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            facts = (folder / "stat").read_text().rpartition(")")[2].split()
+            state, parent, began = facts[0], facts[1], facts[19]
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             continue  # it has ended meanwhile
         if state != "Z":
-            found[int(folder.name)] = (int(parent), command)
+            found[int(folder.name)] = (int(parent), command, int(began))
     return found
 
 
@@ -32,7 +38,7 @@ def descendants(pid: int) -> dict[int, str]:
     """The command lines of all processes that a process has started, and that these have."""
     running, found, level = table(), dict[int, str](), {pid}
     while level:
-        level = {each for each, (parent, _) in running.items() if parent in level} - set(found)
+        level = {each for each, (parent, *_) in running.items() if parent in level} - set(found)
         found.update({each: running[each][1] for each in level})
     return found
 
@@ -53,12 +59,21 @@ def who_is(who: str, ingest: int, at_work: int) -> list[int]:
     return sorted(pids, key=lambda pid: at_work not in descendants(pid))
 
 
-def is_there(pid: int) -> bool:
-    """Return True if a process runs."""
-    return pid in table()
+def list_family(*pids: int) -> list[Identity]:
+    """Return these processes, as far as they run, and all that they have started."""
+    running = table()
+    found = [*pids, *(each for pid in pids for each in descendants(pid))]
+    return [(pid, running[pid][2]) for pid in found if pid in running]
+
+
+def are_there(processes: Iterable[Identity]) -> bool:
+    """Return True if one of these processes runs."""
+    running = {(pid, began) for pid, (_, _, began) in table().items()}
+    return not running.isdisjoint(processes)
 
 
 def end(pid: int) -> None:
     """Kill a process and wait until it is gone."""
+    victim = [each for each in list_family(pid) if each[0] == pid]
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not is_there(pid))
+    wait_until(lambda: not are_there(victim))
