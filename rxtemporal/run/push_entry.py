@@ -29,7 +29,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from reactivex import abc
@@ -312,7 +312,7 @@ class PushEntry(Reader):
             except ProcessEndedError:
                 raise
             except BaseException as error:
-                raise self._fail(error) from error
+                self._fail(error)
             self._check_taken()
         self._check_failed()
         return verdicts
@@ -355,7 +355,7 @@ class PushEntry(Reader):
         try:
             late = self.take(row, time, of, seq if is_row else None, ahead)
         except BaseException as error:
-            raise self._fail(error) from error
+            self._fail(error)
         if self.flow.active:
             self.flow.follow(self)
         if late is not None:
@@ -470,7 +470,7 @@ class PushEntry(Reader):
         try:
             verdicts = self.take_rows(rows.batch, of, rows.seq, ahead)
         except BaseException as error:
-            raise self._fail(error) from error
+            self._fail(error)
         count.accepted += len(rows.batch) - len(verdicts.late)
         if (late := verdicts.late_rows(rows.batch)) is not None:
             time, places = self.door.time or "ticks", rows.places[verdicts.late].tolist()
@@ -581,7 +581,7 @@ class PushEntry(Reader):
                 if self.advance_to(cti, device):
                     self.let_others_follow()
             except BaseException as error:
-                raise self._fail(error) from error
+                self._fail(error)
             self._check_taken()
         self._check_failed()
 
@@ -597,13 +597,16 @@ class PushEntry(Reader):
         if self._held is not None:
             self._held.hold()
 
-    def _fail(self, error: BaseException) -> ProcessEndedError:
-        """End the run with an error of the stream; return the error for those who push."""
+    def _fail(self, error: BaseException) -> NoReturn:
+        """End the run with an error of the stream; raise the error for those who push.
+
+        Its cause is that of the run, which may have ended with another error meanwhile.
+        """
         if not self.ended:
             self.fail(error)
         if not isinstance(error, Exception):
             raise error  # Ctrl-C is for the thread that pushes
-        return self.refuse()
+        raise self.refuse()
 
     def _check_taken(self) -> None:
         """Raise if the run has ended and has no log: its rows are lost.
