@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from rxtemporal.engine.codec import Captured, Saved, loads
-from rxtemporal.engine.cut_windows import Windows
 from rxtemporal.engine.holdings import PART, Held, Hold, Moves, NextEdge, Selection, pair_parts
 from rxtemporal.engine.key_store import KeptKeys
 from rxtemporal.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.cut_windows import Windows
 
 
 class Stateful:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.engine.codec import Captured, Saved
-from rxtemporal.engine.cut_windows import Windows
 from rxtemporal.engine.holdings import Hold, Moves, Selection
 from rxtemporal.engine.state import IdCounter, Stateful
+
+if TYPE_CHECKING:
+    from rxtemporal.engine.cut_windows import Windows
 
 
 class StepState(Protocol):

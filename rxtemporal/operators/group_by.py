@@ -113,6 +113,7 @@ class Ungroup(RowOperator):
     """The end of a grouping; ``keys_first`` puts the keys first in the payload."""
 
     keeps_lifetimes = True
+    ends_grouping = True
     name = "ungroup"
     keys_first: bool = False
 
@@ -157,8 +158,12 @@ def apply(fn: Callable[[Any], Any]) -> Branch:
     """Run a branch of the query for each key of a grouped stream, and end the grouping.
 
     ``fn`` takes the grouped stream and returns a stream; its operators are computed for each key.
-    The keys come first in the payload. The CTI and the held rows are those of the branch: a key
-    that holds the CTI back holds it back for all keys.
+    Results of windows are ungrouped: after them, ``group_by`` groups again. The keys come first in
+    the payload. The CTI and the held rows are those of the branch: a key that holds the CTI back
+    holds it back for all keys.
+
+    ``ArgumentError``: an operator after the results of windows would take rows of different keys
+    together. If that is meant, ``ungroup()`` before it says so.
 
     >>> import rxtemporal as rxt
     >>> from rxtemporal import agg

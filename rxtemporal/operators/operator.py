@@ -366,6 +366,8 @@ class _Description:
         """Return starts and ends of the windows of results; None if there are none, or unknown."""
         return None
 
+    ends_grouping: ClassVar[bool] = False
+    """True if it does nothing but say that rows of different keys are taken together from here."""
     incomplete: ClassVar[Literal["dropped", "kept"] | None] = None
     """The fate of results that may lack rows from before the operator began, until they end.
 

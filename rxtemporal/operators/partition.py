@@ -176,3 +176,26 @@ def _explain_failure(node: Node, found: Mapping[int, list[_Split]]) -> str:
         f"{name} needs rows together that agree in {', '.join(pairs)}, and no field of the sources "
         "that reaches it has the same value in these rows"
     )
+
+
+def find_mixing(begin: Node, end: Node) -> Node | None:
+    """Return the first operator that takes rows of different keys of a branch together, if any.
+
+    The branch begins with the grouped stream ``begin``. What follows an explicit ``ungroup`` is
+    left out, as are pairs with rows from outside of the branch, and what has no known fields.
+    """
+    # for each key the fields of a stream that have its value; None after an ``ungroup``
+    known: dict[Node, list[frozenset[str]] | None] = {begin: [frozenset([k]) for k in begin.keys]}
+    for node in end.list_nodes():
+        given = [known[each] for each in node.inputs if each in known]
+        if node in known or node.operator is None or not given:
+            continue
+        if None in given or node.operator.ends_grouping or None in (e.schema for e in node.inputs):
+            known[node] = None
+            continue
+        rule, outside = node.get_rule(), [frozenset[str]()] * len(begin.keys)
+        fields = [*zip(*(known.get(each) or outside for each in node.inputs), strict=True)]
+        if len(given) == len(node.inputs) and not all(_is_valid(rule, [*key]) for key in fields):
+            return node
+        known[node] = [rule.keep_names(key) for key in fields]
+    return None

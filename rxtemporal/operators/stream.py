@@ -140,7 +140,19 @@ class Stream:
             raise ArgumentError(
                 f"the branch of {branch.name} has to return a stream, got {result!r}"
             )
-        return result._compose(branch.end) if branch.end is not None and result.keys else result
+        if branch.end is None:
+            return result
+        from rxtemporal.operators.partition import find_mixing
+
+        if (mixing := find_mixing(self._node, result._node)) is not None:
+            assert mixing.operator is not None
+            keys = ", ".join(map(repr, self.keys))
+            raise ArgumentError(
+                f"{mixing.operator.name} in the branch of {branch.name} would take rows of "
+                f"different keys together: windows before it have ended the grouping by {keys}. "
+                f"Hint: group_by({keys}) before it; or ungroup(), if all keys are meant."
+            )
+        return result._compose(branch.end) if result.keys else result
 
 
 def _show(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +13,7 @@ from reactivex.subject import Subject
 
 import rxtemporal as rxt
 from rxtemporal import Cti, IntervalEvent, PointEvent, agg
+from rxtemporal.errors import ArgumentError
 
 SCHEMA = {"k": str, "x": int}
 ROWS = [
@@ -31,6 +32,49 @@ class Counted:
     def __iter__(self) -> Iterator[Any]:
         self.times += 1
         return iter(ROWS)
+
+
+def count_windows(rows: rxt.Streamable, duration: int) -> rxt.Streamable:
+    """The number of rows of each window."""
+    return rows.tumbling_window(duration).aggregate(n=agg.count())
+
+
+# branches whose operators would see the rows of all keys, and the operator that would
+MIXING: list[tuple[Callable[[Any], rxt.Streamable], str]] = [
+    (lambda g: count_windows(count_windows(g, 5), 10), "tumbling_window"),
+    (lambda g: count_windows(count_windows(g, 5).where(pl.col("n") > 0), 10), "tumbling_window"),
+    (lambda g: count_windows(count_windows(g, 5).select("n"), 10), "tumbling_window"),
+    (lambda g: count_windows(g, 5).cross_join(count_windows(g, 5).select(m="n")), "cross_join"),
+    (lambda g: count_windows(g, 5).join(count_windows(g, 2).select("n"), on="n"), "join"),
+    (lambda g: count_windows(g, 5).previous("n"), "previous"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(MIXING)))
+def test_a_branch_that_mixes_its_keys_is_refused(number: int) -> None:
+    """Windows end the grouping in a branch, too, and what follows would silently see all keys."""
+    branch, name = MIXING[number]
+    rows = rxt.from_events(ROWS, schema=SCHEMA)
+    with pytest.raises(ArgumentError, match=rf"^{name}.* different keys .*Hint: group_by\('k'\)"):
+        rows.group_by("k").apply(branch)
+
+
+def test_a_branch_may_group_again_or_say_that_it_takes_all_keys() -> None:
+    """As may what takes rows one by one, pairs rows of a key, or rows from outside."""
+    rows = rxt.from_events(ROWS, schema=SCHEMA)
+
+    def run(branch: Callable[[Any], rxt.Streamable]) -> list[Any]:
+        return sorted(rows.group_by("k").apply(branch).to_polars(time="ticks").rows())
+
+    again = run(lambda g: count_windows(count_windows(g, 5).group_by("k"), 10))
+    assert again == [(0, 10, "a", 2), (0, 10, "b", 1)]
+    assert run(lambda g: count_windows(count_windows(g, 5).ungroup(), 10)) == [(0, 10, 3)]
+    counts = run(lambda g: count_windows(g, 5))
+    assert run(lambda g: count_windows(g, 5).where(pl.col("n") > 0)) == counts
+    paired = run(lambda g: count_windows(g, 5).join(count_windows(g, 5).select("k", m="n"), on="k"))
+    assert paired == [(*row, row[-1]) for row in counts]
+    outside = run(lambda g: count_windows(g, 5).cross_join(count_windows(rows, 100).select(m="n")))
+    assert outside == [(*row, 3) for row in counts]
 
 
 def test_a_stream_used_twice_is_read_and_computed_once() -> None:

@@ -87,7 +87,7 @@ class Run:
         checkpointer = self.process._checkpointer
         assert checkpointer is not None
         with checkpointer.gate:
-            checkpointer._save_unless_ended()
+            checkpointer._save_piece()
 
     def left(self, place: Path, there: Path, *, killed: bool) -> None:
         """Copy what is on disk now, or once it was stopped, to another place."""
@@ -187,7 +187,7 @@ def test_sources_that_are_asked_go_on_behind_the_log_of_a_state(
         asked_for.append(None)
         if more and len(asked_for) % every == 0:
             with checkpointer.gate:
-                checkpointer._save_unless_ended()
+                checkpointer._save_piece()
         return more
 
     def process_log(store: RunStore) -> dict[str, int]:
