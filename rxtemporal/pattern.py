@@ -36,7 +36,8 @@ def prev(field: str, n: int = 1) -> pl.Expr:
     """Return the field of the row before in the key, in the match or not.
 
     Of the ``n``-th row before with ``n``; null if the key has no such row. In a measure it is the
-    row before the last one of the match. ``prev("start")`` is the start of that row.
+    row before the last one of the match; with ``rows="all"``, before each one. ``prev("start")`` is
+    the start of that row.
     """
     if not isinstance(field, str) or not field:
         raise ArgumentError(

@@ -26,6 +26,8 @@ from rxtemporal.query.streamable import Streamable
 
 # rows that are looked at when a stream is made
 _SAMPLE_ROWS = 100
+# so many bytes of a text file are looked at, unless they begin as those of gzip or Zstandard
+_HEAD, _COMPRESSED = 65_536, (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 _YEAR_FIRST = re.compile(r"\s*\d{4}")
 
 
@@ -140,17 +142,18 @@ def read_json(
 ) -> Streamable:
     """Make a stream from a file of JSON lines, in their order, read one batch at a time.
 
-    Each line is an object. Times, options and the payload are as in ``read_csv``.
+    Each line is an object. Times, options and the payload are as in ``read_csv``, but the fields
+    and their types are those of all lines, which are read once before for that.
     """
     times = TimeOptions(unit, time_zone, ambiguous, nonexistent)
     given = _check_schema(schema, fields)
     types = {} if given is None else _plain_types(given)
-    if types:
-        known = _collect_schema(lambda: pl.scan_ndjson(path), path)
-        types = {name: dtype for name, dtype in types.items() if name in known}
+    # of all lines: polars leaves out a field that none of those has that it looks at
+    known = _collect_schema(lambda: pl.scan_ndjson(path, infer_schema_length=None), path)
+    known |= {name: dtype for name, dtype in types.items() if name in known}
 
     def scan() -> pl.LazyFrame:
-        return pl.scan_ndjson(path, schema_overrides=types or None)
+        return pl.scan_ndjson(path, schema=known)
 
     file = _File(path, start, end, fields if given is None else list(given), times, scan, given)
     clocks = clock, behind, silent_after, forget_after, spread
@@ -285,6 +288,7 @@ def _scan_csv(
         raise SourceError(f"{path} is a folder. Hint: name a file.")
     read = partial(pl.scan_csv, path, separator=separator)
     plain = _collect_schema(read, path)
+    _refuse_carriage_returns(path)
     dated = _collect_schema(partial(read, try_parse_dates=True), path)
     types: dict[str, Any] = {} if schema is None else _plain_types(schema)
     types |= {name: plain[name] for name in times if name in plain}
@@ -300,6 +304,17 @@ def _scan_csv(
         }  # fmt: skip
     types = {name: dtype for name, dtype in types.items() if name in plain}
     return partial(read, try_parse_dates=True, schema_overrides=types or None)
+
+
+def _refuse_carriage_returns(path: str | Path) -> None:
+    """Raise if lines end with CR alone: polars takes such a file for its first line."""
+    with Path(path).open("rb") as file:
+        head = file.read(_HEAD)
+    if b"\r" in head and b"\n" not in head and not head.startswith(_COMPRESSED):
+        raise SourceError(
+            f"{path} has lines that end with CR alone, as of old Macs. Hint: write it with LF, or "
+            "with CR and LF."
+        )
 
 
 def _hint_column(column: str, schema: pl.Schema, types: Mapping[str, pl.DataType]) -> str:

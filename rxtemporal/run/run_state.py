@@ -137,7 +137,13 @@ class RunState:
         if "plan" not in saved:
             refuse_unknown_plan("the saved run")
         if any(node.clock is not None for node in (*self._wiring.stages, *self._outlets)):
-            self.refuse_changes(saved)
+            try:
+                self.refuse_changes(saved)
+            except CheckpointError as error:
+                raise CheckpointError(
+                    "a query in which each device has its own time (clock=) cannot change, with "
+                    f"evolve=True neither: {error}"
+                ) from None
             raise CheckpointError(
                 "a query in which each device has its own time (clock=) continues its state only "
                 f"as it is, with the same outputs. Saved: {[*outlets[0]]}. Now: {[*outlets[1]]}. "

@@ -391,6 +391,7 @@ def test_an_empty_match_gives_nothing() -> None:
 
 REFUSED: dict[str, tuple[Any, str]] = {
     "lower case": (lambda s: s.detect("a b"), "variables begin with an upper-case letter"),
+    "permute": (lambda s: s.detect("permute(A, B)"), "Hint: write PERMUTE"),
     "a caret": (lambda s: s.detect("A (B"), r"'\(' without '\)':\n    A \(B\n      \^\n"),
     "an anchor": (lambda s: s.detect("^A"), "no beginning and no end to which to anchor"),
     "no text": (lambda s: s.detect(5), "takes a pattern as text, got 5"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -252,6 +253,30 @@ def test_a_wrong_line_is_told_in_words_of_this_library(
     with pytest.raises(SourceError, match=said) as told:
         READ[path.suffix](path, start="t", unit="ticks").to_polars()
     assert "infer_schema_length" not in str(told.value)
+
+
+def test_a_field_that_comes_late_in_a_json_file_is_there(tmp_path: Path) -> None:
+    """And a number that becomes a fraction; with a schema, too."""
+    path = tmp_path / "a.json"
+    lines = [f'{{"t": {t}, "x": {t}}}' for t in range(500)]
+    path.write_text("\n".join([*lines, '{"t": 500, "x": 0.5, "y": "late"}', ""]), "utf-8")
+    frame = rxt.read_json(path, start="t", unit="ticks").to_polars()
+    assert frame.schema["x"] == pl.Float64
+    assert frame.rows()[-1] == (500, 501, 0.5, "late")
+    named = rxt.read_json(path, start="t", unit="ticks", schema={"y": str}).to_polars()
+    assert named["y"].drop_nulls().to_list() == ["late"]
+
+
+def test_lines_of_old_macs_are_refused(tmp_path: Path) -> None:
+    """They would be one line, the header; CR and LF are as good as LF."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"t,x\r1,a\r3,b\r")
+    with pytest.raises(SourceError, match=r"a\.csv has lines that end with CR alone.*Hint: "):
+        rxt.read_csv(path, start="t", unit="ticks")
+    path.write_bytes(b"t,x\r\n1,a\r\n3,b\r\n")
+    assert starts(rxt.read_csv(path, start="t", unit="ticks")) == [1, 3]
+    path.write_bytes(gzip.compress(b"t,x\n1,a\n3,b\n"))
+    assert starts(rxt.read_csv(path, start="t", unit="ticks")) == [1, 3]
 
 
 def test_a_file_with_another_separator_is_recognised(tmp_path: Path) -> None:

@@ -208,6 +208,24 @@ def test_what_a_new_query_gives_is_in_the_run_of_all_rows(tmp_path: Path, name: 
         ]
 
 
+def test_a_query_with_a_clock_for_each_device_says_that_it_cannot_change(tmp_path: Path) -> None:
+    """With the flag, too; and what the change is."""
+
+    def run(*queries: str) -> None:
+        source = rxt.PushSource("rows", schema=ROWS, start="t", delay=2, clock="room")
+        app = rxt.Application("house")
+        stream = app.define_stream("rows", source.stream)
+        made: dict[str, Query] = {"all": lambda s: s, "count": lambda s: count(s.group_by("room"))}
+        for name in queries:
+            app.query(name, made[name](stream))
+        sinks = {name: rxt.Collect() for name in queries}
+        app.run(sinks=sinks, resume=tmp_path / "run", evolve=True).stop()
+
+    run("all")
+    with pytest.raises(CheckpointError, match=r"\(clock=\) cannot change.*Now: group_by.*Hint: "):
+        run("all", "count")
+
+
 def test_what_is_given_up_begins_anew_if_it_comes_back(house: House) -> None:
     """Nothing is left of a query that has gone."""
     house.run({"count": count, "mean": mean}, range(1, 8))

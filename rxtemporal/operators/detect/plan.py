@@ -341,10 +341,11 @@ def detect(
     and over fields of the last row; without measures ``rows``, their number. It lives from the
     start of the first row to one tick after that of the last; with ``at="last"`` it is a point at
     the last row. With ``rows="all"`` each row of a match is a result, a point with its fields, its
-    ``variable`` and ``match``, the start of the match. With ``timeouts`` a row at which a match may
-    begin, and that no match takes, gives the longest part of a match that begins at it, of several
-    the one that ends first, as soon as that cannot grow any more, be it by another row or because
-    ``within`` has passed; a field ``complete`` tells the two apart.
+    ``variable`` and ``match``, the start of the match; fields in measures are those of each row.
+    With ``timeouts`` a row at which a match may begin, that ``skip`` does not pass over, and at
+    which none begins, gives the longest part of a match that begins at it, of several the one that
+    ends first, as soon as that cannot grow any more, be it by another row or because ``within`` has
+    passed; a field ``complete`` tells the two apart.
 
     A match leaves when no row that may still come can change it. The CTI is held at the start of
     the first row of the oldest match that is not decided; with ``at="last"`` at the last row of a

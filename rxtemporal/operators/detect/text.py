@@ -334,9 +334,11 @@ class _Parser:
         if not token:
             self._refuse("no variable at its end" if self._text.strip() else "no variable")
         if re.fullmatch(r"[a-z_]\w*", token, re.ASCII):
+            plain = token.lstrip("_")
+            named = _PERMUTE if plain.upper() == _PERMUTE else plain[:1].upper() + plain[1:] or "A"
             self._refuse(
                 f"a variable {token!r}, and variables begin with an upper-case letter",
-                f"write {token.lstrip('_')[:1].upper() + token.lstrip('_')[1:] or 'A'}",
+                f"write {named}",
             )
         if not NAME.fullmatch(token) or token == _PERMUTE:
             self._refuse(f"{token!r} where a variable has to be")
