@@ -9,16 +9,18 @@ from functools import cached_property, partial
 from random import Random
 from typing import Any
 
+from reactivex.scheduler import HistoricalScheduler
 from reactivex.subject import Subject
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import Cti, Event, EventShape, RowEvent
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.core.schema import payload_schema
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK, to_datetime
 from rxtemporal.errors import ArgumentError, CtiViolationError, RxTemporalError
 from rxtemporal.query.inputs import from_observable
 from rxtemporal.query.streamable import Streamable
+from rxtemporal.reactive.clock import Clock
 from rxtemporal.run.execution import Execution
 from rxtemporal.testing.arrivals import (
     Arrival,
@@ -136,7 +138,9 @@ class Trial:
         out: list[EventBatch] = []
         failed: list[Exception] = []
         subjects, result = self.compose()
-        run = Execution((result._node, None))
+        # nothing is ahead of this wall clock: the CTIs are those of the test
+        latest = HistoricalScheduler(to_datetime(MAX_TIME - TICK))
+        run = Execution((result._node, None), clock=Clock(latest))
         run.start(out.append, failed.append, lambda: None)
         run.drain()
         made = Outcome(out, [])

@@ -472,6 +472,19 @@ def test_the_message_shows_the_smallest_streams() -> None:
     )
 
 
+def test_the_laws_warn_of_no_cti_that_they_have_made(caplog: pytest.LogCaptureFixture) -> None:
+    """There is no wall clock that CTIs of a test could be ahead of."""
+    rows = [rxt.PointEvent(1, {"x": 1}), rxt.Cti(3), rxt.PointEvent(4, {"x": 2})]
+    for seed in range(5):
+        testing.check_laws(
+            lambda rows: rows.tumbling_window(5).aggregate(n=agg.count()),
+            {"rows": rows},
+            rounds=3,
+            seed=seed,
+        )
+    assert not caplog.records
+
+
 def test_an_error_over_some_cut_is_a_broken_law_and_over_all_is_itself() -> None:
     """What the query raises whatever the cut is not a matter of laws."""
     with pytest.raises(AssertionError, match="ZeroDivisionError: no rows") as raised:
