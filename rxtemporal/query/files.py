@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from rxtemporal.query.streamable import Streamable
 _SAMPLE_ROWS = 100
 # so many bytes of a text file are looked at, unless they begin as those of gzip or Zstandard
 _HEAD, _COMPRESSED = 65_536, (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+# in front of UTF-8 that a Windows program has written
+_MARK = b"\xef\xbb\xbf"
 _YEAR_FIRST = re.compile(r"\s*\d{4}")
 
 
@@ -113,7 +115,11 @@ def read_csv(
     given = _check_schema(schema, fields)
     if not isinstance(separator, str) or len(separator) != 1 or not separator.isascii():
         raise ArgumentError(f"separator is one character of ASCII, got {separator!r}")
-    scan = _scan_csv(path, [start, *([] if end is None else [end])], given, separator)
+    names = [start, *([] if end is None else [end])]
+    if _is_empty(path, given):
+        scan = _make_empty(names, times, given)
+    else:
+        scan = _scan_csv(path, names, given, separator)
     file = _File(path, start, end, fields if given is None else list(given), times, scan, given)
     clocks = clock, behind, silent_after, forget_after, spread
     return file.make_stream(advance_time, batch_rows, name, clocks)
@@ -147,14 +153,10 @@ def read_json(
     """
     times = TimeOptions(unit, time_zone, ambiguous, nonexistent)
     given = _check_schema(schema, fields)
-    types = {} if given is None else _plain_types(given)
-    # of all lines: polars leaves out a field that none of those has that it looks at
-    known = _collect_schema(lambda: pl.scan_ndjson(path, infer_schema_length=None), path)
-    known |= {name: dtype for name, dtype in types.items() if name in known}
-
-    def scan() -> pl.LazyFrame:
-        return pl.scan_ndjson(path, schema=known)
-
+    if _is_empty(path, given):
+        scan = _make_empty([start, *([] if end is None else [end])], times, given)
+    else:
+        scan = _scan_json(path, given)
     file = _File(path, start, end, fields if given is None else list(given), times, scan, given)
     clocks = clock, behind, silent_after, forget_after, spread
     return file.make_stream(advance_time, batch_rows, name, clocks)
@@ -284,8 +286,6 @@ def _scan_csv(
     path: str | Path, times: list[str], schema: pl.Schema | None, separator: str
 ) -> Callable[[], pl.LazyFrame]:
     """Return the scan of a CSV file whose times, and dates that are not ISO dates, stay texts."""
-    if Path(path).is_dir():
-        raise SourceError(f"{path} is a folder. Hint: name a file.")
     read = partial(pl.scan_csv, path, separator=separator)
     plain = _collect_schema(read, path)
     _refuse_carriage_returns(path)
@@ -306,10 +306,58 @@ def _scan_csv(
     return partial(read, try_parse_dates=True, schema_overrides=types or None)
 
 
+def _scan_json(path: str | Path, schema: pl.Schema | None) -> Callable[[], pl.LazyFrame]:
+    """Return the scan of a file of JSON lines, with the fields of all lines.
+
+    By itself polars leaves out a field that none of the first lines has.
+    """
+    if _read_head(path).startswith(_MARK):
+        raise SourceError(
+            f"{path} cannot be read: it begins with a byte order mark. Hint: write it as UTF-8 "
+            "without one."
+        )
+    known = _collect_schema(lambda: pl.scan_ndjson(path, infer_schema_length=None), path)
+    types = {} if schema is None else _plain_types(schema)
+    known |= {name: dtype for name, dtype in types.items() if name in known}
+    return lambda: pl.scan_ndjson(path, schema=known)
+
+
+def _read_head(path: str | Path) -> bytes:
+    """Return the first bytes of a file; nothing of one that cannot be read, as polars will say."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(_HEAD)
+    except OSError:
+        return b"?"
+
+
+def _is_empty(path: str | Path, schema: pl.Schema | None) -> bool:
+    """Return True if a text file has nothing; raise if ``schema`` does not say its fields."""
+    if Path(path).is_dir():
+        raise SourceError(f"{path} is a folder. Hint: name a file.")
+    if _read_head(path).removeprefix(_MARK).strip():
+        return False
+    if schema is None:
+        raise SourceError(
+            f"{path} cannot be read: it is empty. Hint: schema= names the fields of the "
+            "payload; then an empty file is a stream without rows."
+        )
+    return True
+
+
+def _make_empty(
+    names: Iterable[str], times: TimeOptions, schema: pl.Schema | None
+) -> Callable[[], pl.LazyFrame]:
+    """Return the scan of an empty file."""
+    time = pl.String() if times.unit is None else pl.Int64()
+    types = {} if schema is None else _plain_types(schema)
+    frame = pl.LazyFrame(schema={**types, **dict.fromkeys(names, time)})
+    return lambda: frame
+
+
 def _refuse_carriage_returns(path: str | Path) -> None:
     """Raise if lines end with CR alone: polars takes such a file for its first line."""
-    with Path(path).open("rb") as file:
-        head = file.read(_HEAD)
+    head = _read_head(path)
     if b"\r" in head and b"\n" not in head and not head.startswith(_COMPRESSED):
         raise SourceError(
             f"{path} has lines that end with CR alone, as of old Macs. Hint: write it with LF, or "

@@ -267,6 +267,33 @@ def test_a_field_that_comes_late_in_a_json_file_is_there(tmp_path: Path) -> None
     assert named["y"].drop_nulls().to_list() == ["late"]
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".json"])
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xef\xbb\xbf"])
+def test_an_empty_file_is_a_stream_without_rows_if_a_schema_names_its_fields(
+    tmp_path: Path, suffix: str, content: bytes
+) -> None:
+    """As of a day on which nothing came; its fields are not known without."""
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(
+        SourceError, match=rf"a\{suffix} cannot be read: it is empty.*Hint: schema="
+    ):
+        READ[suffix](path, start="t")
+    for unit, time in ((None, pl.Datetime("us", "UTC")), ("ticks", pl.Int64())):
+        found = READ[suffix](path, start="t", end="u", schema={"x": int}, unit=unit).to_polars()
+        assert found.schema == {"start_time": time, "end_time": time, "x": pl.Int64()}
+
+
+def test_a_byte_order_mark_is_of_csv_alone(tmp_path: Path) -> None:
+    """JSON has none, and polars would name a character of a file that looks right."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\xef\xbb\xbft,x\n1,a\n")
+    assert starts(rxt.read_csv(path, start="t", unit="ticks")) == [1]
+    path.write_bytes(b'\xef\xbb\xbf{"t": 1}\n')
+    with pytest.raises(SourceError, match=r"begins with a byte order mark.*Hint: "):
+        rxt.read_json(path, start="t", unit="ticks")
+
+
 def test_lines_of_old_macs_are_refused(tmp_path: Path) -> None:
     """They would be one line, the header; CR and LF are as good as LF."""
     path = tmp_path / "a.csv"
