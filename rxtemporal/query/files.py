@@ -28,6 +28,8 @@ from rxtemporal.query.streamable import Streamable
 _SAMPLE_ROWS = 100
 # so many bytes of a text file are looked at, unless they begin as those of gzip or Zstandard
 _HEAD, _COMPRESSED = 65_536, (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+# in the names that polars gives to columns whose name is there
+_DUPLICATED = "_duplicated_"
 # in front of UTF-8 that a Windows program has written
 _MARK = b"\xef\xbb\xbf"
 _YEAR_FIRST = re.compile(r"\s*\d{4}")
@@ -289,6 +291,10 @@ def _scan_csv(
     read = partial(pl.scan_csv, path, separator=separator)
     plain = _collect_schema(read, path)
     _refuse_carriage_returns(path)
+    for name in plain:
+        twice = name.partition(_DUPLICATED)[0]
+        if _DUPLICATED in name and twice in plain:
+            raise SchemaError(f"{path} has two columns {twice!r}. Hint: rename one of them.")
     dated = _collect_schema(partial(read, try_parse_dates=True), path)
     types: dict[str, Any] = {} if schema is None else _plain_types(schema)
     types |= {name: plain[name] for name in times if name in plain}
