@@ -121,7 +121,7 @@ def read_csv(
     if _is_empty(path, given):
         scan = _make_empty(names, times, given)
     else:
-        scan = _scan_csv(path, names, given, separator)
+        scan = _scan_csv(path, names, fields, given, separator)
     file = _File(path, start, end, fields if given is None else list(given), times, scan, given)
     clocks = clock, behind, silent_after, forget_after, spread
     return file.make_stream(advance_time, batch_rows, name, clocks)
@@ -285,15 +285,19 @@ def _collect_schema(scan: Callable[[], pl.LazyFrame], what: str | Path) -> pl.Sc
 
 
 def _scan_csv(
-    path: str | Path, times: list[str], schema: pl.Schema | None, separator: str
+    path: str | Path,
+    times: list[str],
+    fields: Sequence[str] | None,
+    schema: pl.Schema | None,
+    separator: str,
 ) -> Callable[[], pl.LazyFrame]:
     """Return the scan of a CSV file whose times, and dates that are not ISO dates, stay texts."""
     read = partial(pl.scan_csv, path, separator=separator)
     plain = _collect_schema(read, path)
     _refuse_carriage_returns(path)
     for name in plain:
-        twice = name.partition(_DUPLICATED)[0]
-        if _DUPLICATED in name and twice in plain:
+        twice, wanted = name.partition(_DUPLICATED)[0], fields or schema or plain
+        if _DUPLICATED in name and twice in plain and twice in (*times, *wanted):
             raise SchemaError(f"{path} has two columns {twice!r}. Hint: rename one of them.")
     dated = _collect_schema(partial(read, try_parse_dates=True), path)
     types: dict[str, Any] = {} if schema is None else _plain_types(schema)

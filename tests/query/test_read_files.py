@@ -297,9 +297,11 @@ def test_a_byte_order_mark_is_of_csv_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("head", "twice"), [("t,x,x", "x"), ("t,t,x", "t")])
 def test_a_column_that_is_there_twice_is_refused(tmp_path: Path, head: str, twice: str) -> None:
     """One of the two would get another name, without a word."""
-    path = write(tmp_path, "1,2,3", head=head)
+    path = write(tmp_path, "1,2,3,4", head=f"{head},y")
     with pytest.raises(SchemaError, match=rf"two columns '{twice}'.*Hint: "):
         rxt.read_csv(path, start="t", unit="ticks")
+    path = write(tmp_path, "1,2,3,4", head="t,x,x,y")
+    assert rxt.read_csv(path, start="t", unit="ticks", fields=["y"]).to_polars().width == 3
 
 
 def test_lines_of_old_macs_are_refused(tmp_path: Path) -> None:
