@@ -23,9 +23,9 @@ class CutWindows:
 
     A window operator that reads such results has incomplete windows for as long as one that was
     dropped lasts: ``above`` are those in front, each with the way of a time through the operators
-    between. Its windows end after those, and so are known later. With ``drops=False`` the results
-    leave, as rows beside which others are missing. Holds the edge ids of incomplete rows that have
-    not ended.
+    between, and through this one. Its windows end after those, and so are known later. With
+    ``drops=False`` the results leave, as rows beside which others are missing. Holds the edge ids
+    of incomplete rows that have not ended.
     """
 
     __slots__ = ("_drops", "_find", "_open", "_until", "above", "since")
@@ -48,7 +48,7 @@ class CutWindows:
         return MAX_TIME if self._open else self._until
 
     def find_since(self) -> int:
-        """Return the time from which on the input of the operator is complete."""
+        """Return the earliest start of a window that lacks nothing."""
         return max([self.since, *(find(each.until) for each, find in self.above)])
 
     def drop_incomplete(self, batch: EventBatch, windows: Windows | None = None) -> EventBatch:

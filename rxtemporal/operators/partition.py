@@ -181,10 +181,10 @@ def _explain_failure(node: Node, found: Mapping[int, list[_Split]]) -> str:
 def find_mixing(begin: Node, end: Node) -> Node | None:
     """Return the first operator that takes rows of different keys of a branch together, if any.
 
-    The branch begins with the grouped stream ``begin``. What follows an explicit ``ungroup`` is
-    left out, as are pairs with rows from outside of the branch, and what has no known fields.
+    The branch begins with the grouped stream ``begin``. Nothing is said of what follows an explicit
+    ``ungroup``, or a ``group_by`` of other keys, nor of what has no known fields.
     """
-    # for each key the fields of a stream that have its value; None after an ``ungroup``
+    # for each key the fields of a stream that have its value; None where the user has decided
     known: dict[Node, list[frozenset[str]] | None] = {begin: [frozenset([k]) for k in begin.keys]}
     for node in end.list_nodes():
         given = [known[each] for each in node.inputs if each in known]
@@ -193,9 +193,20 @@ def find_mixing(begin: Node, end: Node) -> Node | None:
         if None in given or node.operator.ends_grouping or None in (e.schema for e in node.inputs):
             known[node] = None
             continue
-        rule, outside = node.get_rule(), [frozenset[str]()] * len(begin.keys)
-        fields = [*zip(*(known.get(each) or outside for each in node.inputs), strict=True)]
+        if node.keys and not node.inputs[0].keys:  # grouped again, under the names of the keys
+            same = {*begin.keys} <= {*node.keys}
+            known[node] = [frozenset([k]) for k in begin.keys] if same else None
+            continue
+        # rows from outside of the branch have the keys under the names that they meet
+        rule, count = node.get_rule(), len(begin.keys)
+        fields = [*zip(*(_list_known(known, each, count) for each in node.inputs), strict=True)]
         if len(given) == len(node.inputs) and not all(_is_valid(rule, [*key]) for key in fields):
             return node
         known[node] = [rule.keep_names(key) for key in fields]
     return None
+
+
+def _list_known(
+    known: Mapping[Node, list[frozenset[str]] | None], node: Node, count: int
+) -> list[frozenset[str]]:
+    return known.get(node) or [frozenset(node.schema or ())] * count

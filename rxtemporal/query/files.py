@@ -26,8 +26,8 @@ from rxtemporal.query.streamable import Streamable
 
 # rows that are looked at when a stream is made
 _SAMPLE_ROWS = 100
-# so many bytes of a text file are looked at, unless they begin as those of gzip or Zstandard
-_HEAD, _COMPRESSED = 65_536, (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+# so many bytes of a text file are looked at, unless they begin as those of gzip, Zstandard or zlib
+_HEAD, _COMPRESSED = 65_536, (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x78")
 # in the names that polars gives to columns whose name is there
 _DUPLICATED = "_duplicated_"
 # in front of UTF-8 that a Windows program has written

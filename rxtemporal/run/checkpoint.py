@@ -159,7 +159,9 @@ class Checkpointer:
         self._log = EventLog(self._store)
         # the number of logged records at the last checkpoint
         self._logged = 0
-        self._stopping = self._is_last_saved = False
+        # and the number of rows in no log: rejected ones and duplicates
+        self._refused = 0
+        self._stopping = False
         self._saved, self._took = time.monotonic(), 0.0
         # set unless a thread is writing a checkpoint
         self._written = threading.Event()
@@ -207,6 +209,7 @@ class Checkpointer:
             reader.call_when_safe(self._save_if_due)
         # what is replayed from the log reaches the sinks, and no checkpoint has it yet
         self._logged = self._store.find_checkpoint().records
+        self._refused = self._count_refused()
         return self._log
 
     def advance(self) -> bool:
@@ -214,7 +217,7 @@ class Checkpointer:
         with self.gate:
             more = self._execution.advance()
             if more and self._stopping:
-                self._save_last()
+                self._save_last(anyway=True)
             elif more:
                 self._save_aside_if_due()
         return more and not self._stopping
@@ -233,17 +236,36 @@ class Checkpointer:
             finally:
                 self.gate.release()
 
-    def _save_last(self) -> None:
-        """Save a run that accepts nothing more, unless that has been done; return when it is."""
+    def _save_last(self, error: BaseException | None = None, *, anyway: bool = False) -> None:
+        """Save a run that accepts nothing more, if there is news; return when that is done.
+
+        Sinks deliver what they hold before, unless the run ends with an error. ``anyway``: what has
+        been read is news that is in no log.
+        """
         self._written.wait()
         with self._execution.pause(PATIENCE) as paused:
-            if self._is_last_saved or not paused or self._execution.ended:
+            if not paused or self._execution.ended:
                 return
-            for outlet in self._outlets:
-                outlet.sink.settle()
+            settled = [] if error is not None else [each.settle() for each in self._outlets]
+            if not any(settled) and not anyway and not self._has_news():
+                return
             captured = self._capture()
         self._save(captured)
-        self._is_last_saved = True
+
+    def _has_news(self) -> bool:
+        """Return True if the last checkpoint lacks what came since, be it in no log.
+
+        A subject in front may have had late events; rejected rows and duplicates are counted.
+        """
+        readers = self._execution.readers
+        return (
+            any(each.front is not None for each in readers)
+            or self._log.noted > self._logged
+            or self._count_refused() != self._refused
+        )
+
+    def _count_refused(self) -> int:
+        return sum(each.count_refused() for each in self._execution.readers)
 
     def _save_aside_if_due(self) -> None:
         if self._due and (captured := self._capture_unless_ended()) is not None:
@@ -293,8 +315,7 @@ class Checkpointer:
         if not take_lock(self.gate, timeout=patience):
             return None
         try:
-            # also if the log has nothing new: rejected rows and duplicates are in no log
-            self._save_last()
+            self._save_last(error)
             self._execution.dispose(error)
         except Exception as failed:
             return failed
@@ -348,6 +369,7 @@ class Checkpointer:
         positions = [
             (each.cursor, each.saved_position) for each in pulled if each.cursor is not None
         ]
+        self._refused = self._count_refused()
         reached = find_time(each.meter.cti for each in self._execution.readers)
         return _CapturedRun(began, self._log.cut(), reached, counts, run, sinks, positions)
 

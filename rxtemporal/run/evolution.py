@@ -398,15 +398,16 @@ def connect_cuts(wiring: Wiring) -> None:
     """Tell those that drop windows of those in front of them."""
     above: dict[Node, list[tuple[CutWindows, FindComplete]]] = {}
     for node, stage in wiring.stages.items():
-        found = [cut for each in node.inputs for cut in above.get(each, [])]
         assert node.operator is not None
+        found: list[tuple[CutWindows, FindComplete]] = [
+            (cut, partial(_pass_on, find, node.operator.find_complete))
+            for each in node.inputs
+            for cut, find in above.get(each, [])
+        ]
         if stage.cut is not None:
             stage.cut.follow(found)
-            above[node] = [(stage.cut, int)]
-        else:
-            above[node] = [
-                (cut, partial(_pass_on, find, node.operator.find_complete)) for cut, find in found
-            ]
+            found = [(stage.cut, int)]
+        above[node] = found
 
 
 def _pass_on(before: FindComplete, after: FindComplete, time: int) -> int:

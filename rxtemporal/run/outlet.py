@@ -271,6 +271,13 @@ class Outlet:
         if self.outbox is not None and last.outbox is not None:
             self.outbox.load(last.outbox)
 
+    def settle(self) -> bool:
+        """Have an open sink deliver what it holds; return True if it has delivered something."""
+        if not self.opened:
+            return False
+        with self._name_errors():
+            return bool(self.sink.settle())
+
     def save(self) -> Callable[[], bytes]:
         """Return a function that returns the state of the sink as it is now, for a checkpoint.
 

@@ -214,6 +214,10 @@ class PushEntry(Reader):
             self._entry = self._held = HeldRows(self._entry, self.door, log)
             self.holds_rows = True
 
+    def count_refused(self) -> int:
+        """Return the number of rows that are in no log: rejected ones and duplicates."""
+        return sum(each.rejected + each.duplicates for each in self.inputs.values())
+
     def drain(self) -> None:
         """Make all rows that are held durable, and pass them on."""
         if self._held is not None:

@@ -175,6 +175,10 @@ class Reader(InputStream):
         if self.source.lively is not None:
             self.flow.note_activity(self)
 
+    def count_refused(self) -> int:
+        """Return the number of rows that are in no log: rejected ones and duplicates."""
+        return 0
+
     def drain(self) -> None:
         """Make all rows that are held durable, and pass them on; by default none are held."""
 

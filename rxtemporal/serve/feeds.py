@@ -149,6 +149,11 @@ class SinkPair(Sink):
         """Return True if this thread is running user code that a sink called."""
         return any(sink.in_callback() for sink in self._sinks)
 
+    def settle(self) -> bool:
+        """Deliver what both hold."""
+        settled = [sink.settle() for sink in self._sinks]
+        return any(settled)
+
     def save(self) -> Callable[[], bytes]:
         """Return a function that returns the states of both."""
         states = [sink.save() for sink in self._sinks]

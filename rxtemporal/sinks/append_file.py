@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import io
 import os
@@ -397,22 +398,21 @@ class AppendFile(ReadySink):
 
     def _check_header(self, part: _FilePart) -> None:
         """Raise unless a CSV file has the columns of the results; remove a header that was torn."""
-        with self._at(part.path).open("rb") as before:
-            first = before.readline()
-        if first.rstrip(b"\r\n") == self._header.rstrip(b"\n"):
+        path = self._at(part.path)
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as before:
+            has = next(csv.reader(before), [])
+        gives = next(csv.reader(io.StringIO(self._header.decode(), newline="")))
+        if has == gives:
             return
         assert part.file is not None
-        if self._header.startswith(first):
+        if part.length < len(self._header) and self._header.startswith(path.read_bytes()):
             part.file.truncate(0)
             part.length = 0
             return
         part.file.close()
         part.file = None
-        has, gives = (
-            brief(line.decode(errors="replace").strip()) for line in (first, self._header)
-        )
         raise SchemaError(
-            f"{self._at(part.path)} has the columns {has}, and the results have {gives}. Hint: "
+            f"{path} has the columns {brief(has)}, and the results have {brief(gives)}. Hint: "
             "write them into another file, or move this one away."
         )
 

@@ -6,7 +6,6 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 import polars as pl
 
@@ -45,8 +44,9 @@ class LakeSink(TableSink):
         # held for a moment while rows are added, saved or taken away; and during a commit
         self._turn, self._commits = threading.Lock(), threading.Lock()
         self._timer: threading.Timer | None = None
-        # the error of a commit in the timer's thread
+        # the error of a commit in the timer's thread, and of one before the run was saved last
         self._failure: Exception | None = None
+        self._unsettled: Exception | None = None
         # the columns of the table, once it is there
         self._columns: Mapping[str, pl.DataType] | None = None
 
@@ -54,7 +54,7 @@ class LakeSink(TableSink):
         """Connect, and check what is there; rows of a checkpoint are held again."""
         if not self._is_loaded:
             self._held = []
-        self._failure = None
+        self._failure = self._unsettled = None
         super().open(query, schema)
         if self._held:
             self._start_timer()
@@ -81,15 +81,27 @@ class LakeSink(TableSink):
         try:
             if error is None:
                 self._commit()
+            elif self._unsettled is not None:
+                raise self._unsettled
             elif isinstance(error, StoppedError) or not self._is_saved:
                 self._commit(is_patient=False)
         finally:
             super().close(error)
 
-    def settle(self) -> None:
-        """Commit the rows that are held; if that fails, ``close`` tries again, and tells."""
-        with suppress(Exception):
-            self._commit(is_patient=False)
+    def settle(self) -> bool:
+        """Commit the rows that are held; if that fails, they are in the state, and ``close`` tells.
+
+        Nor is a commit waited for that is on its way: it may try for long.
+        """
+        if not self._commits.acquire(blocking=False):
+            return False
+        try:
+            return self._commit_held(is_patient=False)
+        except Exception as error:
+            self._unsettled = error
+            return False
+        finally:
+            self._commits.release()
 
     def save(self) -> Callable[[], bytes]:
         """Return a function that returns the id of the run, its position, and the rows held."""
@@ -113,20 +125,32 @@ class LakeSink(TableSink):
         """Write all rows that are held, in one commit; one that is not patient tries once."""
         self._stop_timer()
         with self._commits:
-            with self._turn:
-                held = [*self._held]
-            if not held:
-                return
-            self._taken, batch = held, EventBatch.concat(held)
-            batch.set_number(held[-1].number)
-            if is_patient:
-                self._write_patiently(batch)
-            else:
-                self._connect_once()
-                self._write_rest(batch)
-            with self._turn:
-                del self._held[: len(held)]
-                self.undelivered_since = time.monotonic() if self._held else None
+            self._commit_held(is_patient=is_patient)
+
+    def _commit_held(self, *, is_patient: bool) -> bool:
+        """Commit what is held; return False if it is nothing. The lock of commits is held."""
+        with self._turn:
+            held = [*self._held]
+        if not held:
+            return False
+        self._taken, batch = held, EventBatch.concat(held)
+        batch.set_number(held[-1].number)
+        if is_patient:
+            self._write_patiently(batch)
+        else:
+            self._write_once(batch)
+        with self._turn:
+            del self._held[: len(held)]
+            self.undelivered_since = time.monotonic() if self._held else None
+        return True
+
+    def _write_once(self, batch: EventBatch) -> None:
+        try:
+            self._connect_once()
+            self._write_rest(batch)
+        except BaseException:
+            self._is_connected = False  # the position has to be read again: it may be there
+            raise
 
     def _write_rest(self, batch: EventBatch) -> None:
         """Write the rows from the position on; numbered batches are there as a whole, or not."""

@@ -88,11 +88,13 @@ class Sink(ABC):
         """Return True if this thread is running user code that the sink called."""
         return False
 
-    def settle(self) -> None:  # noqa: B027
+    def settle(self) -> bool:
         """Deliver the rows that are held, before the last ``save`` of a run that is stopped.
 
         So that this state says what has been delivered. A place that is away is not waited for.
+        Return True if rows have been delivered.
         """
+        return False
 
     def save(self) -> bytes | Callable[[], bytes]:
         """Return the sink's part of a checkpoint: the state that ``load`` needs to resume.
@@ -160,7 +162,7 @@ class _Delegate(Sink):
 
     def __init__(self, sink: Any) -> None:
         self.sink = sink
-        for name in ("shape", "open", "close", "cancel", "in_callback", "save", "load"):
+        for name in ("shape", "open", "close", "cancel", "in_callback", "settle", "save", "load"):
             if hasattr(sink, name):
                 setattr(self, name, getattr(sink, name))
 

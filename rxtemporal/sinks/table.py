@@ -82,8 +82,9 @@ class TableSink(PositionedSink):
         if columns is None:
             if self._position > MIN_TIME:
                 raise SpoolError(
-                    f"table {self.table!r} is gone, with the rows that this run has written. Hint: "
-                    "restore it, or begin with a new folder and a new place."
+                    f"there is no table {self.table!r}, and this run has written rows, which are "
+                    "lost or in a table of another name. Hint: restore it, or give its name; or "
+                    "begin with a new folder and a new table."
                 )
             self._create(times | self._list_payload())
         else:

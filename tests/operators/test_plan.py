@@ -75,6 +75,14 @@ def test_a_branch_may_group_again_or_say_that_it_takes_all_keys() -> None:
     assert paired == [(*row, row[-1]) for row in counts]
     outside = run(lambda g: count_windows(g, 5).cross_join(count_windows(rows, 100).select(m="n")))
     assert outside == [(*row, 3) for row in counts]
+    both = run(lambda g: count_windows(g.union(rows.group_by("k")), 100))
+    assert both == [(0, 100, "a", 4), (0, 100, "b", 2)]
+    cast = run(
+        lambda g: count_windows(
+            count_windows(g, 5).select("n", k=pl.col("k") + "!").group_by("k"), 10
+        )
+    )
+    assert cast == [(0, 10, "a!", 2), (0, 10, "b!", 1)]
 
 
 def test_a_stream_used_twice_is_read_and_computed_once() -> None:

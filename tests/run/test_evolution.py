@@ -183,6 +183,11 @@ BEGUN: dict[str, Query] = {
     "session, extend": lambda s: add_up(
         s.session_window(4).aggregate(temp=agg.sum("temp")).extend_lifetime(6).snapshot_window()
     ),
+    "session, session": lambda s: add_up(
+        s.session_window(4, output=AT_END)
+        .aggregate(temp=agg.sum("temp"))
+        .session_window(8, output=AT_END)
+    ),
     "duration": lambda s: add_up(s.alter_event_duration(6).tumbling_window(10)),
     "session_lifetimes": lambda s: add_up(s.session_lifetimes(4).tumbling_window(10)),
 }
@@ -196,13 +201,13 @@ def test_what_a_new_query_gives_is_in_the_run_of_all_rows(tmp_path: Path, name: 
     query = BEGUN[name]
     rows = [rxt.PointEvent(t, {"room": "hall", "temp": float(t)}) for t in SPARSE]
     whole = query(rxt.from_events(rows, schema=ROWS, advance_time=0)).to_polars(time="ticks").rows()
-    for cut in range(2, 18, 3):
+    for cut in range(2, 20, 3):
         house = House(tmp_path / str(cut))
         house.run({"all": make_long}, SPARSE[:cut], delay=0)
         house.run({"all": make_long, "new": query}, [*SPARSE[cut:], 200], delay=0)
         given = sorted(house.rows["new"])
         assert not {row for row in given if row[0] < 100} - {*whole}, cut
-        far = range(SPARSE[cut] + 40, 80)
+        far = range(SPARSE[cut] + 50, 80)
         assert [row for row in sorted(whole) if row[0] in far] == [
             row for row in given if row[0] in far
         ]
@@ -219,7 +224,9 @@ def test_a_query_with_a_clock_for_each_device_says_that_it_cannot_change(tmp_pat
         for name in queries:
             app.query(name, made[name](stream))
         sinks = {name: rxt.Collect() for name in queries}
-        app.run(sinks=sinks, resume=tmp_path / "run", evolve=True).stop()
+        process = app.run(sinks=sinks, resume=tmp_path / "run", evolve=True)
+        source.push({"t": 1, "room": "hall", "temp": 1.0})
+        process.stop()
 
     run("all")
     with pytest.raises(CheckpointError, match=r"\(clock=\) cannot change.*Now: group_by.*Hint: "):

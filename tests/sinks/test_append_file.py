@@ -322,6 +322,19 @@ def test_a_header_that_was_torn_is_written_again(folder: Path, there: str) -> No
     assert path.read_text("utf-8").splitlines() == [HEADER, "1,2,1,2"]
 
 
+def test_a_header_of_several_lines_is_whole(folder: Path) -> None:
+    """A name may have a line break; one of a spreadsheet is quoted, or has a byte order mark."""
+    path = folder / "rows.csv"
+    rows = rxt.from_events([rxt.PointEvent(1, {"a\nb": 1})])
+    for _ in range(3):
+        rows.run(rxt.AppendFile(path)).wait(SOON)
+    assert path.read_text("utf-8") == 'start_time,end_time,"a\nb"\n' + 3 * "1,2,1\n"
+    for header in (b"\xef\xbb\xbfstart_time,end_time,x\n", b'"start_time","end_time","x"\n'):
+        path.write_bytes(header)
+        rxt.from_events([rxt.PointEvent(1, {"x": 1})]).run(rxt.AppendFile(path)).wait(SOON)
+        assert path.read_bytes() == header + b"1,2,1\n"
+
+
 def test_a_changed_query_does_not_append_to_the_columns_of_the_one_before(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -292,6 +292,78 @@ def test_a_run_is_refused_without_its_newest_file(tmp_path: Path, runs: int) -> 
         start()
 
 
+class Away(rxt.ParquetFolder):
+    """A folder that does not answer."""
+
+    def _append(self, frame: pl.DataFrame, position: int) -> None:
+        raise TimeoutError("no answer")
+
+
+def test_a_stop_waits_for_no_commit_that_goes_on_trying(tmp_path: Path) -> None:
+    """Its rows are in the checkpoint, and come with the next run."""
+    trying = threading.Event()
+
+    class Trying(Away):
+        def _append(self, frame: pl.DataFrame, position: int) -> None:
+            trying.set()
+            super()._append(frame, position)
+
+    def start(sink: rxt.ParquetFolder) -> tuple[rxt.PushSource, rxt.Process]:
+        source = rxt.PushSource("s", schema={"n": int}, start="t", unit="ticks")
+        return source, source.stream.run(sink, resume=tmp_path / "kept")
+
+    place = tmp_path / "results"
+    source, process = start(Trying(place, every="10ms", patience=100_000))
+    source.push([{"t": 1, "n": 1}, rxt.Cti(2)])
+    assert trying.wait(SOON)
+    process.stop()
+    source, process = start(rxt.ParquetFolder(place))
+    process.stop()
+    assert pl.read_parquet(place / "*.parquet")["n"].to_list() == [1]
+
+
+def test_a_run_that_is_stopped_with_an_error_delivers_nothing_more(tmp_path: Path) -> None:
+    """What was held is in the checkpoint before, or in the log."""
+    lake = ParquetFiles(tmp_path / "lake")
+
+    def start() -> tuple[rxt.PushSource, rxt.Process]:
+        source = rxt.PushSource("s", schema={"n": int}, start="t", unit="ticks")
+        return source, source.stream.run(lake.make(), resume=tmp_path / "kept")
+
+    source, process = start()
+    source.push([{"t": 1, "n": 1}, rxt.Cti(2)])
+    process.stop(KeyError("enough"))
+    assert [*(lake.folder / "results").glob("*.parquet")] == []
+    start()[1].stop()
+    assert lake.read()["n"].to_list() == [1]
+
+
+@pytest.mark.parametrize("name", ["delta", "folder"])
+def test_rows_whose_commit_at_a_stop_has_no_answer_are_there_once(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The position is read again before they are written again."""
+    lake = {"delta": Delta, "folder": ParquetFiles}[name](tmp_path / "lake")
+    kind = type(lake.make())
+    append = kind._append
+
+    def lose(sink: Any, frame: pl.DataFrame, position: int) -> None:
+        append(sink, frame, position)
+        if frame.height:
+            raise OSError("the answer was lost")
+
+    for life in range(3):
+        source = rxt.PushSource("s", schema={"n": int}, start="t", unit="ticks")
+        process = source.stream.run(lake.make(), resume=tmp_path / "kept")
+        source.push([{"t": 2 * life, "n": life}, rxt.Cti(2 * life + 1)])
+        with monkeypatch.context() as patch, suppress(OSError):
+            if life == 1:
+                patch.setattr(kind, "_append", lose)
+            process.stop()
+            process.wait(SOON)
+    assert sorted(lake.read()["n"].to_list()) == [0, 1, 2]
+
+
 def test_files_of_a_folder_never_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that was there before a crash is there after it, with the same bytes."""
     save_never(monkeypatch)

@@ -16,6 +16,7 @@ import polars as pl
 import psycopg
 import pytest
 from postgres import needed_server
+from reactivex.subject import Subject
 from run_settings import save_at_once, save_never
 from runs import SOON
 
@@ -165,6 +166,22 @@ def test_a_table_of_another_day_is_refused(database: Database, tmp_path: Path) -
         source.stream.run(database.make(), resume=tmp_path / "kept")
 
 
+def test_a_run_that_is_stopped_before_its_first_event_can_be_resumed(
+    database: Database, tmp_path: Path
+) -> None:
+    """Its fields are not known, so its sink was not open."""
+    for life in range(4):
+        subject = Subject[Any]()
+        process = rxt.from_observable(subject, name="s").run(
+            database.make(), resume=tmp_path / "kept"
+        )
+        if life > 1:
+            subject.on_next(rxt.PointEvent(life, {"room": "hall", "temp": 2}))
+            subject.on_next(rxt.Cti(life + 1))
+        process.stop()
+    assert database.rows("start_time") == [(2,), (3,)]
+
+
 def test_a_table_that_is_gone_is_not_begun_again(database: Database, tmp_path: Path) -> None:
     """Its position is still there, and the rows before it would be missing."""
 
@@ -180,7 +197,7 @@ def test_a_table_that_is_gone_is_not_begun_again(database: Database, tmp_path: P
     source, process = start()
     with suppress(ProcessEndedError):
         source.push([{"t": 6, "room": "hall", "temp": 2}, rxt.Cti(9)])
-    with pytest.raises(SpoolError, match=r"is gone, with the rows .*Hint: "):
+    with pytest.raises(SpoolError, match=r"there is no table .*this run has written rows.*Hint: "):
         process.wait(SOON)
 
 
