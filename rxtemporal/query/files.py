@@ -221,7 +221,15 @@ class _File:
                     f"{self.path} has no column {column!r}; it has {', '.join(schema) or 'none'}"
                     f"{_hint_column(column, schema, self.types or {})}"
                 )
-        return None if self.fields is None else wanted
+        if self.fields is not None:
+            return wanted
+        for name, dtype in schema.items():
+            if dtype.is_nested():
+                raise SchemaError(
+                    f"{self.path} has the field {name!r} of the type {dtype}, which no payload can "
+                    "carry. Hint: fields= names the columns to read."
+                )
+        return None
 
     def _read_sample(self, scan: Callable[[], pl.LazyFrame], schema: pl.Schema) -> pl.DataFrame:
         """Return the first rows as the stream has them; raise if their times cannot be read."""

@@ -267,6 +267,17 @@ def test_a_field_that_comes_late_in_a_json_file_is_there(tmp_path: Path) -> None
     assert named["y"].drop_nulls().to_list() == ["late"]
 
 
+def test_a_field_that_is_nested_is_refused_unless_others_are_named(tmp_path: Path) -> None:
+    """Wherever it stands; fields= leaves it out."""
+    path = tmp_path / "a.json"
+    lines = [f'{{"t": {t}, "x": {t}}}' for t in range(500)]
+    path.write_text("\n".join([*lines, '{"t": 500, "x": 1, "tags": ["a"]}', ""]), "utf-8")
+    with pytest.raises(SchemaError, match=r"a\.json has the field 'tags' .*Hint: fields="):
+        rxt.read_json(path, start="t", unit="ticks")
+    named = rxt.read_json(path, start="t", unit="ticks", fields=["x"])
+    assert named.to_polars().height == 501
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".json"])
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xef\xbb\xbf"])
 def test_an_empty_file_is_a_stream_without_rows_if_a_schema_names_its_fields(
