@@ -118,8 +118,9 @@ def test_a_producer_that_is_too_fast_is_held_at_the_bound() -> None:
     producer = threading.Thread(target=push, args=(subject, range(101)))
     producer.start()
     sink.wait_until_writing()
-    for _ in range(10):
-        while producer.is_alive() and counters(process).rows_waiting < 10:
+    for number in range(10):
+        # ten rows wait, and the producer for them, or it has pushed its last one
+        while producer.is_alive() and counters(process).times_blocked <= number:
             threading.Event().wait(0)
         sink.go()
         sink.wait_until_writing()
