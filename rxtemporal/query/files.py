@@ -350,7 +350,10 @@ def _read_head(path: str | Path) -> bytes:
 
 
 def _is_empty(path: str | Path, schema: pl.Schema | None) -> bool:
-    """Return True if a text file has nothing; raise if ``schema`` does not say its fields."""
+    """Return True if a text file has nothing.
+
+    Raise for a folder, and if ``schema`` does not say the fields of an empty file.
+    """
     if Path(path).is_dir():
         raise SourceError(f"{path} is a folder. Hint: name a file.")
     if _read_head(path).removeprefix(_MARK).strip():

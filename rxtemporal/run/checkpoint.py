@@ -209,7 +209,6 @@ class Checkpointer:
             reader.call_when_safe(self._save_if_due)
         # what is replayed from the log reaches the sinks, and no checkpoint has it yet
         self._logged = self._store.find_checkpoint().records
-        self._refused = self._count_refused()
         return self._log
 
     def advance(self) -> bool:
@@ -408,6 +407,7 @@ class Checkpointer:
         The log after the cut is still to be read, so it stays. A crash before the end of this
         leaves the folder of the query as it was.
         """
+        self._refused = self._count_refused()  # those that the checkpoint has
         if not self._is_changed:
             return
         cut = self._cut or self._store.find_checkpoint()

@@ -211,6 +211,25 @@ def test_counters_of_rows_in_no_log_outlive_a_stop(tmp_path):
     assert found == [(0, 0, 0), (1, 0, 0), (1, 3, 1)]
 
 
+def test_a_run_to_which_nothing_has_come_is_not_saved_again(tmp_path):
+    """Also if its checkpoint has counters of rows that are in no log."""
+    saves = []
+
+    class Counting(rxt.Collect):
+        def save(self):
+            saves[-1] += 1
+            return super().save()
+
+    for life in range(3):
+        saves.append(0)
+        source = make_source(delay=100)
+        with source.stream.run(Counting(), resume=tmp_path / "state") as process:
+            if life == 0:
+                source.push([reading(7), reading(8, temp="hot")])
+            process.stop()
+    assert saves[1:] == [0, 0]
+
+
 @pytest.mark.parametrize("in_batches", [False, True])
 def test_a_device_may_begin_to_count_anew(results, tmp_path, in_batches):
     """A number that is there, on a row later than all before, is that of another row, and told.

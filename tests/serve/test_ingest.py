@@ -11,6 +11,8 @@ import polars as pl
 import pytest
 from service_clients import make_house, open_client, reading
 
+import rxtemporal as rxt
+from rxtemporal.errors import SpoolError
 from rxtemporal.serve.settings import (
     DeadLetterSettings,
     Limits,
@@ -243,6 +245,23 @@ def test_a_cti_can_be_posted():
     assert "'time'. Hint: a CTI is {" in post({"cti": 5}, path=path).json()["error"]
     for body in (b"[]", {"time": "noon"}, {"time": 2**70}, {"time": True}, {}, b"x" * 9_999):
         assert post(body, path=path).status_code in (400, 413)
+
+
+def test_a_service_is_refused_without_the_newest_file_of_a_sink(tmp_path):
+    """Also if a reader deletes it after the stop: what has been delivered then is in the state."""
+    settings = Settings(state=StateSettings(folder=tmp_path / "state"))
+
+    async def run():
+        sinks = {"all": rxt.ParquetFolder(tmp_path / "results")}
+        async with open_client(make_house(delay=0)[0], settings, sinks) as client:
+            assert (await client.post(ROWS, json=[reading(5), reading(9)])).status_code == 200
+
+    asyncio.run(run())
+    newest = max((tmp_path / "results").glob("*.parquet"))
+    assert pl.read_parquet(newest).height == 1
+    newest.unlink()
+    with pytest.raises(SpoolError, match="lost the position of this run"):
+        asyncio.run(run())
 
 
 def test_a_cti_of_a_device_is_for_this_device_alone():
