@@ -11,9 +11,8 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, Int64s, TimeForm
-from rxtemporal.core.columns import Column
 from rxtemporal.core.events import EventShape
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
+from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICK
 from rxtemporal.engine.codec import dumps, loads
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.engine.rows import grow
@@ -40,24 +39,24 @@ class Outbox:
     Results of devices leave when the time of each has come, in an order that depends on the speed
     of the machine; so after a crash they may come in other batches. In a run with ``resume=`` each
     batch is written to the run's file before the sink gets it, and a run that resumes begins with
-    those since its checkpoint: with the same numbers and rows. When it computes them again, they
-    are left out: the rows of a device that start before the CTI of its last batch.
+    those since its checkpoint: with the same numbers and rows. When it computes them again, as
+    often as they have left, they are left out. Rows are known by their times and values, as neither
+    the order in which those of a device leave nor their batches are the same in each life.
 
-    ``devices`` are the fields of the results that name the device, ``made_for`` identifies the
-    query, and a batch has at most ``most`` rows.
+    ``made_for`` identifies the query, and a batch has at most ``most`` rows.
     """
 
-    def __init__(
-        self, name: str, devices: Sequence[str], made_for: str, most: int | None = None
-    ) -> None:
-        self._name, self._devices, self._made_for = name, devices, made_for
+    def __init__(self, name: str, made_for: str, most: int | None = None) -> None:
+        self._name, self._made_for = name, made_for
         self._most = min(most or MOST_ROWS, MOST_ROWS)
         # the number of the next batch
         self.number = 0
         self._store: OutputStore | None = None
-        # the devices of results that had left in an earlier life, and up to which time
+        # the results that had left in an earlier life, and how often each is still to come again
         self._coder: KeyCoder | None = None
-        self._given = np.full(0, MIN_TIME)
+        self._given = np.full(0, 0)
+        # they start before this time
+        self._until = MIN_TIME
 
     def keep_in(self, store: OutputStore) -> None:
         """Write all results to a file before they leave."""
@@ -84,44 +83,48 @@ class Outbox:
         return found
 
     def _note(self, batch: EventBatch) -> None:
-        """Note that the results of these devices have left up to the CTI."""
+        """Note that results have left."""
         if self._coder is None:
-            self._coder = KeyCoder(pl.Schema({each: batch.schema[each] for each in self._devices}))
-        codes = self._encode(self._coder, self._list_columns(batch))
-        np.maximum.at(self._given, codes, batch.cti)
+            types = [pl.Int64(), pl.Int64(), *batch.schema.values()]
+            self._coder = KeyCoder({str(place): dtype for place, dtype in enumerate(types)})
+        codes = self._encode(self._coder, batch)  # which may replace the array
+        np.add.at(self._given, codes, 1)
+        self._until = max(self._until, int(batch.start.max()) + TICK)
 
-    def _encode(self, coder: KeyCoder, columns: Sequence[Column]) -> Int64s:
-        codes = coder.encode_columns(columns)
-        self._given = grow(self._given, len(coder), MIN_TIME)
+    def _encode(self, coder: KeyCoder, batch: EventBatch) -> Int64s:
+        fields = (batch.columns[each] for each in batch.schema)
+        codes = coder.encode_columns([batch.start, batch.end, *fields])
+        self._given = grow(self._given, len(coder), 0)
         return codes
-
-    def _list_columns(self, batch: EventBatch) -> list[Column]:
-        return [batch.columns[each] for each in self._devices]
 
     def _leave_out(self, coder: KeyCoder, batch: EventBatch) -> EventBatch:
         """Return a batch without the results that had left in an earlier life."""
-        if len(batch):
-            codes = self._encode(coder, self._list_columns(batch))
-            new = batch.take(batch.start >= self._given[codes])
-        else:
-            new = batch
-        if batch.clocks is not None:
-            # all results of these devices up to the CTI have come again
-            codes = self._encode(coder, batch.clocks.devices.columns)
-            self._given[codes[self._given[codes] <= batch.cti]] = MIN_TIME
-            if self._given.max() <= MIN_TIME:
-                self._coder = None
-        return new
+        early = np.flatnonzero(batch.start < self._until)
+        if not len(early):
+            return batch
+        codes = self._encode(coder, batch.take(early))
+        again = count_earlier(codes) < self._given[codes]
+        np.subtract.at(self._given, codes[again], 1)
+        if not self._given.any():
+            self._coder = None
+        return batch.take(np.delete(np.arange(len(batch)), early[again]))
 
     def save(self) -> list[Any]:
         """Return the next number, and what had left in an earlier life and has not come again."""
-        return [self.number, self._coder, None if self._coder is None else self._given.copy()]
+        given = None if self._coder is None else self._given.copy()
+        return [self.number, self._coder, given, self._until]
 
     def load(self, state: Sequence[Any]) -> None:
         """Continue from the result of ``save``."""
-        self.number, self._coder, given = state
-        if given is not None:
-            self._given = given
+        self.number, coder, given, *until = state
+        if coder is None:
+            return
+        if not until:  # an earlier release saved times of devices
+            raise CheckpointError(
+                f"the state of query {self._name!r} was saved by an earlier release while it "
+                "computed results again. Hint: let that release resume it once, and stop it."
+            )
+        self._coder, self._given, (self._until,) = coder, given, until
 
     def number_results(self, batch: EventBatch) -> list[EventBatch]:
         """Return the results of a batch that have not left, with their numbers."""
@@ -142,6 +145,19 @@ class Outbox:
             }
             self._store.put_outputs(self._name, contents)
         return parts
+
+
+def count_earlier(codes: Int64s) -> Int64s:
+    """Return how many items before each one have the same code.
+
+    >>> count_earlier(np.array([7, 5, 7, 7, 5])).tolist()
+    [0, 0, 1, 2, 1]
+    """
+    order = np.argsort(codes, kind="stable")
+    in_order = codes[order]
+    earlier = np.empty_like(codes)
+    earlier[order] = np.arange(len(codes)) - np.searchsorted(in_order, in_order)
+    return earlier
 
 
 class SavedOutput(NamedTuple):
@@ -183,7 +199,7 @@ class Outlet:
         # fields of the results name, has its own time
         self.outbox: Outbox | None = None
         if devices and sink.by_position:
-            self.outbox = Outbox(name, devices, made_for, sink.most_rows)
+            self.outbox = Outbox(name, made_for, sink.most_rows)
         sink.numbered = self.outbox is not None
         # the form of the times of rows that have left before, while these leave again
         self._form: TimeForm | None = None
