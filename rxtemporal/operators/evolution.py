@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from rxtemporal.errors import BindingError
 from rxtemporal.operators.fingerprint import Fingerprints
@@ -72,37 +72,88 @@ def name_operator(node: Node, label: str) -> Node:
 
 
 def match_operators(
-    saved: Sequence[OperatorRecord], now: Sequence[OperatorRecord], fits: Any
+    saved: Sequence[OperatorRecord],
+    now: Sequence[OperatorRecord],
+    fits: Callable[[int, int], bool],
+    outputs: Iterable[tuple[Ref, Ref]] = (),
 ) -> list[int | None]:
     """Return the number of each present operator in the saved plan; None if it begins.
 
     An operator is kept if it and all before it are the same. One with a label is also kept if it is
     the same but has been moved: operators that take each row alone have come before it, or gone.
     ``fits(old, new)`` says whether the fields of two operators fit. Inputs come first in both.
+
+    Of several equal ones an operator continues that whose results went where its results go:
+    ``outputs`` are the present and the saved operators, or sources, of outputs of one name.
     """
-    found: list[int | None] = []
-    used: set[int] = set()
+    matching = _Matching(saved, now, fits)
+    for ref, old in outputs:
+        if isinstance(ref, int) and isinstance(old, int):
+            matching.add(ref, old)
+    # those that have readers come with these
+    for number in reversed(range(len(now))):
+        matching.find(number)
+    return matching.found
 
-    def translate(ref: Ref) -> Ref | None:
-        return found[ref] if isinstance(ref, int) else ref
 
-    for number, record in enumerate(now):
-        inputs = [translate(each) for each in record.inputs]
-        bases = [translate(each) for each in _find_bases(now, record)]
-        match = None
-        for old, other in enumerate(saved):
-            if old in used or other.text != record.text or not fits(old, number):
-                continue
-            if other.inputs == inputs:
-                match = old
-                break
+class _Matching:
+    """Operators of two plans that are the same; each saved one with state has one successor."""
+
+    def __init__(
+        self,
+        saved: Sequence[OperatorRecord],
+        now: Sequence[OperatorRecord],
+        fits: Callable[[int, int], bool],
+    ) -> None:
+        self._saved, self._now, self._fits = saved, now, fits
+        self.found: list[int | None] = [None] * len(now)
+        self._used: set[int] = set()
+
+    def find(self, number: int) -> None:
+        """Match an operator with the first saved one that is the same and has no successor."""
+        for old in range(len(self._saved)):
+            if self.found[number] is None and old not in self._used:
+                self.add(number, old)
+
+    def add(self, number: int, old: int) -> None:
+        """Match two operators, and all before them, if they are the same."""
+        pairs: dict[int, int] = {}
+        if self._match(number, old, pairs):
+            for new, each in pairs.items():
+                if self.found[new] is None:
+                    self.found[new] = each
+                    self._used.add(each)
+
+    def _match(self, number: Ref, old: Ref, pairs: dict[int, int]) -> bool:
+        """Return True if operators, or sources, are the same; ``pairs`` are those found so far."""
+        if not isinstance(number, int) or not isinstance(old, int):
+            return number == old
+        known = pairs.get(number, self.found[number])
+        if known == old:
+            return True
+        record, other = self._now[number], self._saved[old]
+        if record.text != other.text or not self._fits(old, number):
+            return False
+        if not record.passes:  # others have no state, so any that is equal is the same
+            is_taken = old in self._used or old in pairs.values()
+            if known is not None or is_taken:
+                return False
+        if not self._match_all(record.inputs, other.inputs, pairs):
             is_moved = record.label is not None and record.label == other.label
-            if is_moved and match is None and None not in bases:
-                match = old if _find_bases(saved, other) == bases else None
-        found.append(match)
-        if match is not None:
-            used.add(match)
-    return found
+            bases = _find_bases(self._now, record), _find_bases(self._saved, other)
+            if not is_moved or not self._match_all(*bases, pairs):
+                return False
+        pairs.setdefault(number, old)
+        return True
+
+    def _match_all(self, refs: Sequence[Ref], olds: Sequence[Ref], pairs: dict[int, int]) -> bool:
+        if len(refs) != len(olds):
+            return False
+        found = dict(pairs)
+        if not all(self._match(*each, found) for each in zip(refs, olds, strict=True)):
+            return False
+        pairs.update(found)
+        return True
 
 
 def _find_bases(records: Sequence[OperatorRecord], record: OperatorRecord) -> list[Ref]:

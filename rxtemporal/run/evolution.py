@@ -113,7 +113,13 @@ def compare(
             return False
         return True
 
-    operators = match_operators(before, records.operators, fits)
+    names, present, given = outlets
+    refs = [records.find(node) for node in outputs]
+    old_refs = dict(zip(names, plan["leaves"], strict=True))
+    named = [
+        (ref, old_refs[name]) for name, ref in zip(present, refs, strict=True) if name in old_refs
+    ]
+    operators = match_operators(before, records.operators, fits, named)
     kept_inputs = saved["inputs"].keys() & inputs.keys()
     fates = [*_compare_inputs(saved["inputs"], inputs, ctis)]
     for number, match in enumerate(operators):
@@ -133,13 +139,10 @@ def compare(
         if number not in operators
     ]
     leaves: list[int | None] = []
-    names, present, given = outlets
-    for name, node in zip(present, outputs, strict=True):
-        ref = records.find(node)
+    for name, ref in zip(present, refs, strict=True):
         kept = operators[ref] if isinstance(ref, int) else ref
-        old = names.index(name) if name in names else None
-        is_same = old is not None and plan["leaves"][old] == kept
-        leaves.append(old if is_same else None)
+        is_same = name in old_refs and old_refs[name] == kept
+        leaves.append(names.index(name) if is_same else None)
     fates += _compare_outputs(leaves, present, given)
     needs_flag = any(each.fate in (CHANGED, LOST) for each in fates)
     return Evolution(operators, leaves, frozenset(kept_inputs), fates, needs_flag)

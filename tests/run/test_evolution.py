@@ -110,6 +110,42 @@ def test_a_query_is_added_without_a_flag(house: House) -> None:
     assert house.rows["mean"] == [(40, 50, 44.5), (50, 60, 54.5)]
 
 
+# each composes steps of its own, which are equal
+BY_ROOM: dict[str, Query] = {
+    "windows": lambda stream: count(stream.group_by("room").where(pl.col("temp") >= 0)),
+    "sessions": lambda stream: stream.group_by("room").session_window(7).aggregate(n=agg.count()),
+    "numbers": lambda stream: stream.group_by("room").scan(
+        0, lambda n, _, row: (n + 1, {"n": n + 1}), schema={"n": int}
+    ),
+    "firsts": lambda stream: count(stream.distinct()),
+    "once": lambda stream: stream.distinct().extend_lifetime(3),
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "flag"),
+    [
+        (["sessions", "windows", "numbers"], ["windows", "numbers"], True),
+        (["sessions", "windows", "numbers"], ["numbers", "windows", "sessions"], False),
+        (["windows", "numbers"], ["sessions", "windows", "numbers"], False),
+        (["firsts", "once"], ["once"], True),
+        (["firsts", "once"], ["once", "firsts"], False),
+    ],
+)
+def test_queries_with_equal_steps_keep_their_own_states(
+    house: House, tmp_path: Path, before: list[str], after: list[str], flag: bool
+) -> None:
+    """Whichever comes first, and whatever is added before it or removed."""
+    times = [*range(1, 15), *range(30, 42), *range(50, 65), 80]
+    house.run({name: BY_ROOM[name] for name in before}, times[:24])
+    house.run({name: BY_ROOM[name] for name in after}, times[24:], evolve=flag)
+    unchanged = House(tmp_path / "other")
+    unchanged.run({name: BY_ROOM[name] for name in before}, times)
+    for name in {*before} & {*after}:
+        assert house.rows[name] == unchanged.rows[name]
+        assert len(house.rows[name]) > 1
+
+
 def test_a_changed_query_is_refused_with_the_command_that_shows_the_change(house: House) -> None:
     """Without the flag nothing is changed: the query as it was goes on."""
     house.run({"out": count}, range(1, 38))
