@@ -154,16 +154,20 @@ class Verdicts:
     @classmethod
     def from_kernel(
         cls,
-        times: Int64s,
+        start: Int64s,
+        end: Int64s,
         starts: Int64s,
         ends: Int64s,
         reason: Bytes,
         before: Int64s,
         state: State,
-        *,
-        backwards: bool = False,
+        kind: Bytes = NO_KINDS,
     ) -> Verdicts:
-        """Return the verdicts in a kernel's columns; ``times`` give how late each item was."""
+        """Return the verdicts in a kernel's columns on items with these times and kinds."""
+        times, backwards = start, False
+        if len(kind):
+            times = np.where(kind == END_EDGE, end, start)
+            backwards = bool(((kind == CTI) & (start < before)).any())
         late, late_reason, broken, by, mask, counts = _load_kernels().list_late(
             times, reason, before, _GONE
         )
@@ -257,11 +261,7 @@ def judge_rows(
     starts, ends, reason, before, after = _load_kernels().admit(
         start, end, kind, row, moved, *rules, state
     )
-    times, backwards = start, False
-    if len(kind):
-        times = np.where(kind == END_EDGE, end, start)
-        backwards = bool(((kind == CTI) & (start < before)).any())
-    return Verdicts.from_kernel(times, starts, ends, reason, before, after, backwards=backwards)
+    return Verdicts.from_kernel(start, end, starts, ends, reason, before, after, kind)
 
 
 def mark_ahead(kind: Bytes, count: int, ahead: Bools | None, *, drops_ahead: bool) -> Bytes:
@@ -408,7 +408,9 @@ def judge_merged(
     parts = [slice(begins[i], begins[i + 1]) for i in range(len(rows))]
     after: Any = map(tuple, state.tolist())
     return [
-        Verdicts.from_kernel(start[part], starts[part], end[part], reason[part], before[part], own)
+        Verdicts.from_kernel(
+            start[part], end[part], starts[part], end[part], reason[part], before[part], own
+        )
         for part, own in zip(parts, after, strict=True)
     ]
 

@@ -69,6 +69,7 @@ from rxtemporal.ingress.settings import (
 
 if TYPE_CHECKING:
     from rxtemporal.engine.kernels.hash_table import IntTable
+    from rxtemporal.ingress.device_clocks import DeviceClocks
     from rxtemporal.ingress.input_state import ClockStats
 
 
@@ -303,6 +304,11 @@ class Door:
     def reached(self) -> int:
         """The CTI that has been reached: of some devices at least, if each has its own."""
         return self.cti
+
+    @property
+    def clocks(self) -> DeviceClocks:
+        """The clocks of devices, if each has its own time."""
+        raise AssertionError("the devices of this stream have one time")
 
     def get_clock_stats(self) -> ClockStats | None:
         """Return counters of the clocks of devices; None if all have one time."""

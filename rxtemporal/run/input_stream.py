@@ -136,8 +136,7 @@ class InputStream:
         if source.replays:
             return
         if source.clock is not None and source.clock.silent_by_wall:
-            door: Any = self.door
-            door.follow_clock(clock.read_moment)
+            self.door.clocks.follow(clock.read_moment)
         ahead = None if source.settings is None else source.settings.ahead_ticks
         if ahead is None and source.clock is not None and source.clock.by_wall:
             ahead = TRUSTED  # what is further ahead advances no other device

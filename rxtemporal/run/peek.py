@@ -22,7 +22,7 @@ from rxtemporal.run.hand_off import QueueCopy
 from rxtemporal.run.late import LateEvents, LateFeed, RejectedRows
 
 if TYPE_CHECKING:
-    from rxtemporal.ingress.device_packer import DevicePacker
+    from rxtemporal.ingress.device_clocks import DeviceClocks
 
 
 # with so many rows of which none is awaited, the ends that are not known yet count as never
@@ -187,11 +187,11 @@ class SourceDouble:
         """End the rows that are open, each at the cut of its device."""
         if self._ended:
             return
-        door, doors = self.door, _list_doors([self])
-        highs = _find_highs(doors)
+        door, clocks = self.door, _list_clocks([self])
+        highs = _find_highs(clocks)
         for row in [*door.open_rows]:
             edge, least = row.edge, max(cut, door.cti)
-            for each in doors:
+            for each in clocks:
                 high = highs[each.name_device(edge.payload)]
                 least = max(high + TICK, each.find_cti(edge.payload))
             end = match_form(max(least, edge.start + TICK), edge.start_time)
@@ -216,17 +216,16 @@ def _do_nothing() -> None:
     """Ignore the end."""
 
 
-def _list_doors(sources: Sequence[SourceDouble]) -> list[DevicePacker]:
-    """Return the doors of the streams in which each device has its own time."""
-    doors: list[Any] = [each.door for each in sources if each.door.by_device]
-    return doors
+def _list_clocks(sources: Sequence[SourceDouble]) -> list[DeviceClocks]:
+    """Return the clocks of the streams in which each device has its own time."""
+    return [each.door.clocks for each in sources if each.door.by_device]
 
 
-def _find_highs(doors: Sequence[DevicePacker]) -> dict[tuple[Any, ...], int]:
+def _find_highs(clocks: Sequence[DeviceClocks]) -> dict[tuple[Any, ...], int]:
     """Return the highest time of each device, of several streams the higher one."""
     found: dict[tuple[Any, ...], int] = {}
-    for door in doors:
-        names, highs = door.list_highs()
+    for each in clocks:
+        names, highs = each.list_highs()
         for device, high in zip(names.frame.iter_rows(), highs.tolist(), strict=True):
             found[device] = max(high, found.get(device, MIN_TIME))
     return found
@@ -236,7 +235,7 @@ def _cut_by_device(
     rows: EventBatch, fields: Sequence[str], sources: Sequence[SourceDouble]
 ) -> EventBatch:
     """Return the rows that begin by the cut of their own device."""
-    highs = _find_highs(_list_doors(sources))
+    highs = _find_highs(_list_clocks(sources))
     devices = rows.payload.select(fields).iter_rows()
     cuts = np.array([highs.get(device, MIN_TIME) + TICK for device in devices], np.int64)
     return rows.take(np.flatnonzero(rows.start <= cuts))

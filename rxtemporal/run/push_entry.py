@@ -375,9 +375,8 @@ class PushEntry(Reader):
         """Return the CTI after one that was pushed: of its device, unless it does not count."""
         if device is None or ahead:
             return self.cti
-        door: Any = self.door  # one of a stream with a clock for each device
-        cti: Time | None = door.times.show_cti(door.find_cti_of(device))
-        return cti
+        door = self.door
+        return door.times.show_cti(door.clocks.find_cti_of(device))
 
     def judge(self, rows: ReadRows, name: str) -> Verdict:
         """Accept rows of an input, except those whose numbers have come before."""

@@ -330,11 +330,11 @@ class Reader(InputStream):
 
         If it is so long that all would be silent, each has the whole span again.
         """
-        door: Any = self.door
+        clocks = self.door.clocks
         now, away = self.clock.read_moment(), max(self.clock.now() - time, 0)
-        door.shift_moments(now - away - moment)
+        clocks.shift_moments(now - away - moment)
         if away >= silent_after:
-            door.hear_all(now)
+            clocks.hear_all(now)
 
     def complete_again(self) -> None:
         """Complete a stream that had ended when it was saved."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MIN_TIME, TICKS_PER_SECOND
@@ -266,13 +266,13 @@ class DeviceWatch:
 
     def _find_next(self, now: int) -> int:
         """Note the devices that have become silent; return the ticks until others may be."""
-        door: Any = self._reader.door
+        clocks = self._reader.door.clocks
         # a timer may fire a tick early
-        silent, first, last = door.find_silent(now - self._length + 1)
-        if last < 0 and not door.is_down and len(silent):
+        silent, first, last = clocks.find_silent(now - self._length + 1)
+        if last < 0 and not clocks.is_down and len(silent):
             self._reader.note_silence(None)
         elif last >= 0 and len(silent):
-            self._reader.note_silence(door.list_devices(silent))
+            self._reader.note_silence(clocks.list_devices(silent))
         return self._length if last < 0 else first + self._length - now
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -15,10 +16,12 @@ from hypothesis import settings as limits
 from hypothesis import strategies as st
 
 import rxtemporal as rxt
-from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.clocks import RowClocks
 from rxtemporal.core.payloads import PayloadReader
 from rxtemporal.ingress.batch_verdicts import EventRun, LateRows
 from rxtemporal.ingress.clock_settings import ClockSettings
+from rxtemporal.ingress.device_clocks import DeviceClocks
 from rxtemporal.ingress.device_packer import DevicePacker
 from rxtemporal.ingress.packer import Packer
 
@@ -44,9 +47,7 @@ SETTINGS = st.builds(
 )  # fmt: skip
 
 
-def make_door(
-    settings: model.ModelSettings, min_rows: int = 1, kind: type[DevicePacker] = DevicePacker
-) -> DevicePacker:
+def make_door(settings: model.ModelSettings, min_rows: int = 1) -> DevicePacker:
     """Return the door with these settings."""
     frequency: Any = settings.every or settings.span
     if not settings.every:
@@ -64,7 +65,7 @@ def make_door(
     )  # fmt: skip
     payloads = PayloadReader(SCHEMA)
     delays = bool(settings.cti_delay)
-    return kind(clock, SCHEMA, given, "s", payloads, min_rows, delays_ctis=delays)
+    return DevicePacker(clock, SCHEMA, given, "s", payloads, min_rows, delays_ctis=delays)
 
 
 def to_event(item: Any, number: int) -> Any:
@@ -235,7 +236,7 @@ def check_verdicts(settings: model.ModelSettings, items: list[Any], watched: Wat
             kept[number] = start
     assert watched.late == late
     assert watched.kept == kept
-    devices, ctis = watched.door.list_ctis()
+    devices, ctis = watched.door.clocks.list_ctis()
     found = dict(zip(devices.frame["device"].to_list(), ctis.tolist(), strict=True))
     for device, cti in expected.ctis.items():
         # the door lifts a device as the others go on, the model when it sends something
@@ -279,7 +280,7 @@ def test_silence_by_the_wall_clock_is_as_the_owner_says(
     ):
         if moments is not None:
             now += moments[number]
-            watched.door.read_moment = lambda now=now: now
+            watched.door.clocks.follow(lambda now=now: now)
         part = [*group]
         if fits and way == "rows":
             watched.take_rows(part)
@@ -346,23 +347,23 @@ def test_moments_go_on_by_another_clock() -> None:
     """Those of rows that pass without being judged, too; never heard and silent ones have none."""
     settings = model.ModelSettings(silent=500, silent_by_wall=True, by_wall=True)
     door, now = make_door(settings), 7_000
-    door.read_moment = lambda: now
+    door.clocks.follow(lambda: now)
     for device, moment in (("a", 7_000), ("b", 7_040), ("c", 7_080)):
         now = moment
         door.take_batch(make_rows(device, [moment]))
     door.note_silence(["c"])
-    door.find_device("new")
-    assert [*map(list, door.find_silent(6_999)[:1])] == [[]]
-    silent, first, last = door.find_silent(7_039)
+    door.clocks.find_device_of("new")
+    assert [*map(list, door.clocks.find_silent(6_999)[:1])] == [[]]
+    silent, first, last = door.clocks.find_silent(7_039)
     assert (silent.tolist(), first, last) == ([0], 7_040, 7_040)
     other = make_door(settings)
     other.load(door.save())
-    other.read_moment = lambda: 100
-    other.shift_moments(90 - now)
-    silent, first, last = other.find_silent(49)
+    other.clocks.follow(lambda: 100)
+    other.clocks.shift_moments(90 - now)
+    silent, first, last = other.clocks.find_silent(49)
     assert (silent.tolist(), first, last) == ([0], 50, 50)
-    other.hear_all(95)
-    assert other.find_silent(94)[1:] == (95, 95)
+    other.clocks.hear_all(95)
+    assert other.clocks.find_silent(94)[1:] == (95, 95)
     assert other.get_clock_stats().silent == 1
 
 
@@ -385,7 +386,7 @@ def test_many_batches_advance_their_devices_in_the_order_in_which_they_came() ->
             assert batch.clocks.codes is not None
         alone.take(to_event(model.Row(device, start, start + 1, False), number))
     assert many.largest_lateness == alone.largest_lateness == 2
-    assert many.list_ctis()[1].tolist() == alone.list_ctis()[1].tolist()
+    assert many.clocks.list_ctis()[1].tolist() == alone.clocks.list_ctis()[1].tolist()
     assert many.get_clock_stats() == alone.get_clock_stats()
 
 
@@ -400,37 +401,40 @@ def test_large_batches_advance_their_devices_in_the_order_in_which_they_came() -
         for first in range(0, 6_000, 300):
             part = slice(first, first + 300)
             small.take_batch(make_rows(names[part], times[part]))
-            small.list_ctis()
-    assert large.list_ctis()[1].tolist() == small.list_ctis()[1].tolist()
-    assert large.list_ctis()[1].max() == 26_000 - 4
+            small.clocks.list_ctis()
+    assert large.clocks.list_ctis()[1].tolist() == small.clocks.list_ctis()[1].tolist()
+    assert large.clocks.list_ctis()[1].max() == 26_000 - 4
     assert large.get_clock_stats() == small.get_clock_stats()
 
 
-class SlowDoor(DevicePacker):
-    """A door at which a reader of the clocks takes its time while devices advance."""
+class SlowClocks(DeviceClocks):
+    """Clocks of which a reader takes its time while devices advance."""
 
+    __slots__ = ()
     begun, judged = threading.Event(), threading.Event()
 
-    def _grow(self) -> None:
+    def translate(self, passed: Sequence[RowClocks]) -> Int64s:
+        """Return the numbers of devices, which takes a reader a while."""
         if threading.current_thread().name == "reader":
             self.begun.set()
             assert not self.judged.wait(0.3)
-        super()._grow()
+        return super().translate(passed)
 
 
 def test_rows_are_judged_once_those_before_them_have_advanced_their_devices() -> None:
     """Although another thread, which asks for the clocks, does so and is not done."""
-    door = make_door(model.ModelSettings(), kind=SlowDoor)
-    assert isinstance(door, SlowDoor)
+    door = make_door(model.ModelSettings())
+    clocks: Any = door.clocks
+    clocks.__class__ = SlowClocks
     reader = threading.Thread(target=door.get_clock_stats, name="reader")
     door.take(to_event(model.Row("a", 0, 1, False), 0))
     door.pack()
     assert len(door.take_batch(make_rows("bb", [10, 20]))) == 2
     assert len(door.take_batch(make_rows("ba", [30, 31]))) == 2
     reader.start()
-    assert door.begun.wait(10)
+    assert clocks.begun.wait(10)
     door.take(to_event(model.Row("a", 20, 21, False), 1))
-    door.judged.set()
+    clocks.judged.set()
     reader.join()
     assert len(door.unreported) == 1
     assert door.largest_lateness == 11
@@ -443,7 +447,7 @@ def test_a_pushed_batch_does_not_advance_its_devices_at_once() -> None:
         batch = make_rows("ab", [start, start])
         door.take_verdicts(batch, door.judge_columns(batch))
     assert len(door._passed) == 2
-    assert [each.tolist() for each in door.list_ctis()[1:]] == [[3, 3]]
+    assert [each.tolist() for each in door.clocks.list_ctis()[1:]] == [[3, 3]]
 
 
 def test_rows_that_wait_keep_their_devices_over_a_stop() -> None:
@@ -456,4 +460,4 @@ def test_rows_that_wait_keep_their_devices_over_a_stop() -> None:
     batch = second.pack()
     assert batch is not None
     assert batch.columns.coded is not None
-    assert second.list_devices(batch.columns.coded.codes) == ("a", "b")
+    assert second.clocks.list_devices(batch.columns.coded.codes) == ("a", "b")

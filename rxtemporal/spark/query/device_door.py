@@ -59,7 +59,7 @@ class DeviceDoor:
         numbers = pl.Series(self._row, np.arange(len(batch)))
         batch = batch.replace(payload=batch.payload.select(names).with_columns(numbers))
         if len(batch):
-            codes = self._packer.number_devices(batch.columns)
+            codes = self._packer.clocks.number_devices(batch.columns)
             self._buckets = grow(self._buckets, 1 + int(codes.max()), -1)
             self._buckets[codes] = rows[BUCKET].to_numpy()
         accepted = self._packer.take_batch(batch)
@@ -76,7 +76,7 @@ class DeviceDoor:
         if self._step is not None:
             return found
         found = found.with_columns(pl.lit(None, pl.Int64).alias(CTI))
-        codes = self._packer.number_devices(clocks.devices)
+        codes = self._packer.clocks.number_devices(clocks.devices)
         told = self._list_clocks(clocks.devices, clocks.ctis, self._buckets[codes])
         return pl.concat([found, told], how="diagonal")
 
@@ -108,7 +108,7 @@ class DeviceDoor:
         """End the input; return the CTIs of devices, None if they hold to the end of time."""
         if self._packer.finish() >= MAX_TIME:
             return None
-        devices, ctis = self._packer.list_ctis()
+        devices, ctis = self._packer.clocks.list_ctis()
         return self._list_clocks(
             devices, np.maximum(ctis, MIN_TIME), self._buckets[: devices.height]
         )
