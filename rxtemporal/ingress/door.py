@@ -131,6 +131,7 @@ class Door:
         "_before_end",
         "_count",
         "_delay",
+        "_delays_ctis",
         "_drops_ahead",
         "_every",
         "_last",
@@ -156,8 +157,9 @@ class Door:
     def __init__(
         self, settings: AdvanceTimeSettings | None, source: str, *, delays_ctis: bool = False
     ) -> None:
-        self.settings = settings
         self.source = source
+        self._delays_ctis = delays_ctis
+        self._set_rules(settings)
         self.cti = NO_CTI
         # the start below which a row is late by this CTI
         self.late_below = NO_CTI
@@ -172,14 +174,17 @@ class Door:
         self.open_rows: OpenRows[Opened] = OpenRows()
         # the accepted starts of open rows of batches, by edge id, counted from MIN_TIME
         self._batch_rows: IntTable | None = None
+        # the number of events so far that count for the next CTI, and the start that made the last
+        self._count, self._last = 0, NEVER
+
+    def _set_rules(self, settings: AdvanceTimeSettings | None) -> None:
+        self.settings = settings
         self._drops_ahead = settings is not None and settings.when_ahead is WhenAhead.LATE
         # True if events generate CTIs
         self.generates = settings is not None and settings.generation is not None
-        self.rules = Rules.of(settings, delays_ctis=delays_ctis)
+        self.rules = Rules.of(settings, delays_ctis=self._delays_ctis)
         # read for each row, which costs less here
         self._every, self._delay = self.rules.every, self.rules.delay
-        # the number of events so far that count for the next CTI, and the start that made the last
-        self._count, self._last = 0, NEVER
 
     def measure_behind(self, event: RowEvent, time: int) -> int:
         """Return how far an event at this time is behind the highest time of its device."""

@@ -132,6 +132,7 @@ class Packer(Door):
         "_ctis",
         "_edges",
         "_free",
+        "_is_trusting",
         "_kind",
         "_least",
         "_limit",
@@ -167,7 +168,7 @@ class Packer(Door):
         # the last CTI that has been sent
         self.sent = MIN_TIME
         # True if points and intervals only have to be kept: the subject has judged them
-        self.only_keeps = False
+        self.only_keeps = self._is_trusting = False
         self._clear()
 
     def _clear(self) -> None:
@@ -351,7 +352,19 @@ class Packer(Door):
 
     def trust_events(self) -> None:
         """Accept points and intervals unjudged from now on: the subject has judged them."""
+        self._is_trusting = True
         self.only_keeps = not self.generates
+
+    def change_settings(self, settings: AdvanceTimeSettings | None) -> None:
+        """Judge by other settings from now on; time stays where it is.
+
+        Not for a stream in which each device has its own time.
+        """
+        assert not self.by_device
+        if settings != self.settings:
+            self._set_rules(settings)
+            self.only_keeps = self._is_trusting and not self.generates
+            self._set_limit()
 
     def due(self) -> EventBatch | None:
         """Return a batch if one is due, after a CTI from outside or other bounds."""

@@ -82,25 +82,32 @@ def replay_log(
 ) -> None:
     """Replay the records of a log through the doors, and log all events from then on.
 
-    ``exact``: records of the streams alternate exactly as they came. The replay stops when
-    ``continues`` returns False. The log has begun.
+    Each is judged by the settings by which it was accepted. ``exact``: records of the streams
+    alternate exactly as they came. The replay stops when ``continues`` returns False. The log has
+    begun.
     """
     recording = log.recording()
+    changes = sorted({until for each in log.streams for until, _ in each.facts.earlier})
+    runs = _order(recording, exact or bool(changes))
     cursors = {}
     for reader, stream in zip(readers, log.streams, strict=True):
         records = recording.streams[stream.number]
         schema = reader.source.schema or records.schema
         cursor = RecordedCursor(records, schema, as_rows=reader.source.in_columns)
-        cursors[stream.number] = reader, cursor
-    for number, count in _order(recording, exact):
+        cursors[stream.number] = reader, cursor, stream.facts
+    for at, number, count in _divide(runs, log.store.records, recording, changes):
         if number not in cursors:  # of a stream that has gone
             continue
-        reader, cursor = cursors[number]
+        reader, cursor, facts = cursors[number]
+        if changes and not reader.door.by_device:
+            reader.door.change_settings(facts.find_settings(at))
         if not reader.ended:
             reader.replay(cursor, count)
         if not continues():
             return
     for reader, stream in zip(readers, log.streams, strict=True):
+        if changes and not reader.door.by_device:
+            reader.door.change_settings(reader.source.settings)
         if not reader.ended:
             reader.log(stream, _count_brought(recording.streams[stream.number]))
 
@@ -142,6 +149,21 @@ def _order(recording: Recording, exact: bool) -> Iterator[tuple[int, int]]:
         if not exact:
             runs = runs.group_by("stream", maintain_order=True).sum()
         yield from runs.iter_rows()
+
+
+def _divide(
+    runs: Iterator[tuple[int, int]], end: int, recording: Recording, changes: Sequence[int]
+) -> Iterator[tuple[int, int, int]]:
+    """Yield runs of records, each with the number of its first one; no change is within a run.
+
+    ``end`` is the number behind the last record. Without changes the numbers have no meaning.
+    """
+    at = end - recording.count() if changes else 0
+    for number, count in runs:
+        while count:
+            size = min([count, *(each - at for each in changes if each > at)])
+            yield at, number, size
+            at, count = at + size, count - size
 
 
 def _together(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:

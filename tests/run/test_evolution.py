@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
@@ -317,6 +318,70 @@ def crash(house: House, queries: dict[str, Query], times: range, **how: Any) -> 
     process.stop()
     shutil.rmtree(place)
     left.rename(place)
+
+
+class Windows:
+    """Windows over rows whose delay differs from run to run, in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.accepted: list[int] = []
+
+    def run(self, delay: int, times: Iterable[int], *, crashes: bool = False, **how: Any) -> Any:
+        """Push rows, note which are accepted, and return the rows of all results."""
+        sink, left = rxt.Collect(), self.folder.with_name("left")
+        source = rxt.PushSource("rows", schema={"n": int}, start="t", delay=delay)
+        windows = source.stream.tumbling_window(10).aggregate(n=agg.count())
+        process = windows.run(sink, resume=self.folder, evolve=True, name="windows", **how)
+        for time in times:
+            self.accepted += [time] * source.push({"t": time, "n": 1}).accepted
+        if crashes:
+            shutil.copytree(self.folder, left)
+        else:
+            source.close()
+        process.stop()
+        process.wait(SOON)
+        if crashes:
+            shutil.rmtree(self.folder)
+            left.rename(self.folder)
+        return sink.to_polars(time="ticks").rows()
+
+    def count(self) -> list[tuple[int, int, int]]:
+        """Return the windows of all accepted rows."""
+        starts = Counter(time // 10 * 10 for time in self.accepted)
+        return [(start, start + 10, starts[start]) for start in sorted(starts)]
+
+
+@pytest.mark.parametrize("delays", [(8, 0), (0, 8), (8, 0, 8), (0, 8, 0)])
+def test_a_row_keeps_its_verdict_when_the_delay_changes(
+    tmp_path: Path, delays: tuple[int, ...]
+) -> None:
+    """Those since the last checkpoint are judged again by the delay that they came with."""
+    windows = Windows(tmp_path / "run")
+    for number, delay in enumerate(delays):
+        first = 30 * number
+        windows.run(delay, [first + 21, first + 15, first + 17, first + 22], crashes=True)
+    found = windows.run(delays[0], [30 * len(delays) + 50])
+    assert found == windows.count()
+
+
+@pytest.mark.parametrize("delays", [(8, 0), (0, 8), (8, 0, 8), (0, 8, 0)])
+def test_a_replay_judges_each_row_by_the_delay_that_it_came_with(
+    tmp_path: Path, delays: tuple[int, ...]
+) -> None:
+    """The new query has what the old one would have had from the first row on."""
+    house = House(tmp_path)
+    accepted: list[int] = []
+    how: dict[str, Any] = {"evolve": True, "keep_history": 1_000}
+    for number, delay in enumerate(delays):
+        times = [30 * number + each for each in (21, 15, 17, 22)]
+        house.run({"count": count}, times, delay=delay, **how)
+        accepted += times if delay else [times[0], times[3]]
+    how["replay_from"] = 0
+    house.run({"count": count, "again": count}, [200], delay=delays[-1], **how)
+    starts = Counter(time // 10 * 10 for time in accepted)
+    assert house.rows["again"] == [(start, start + 10, starts[start]) for start in sorted(starts)]
+    assert house.rows["count"] == house.rows["again"]
 
 
 def test_the_log_after_the_cut_goes_to_the_new_query(house: House) -> None:

@@ -202,7 +202,7 @@ def _match(store: RunStore, streams: Sequence[LoggedStream]) -> list[int]:
                     f"Hint: {_OTHER}."
                 )
         # an earlier version did not note it
-        logged.change(logged.settings, logged.clock, each.delays_ctis)
+        logged.change(logged.settings, logged.clock, each.delays_ctis, store.records)
     return numbers
 
 
@@ -238,7 +238,8 @@ def _merge(
                 f"{known[number].columns}, but in this run {each.columns}. Hint: give the new "
                 "source another name; it begins then."
             )
-        known[number].change(each.settings, each.clock, each.delays_ctis)
+        known[number].forget_before(store.find_checkpoint().oldest)
+        known[number].change(each.settings, each.clock, each.delays_ctis, store.records)
         numbers.append(number)
     return numbers, known
 

@@ -57,6 +57,8 @@ class StreamFacts:
     In a recording its records are in ``folder``. ``delays_ctis`` says if the delay of the settings
     also holds for the CTIs that its source sent. ``clock``: each of its devices has its own time.
     ``since`` is the number of the first record that it may have, if it was added to a log.
+    ``earlier`` are the settings that held before, each with the number of the record from which on
+    the next ones hold: a record is judged again by those by which it was accepted.
     ``version`` grows with each change.
     """
 
@@ -70,6 +72,9 @@ class StreamFacts:
     delays_ctis: bool = False
     clock: ClockSettings | None = None
     since: int = dataclasses.field(default=0, compare=False)
+    earlier: list[tuple[int, AdvanceTimeSettings | None]] = dataclasses.field(
+        default_factory=list, compare=False
+    )
     version: int = dataclasses.field(default=0, compare=False)
 
     def note_form(self, form: TimeForm | None) -> None:
@@ -79,13 +84,31 @@ class StreamFacts:
             self.version += 1
 
     def change(
-        self, settings: AdvanceTimeSettings | None, clock: ClockSettings | None, delays_ctis: bool
+        self,
+        settings: AdvanceTimeSettings | None,
+        clock: ClockSettings | None,
+        delays_ctis: bool,
+        records: int,
     ) -> None:
-        """Note the settings of its time and of its clocks, if they are others."""
+        """Note the settings of its time and of its clocks, if they are others.
+
+        They hold from record number ``records`` on.
+        """
         if (settings, clock, delays_ctis) == (self.settings, self.clock, self.delays_ctis):
             return
+        # as plain values, in which spans are ticks
+        if _settings_dict(settings) != _settings_dict(self.settings):
+            self.earlier.append((records, self.settings))
         self.settings, self.clock, self.delays_ctis = settings, clock, delays_ctis
         self.version += 1
+
+    def find_settings(self, record: int) -> AdvanceTimeSettings | None:
+        """Return the settings by which a record was accepted."""
+        return next((each for until, each in self.earlier if record < until), self.settings)
+
+    def forget_before(self, record: int) -> None:
+        """Forget settings that hold for none of the records from this one on."""
+        self.earlier = [each for each in self.earlier if each[0] > record]
 
     def note_kinds(self, kinds: Iterable[str]) -> None:
         """Note the kinds of records."""
@@ -104,6 +127,9 @@ class StreamFacts:
         del facts["version"]
         if not self.since:
             del facts["since"]
+        facts["earlier"] = [(until, _settings_dict(each)) for until, each in self.earlier]
+        if not self.earlier:
+            del facts["earlier"]
         if self.clock is None:  # as in the files of an earlier version
             del facts["clock"]
         else:
@@ -117,7 +143,9 @@ class StreamFacts:
         clock = facts.get("clock")
         if clock is not None:
             clock = ClockSettings(**{**clock, "fields": tuple(clock["fields"])})
-        return cls(**{**facts, "settings": _settings_of(facts["settings"]), "clock": clock})
+        earlier = [(until, _settings_of(each)) for until, each in facts.get("earlier", ())]
+        settings = _settings_of(facts["settings"])
+        return cls(**{**facts, "settings": settings, "earlier": earlier, "clock": clock})
 
 
 def dump_header(header: dict[str, Any]) -> bytes:
