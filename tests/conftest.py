@@ -47,6 +47,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 TEMPORARY = use_memory_disk()
 
+# on again once all tests are collected, see ``pytest_collection_finish``
+gc.disable()
+
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, None, None]:
@@ -79,6 +82,7 @@ def pytest_collection_finish() -> None:
     """Freeze what is there for all tests: collections of it took a tenth of the time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="module")

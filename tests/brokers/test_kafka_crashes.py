@@ -218,6 +218,7 @@ def test_each_message_is_in_the_result_once(tmp_path: Path) -> None:
     run_crashes(tmp_path, 1, 0)
 
 
+@pytest.mark.full
 def test_each_message_of_a_backlog_is_in_the_result_once(tmp_path: Path) -> None:
     """Two kills at random while three partitions catch up, and the fourth gets lower times."""
     run_crashes(tmp_path, 2, 0, BacklogSender)

@@ -11,9 +11,12 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[2] / "rxtemporal"
+import pytest
+from syntax_trees import parse_package
+
+# one process parses the package, once
+pytestmark = pytest.mark.xdist_group("syntax")
 
 # where others' attributes are written all the same, and why
 ALLOWED = {
@@ -67,12 +70,11 @@ def list_attributes(defined: ast.ClassDef) -> Iterator[str]:
             yield from (node.name for each in node.decorator_list if "setter" in ast.unparse(each))
 
 
-def find_foreign(sources: Mapping[str, str]) -> set[tuple[str, str]]:
+def find_foreign(trees: Mapping[str, ast.Module]) -> set[tuple[str, str]]:
     """Return the modules that write an attribute of a class of another one, and its name.
 
     The names that begin with two underscores are the language's.
     """
-    trees = {name: ast.parse(text) for name, text in sources.items()}
     own: dict[str, set[str]] = defaultdict(set)
     classes: dict[str, list[ast.ClassDef]] = {}
     for name, tree in trees.items():
@@ -88,25 +90,20 @@ def find_foreign(sources: Mapping[str, str]) -> set[tuple[str, str]]:
     def inherit(of: str) -> set[str]:
         return own[of].union(*(inherit(base) for base in bases.get(of, []) if base != of))
 
-    known = set().union(*own.values())
+    known = {each for each in set().union(*own.values()) if not each.startswith("__")}
     foreign = set()
     for name, tree in trees.items():
-        mine = set().union(*(inherit(defined.name) for defined in classes[name]))
+        others = known.difference(*(inherit(defined.name) for defined in classes[name]))
         for node in ast.walk(tree):
             for target in list_targets(node):
-                is_foreign = target.attr in known - mine and not target.attr.startswith("__")
-                if is_foreign and not is_own(target):
+                if target.attr in others and not is_own(target):
                     foreign.add((name, target.attr))
     return foreign
 
 
 def test_no_module_writes_the_attributes_of_others() -> None:
     """What is written from outside has a method, but where the list above says why."""
-    sources = {
-        path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8")
-        for path in PACKAGE.rglob("*.py")
-    }
-    assert find_foreign(sources) == ALLOWED
+    assert find_foreign(parse_package()) == ALLOWED
 
 
 def test_an_attribute_of_another_module_is_found() -> None:
@@ -120,7 +117,8 @@ def test_an_attribute_of_another_module_is_found() -> None:
         "subclass.py": "class Stage(Meter):\n    pass\nstage.cti = 1\n",
         "other.py": "client.on_message = print\n",
     }
-    assert find_foreign(sources) == {
+    trees = {name: ast.parse(text) for name, text in sources.items()}
+    assert find_foreign(trees) == {
         ("assigned.py", "cti"),
         ("several.py", "rows"),
         ("added.py", "rows"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from needs import skip_or_fail
 from package import LEFT_OUT, ROOT
+from products import draw_cases
 
 SCRIPT = """
 import polars as pl
@@ -77,22 +79,23 @@ def check_with_pyright(python: Path, script: Path) -> tuple[list[str], list[str]
 
 
 Check = Callable[[Path, Path], tuple[list[str], list[str]]]
+CHECKS: dict[str, Check] = {"mypy": check_with_mypy, "basedpyright": check_with_pyright}
 
 
-@pytest.mark.parametrize("way", ["editable", pytest.param("wheel", marks=pytest.mark.full)])
-def test_both_checkers_see_types_and_mistakes(way: str, tmp_path: Path) -> None:
-    """What is revealed are the library's classes; the only error is the misspelt argument."""
-    for name in ("mypy", "basedpyright"):
-        if not shutil.which(name, path=f"{Path(sys.executable).parent}"):
-            skip_or_fail("types", f"there is no {name}")
+@pytest.mark.parametrize(
+    ("way", "checker"),
+    draw_cases(itertools.product(["editable", "wheel"], CHECKS), [("editable", "basedpyright")]),
+)
+def test_a_checker_sees_types_and_mistakes(way: str, checker: str, tmp_path: Path) -> None:
+    """The types that it reveals are the library's classes; the only error is the misspelt name."""
+    if not shutil.which(checker, path=f"{Path(sys.executable).parent}"):
+        skip_or_fail("types", f"there is no {checker}")
     python = install(way, tmp_path)
     script = tmp_path / "user.py"
     script.write_text(SCRIPT)
-    checks: dict[str, Check] = {"mypy": check_with_mypy, "pyright": check_with_pyright}
-    for name, check in checks.items():
-        revealed, errors = check(python, script)
-        assert len(revealed) == len(REVEALED), (name, revealed, errors)
-        for line, expected in zip(revealed, REVEALED, strict=True):
-            assert expected in line, name
-        assert errors, name
-        assert all("aligment" in each or "reveal_type" in each for each in errors), (name, errors)
+    revealed, errors = CHECKS[checker](python, script)
+    assert len(revealed) == len(REVEALED), (revealed, errors)
+    for line, expected in zip(revealed, REVEALED, strict=True):
+        assert expected in line
+    assert errors
+    assert all("aligment" in each or "reveal_type" in each for each in errors), errors

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from syntax_trees import parse_package
 
 # one process parses the package, once
-pytestmark = pytest.mark.xdist_group("words")
+pytestmark = pytest.mark.xdist_group("syntax")
 
-PACKAGE = Path(__file__).resolve().parents[2] / "rxtemporal"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -70,18 +69,9 @@ IRREGULAR = {
 READ = {"property", "cached_property", "setter", "getter"}
 
 
-@functools.cache
-def modules() -> dict[str, ast.Module]:
-    """Return the modules of the package, parsed once, and not while tests are collected."""
-    return {
-        str(path.relative_to(PACKAGE)): ast.parse(path.read_text("utf-8"))
-        for path in sorted(PACKAGE.rglob("*.py"))
-    }
-
-
 def classes() -> Iterator[tuple[str, str]]:
     """Yield the name of each class, and its module."""
-    for module, tree in modules().items():
+    for module, tree in parse_package().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 yield node.name, module
@@ -89,7 +79,7 @@ def classes() -> Iterator[tuple[str, str]]:
 
 def functions() -> Iterator[tuple[str, str]]:
     """Yield the name of each function and method but properties, and its module."""
-    for module, tree in modules().items():
+    for module, tree in parse_package().items():
         for node in ast.walk(tree):
             if isinstance(node, Function) and not READ & {*decorators(node)}:
                 yield node.name, module
@@ -122,7 +112,7 @@ def test_no_class_name_stands_for_two() -> None:
 def test_modules_and_classes_are_nouns() -> None:
     """No module and no class is named by a gerund."""
     stems = [Path(module).parent.name if module.endswith("__init__.py") else Path(module).stem
-             for module in modules()]  # fmt: skip
+             for module in parse_package()]  # fmt: skip
     names = {*stems, *(name for name, _ in classes())} - NOUNS
     assert sorted(name for name in names if name.endswith("ing")) == []
 
@@ -138,7 +128,7 @@ def test_docstrings_begin_plainly() -> None:
     asks = re.compile(r"(What|When|Where|Whether|Which|Who|Whose|Why|How)\b")
     found = [
         f"{module}: {getattr(node, 'name', 'module')}"
-        for module, tree in modules().items()
+        for module, tree in parse_package().items()
         for node in ast.walk(tree)
         if isinstance(node, Documented) and asks.match(ast.get_docstring(node) or "")
     ]
@@ -165,7 +155,7 @@ def test_hints_end_as_sentences_do() -> None:
     # a value may bring its own end, and in code the word stands alone
     ends = (".", "?", "{}", "Hint: ")
     texts = [
-        (module, text) for module, tree in modules().items() for text in _list_texts(tree)
+        (module, text) for module, tree in parse_package().items() for text in _list_texts(tree)
         if "Hint: " in text and "\n" not in text
     ]  # fmt: skip
     assert len(texts) > 300

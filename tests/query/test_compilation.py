@@ -170,6 +170,7 @@ MOVED = """
 """
 
 
+@pytest.mark.full
 def test_rows_that_a_store_holds_are_moved_without_compiling(tmp_path: Path) -> None:
     """Those are many at once: fields of each size, times, flags, and the numbers of rows."""
     assert run_cold(MOVED, tmp_path) == []

@@ -18,6 +18,9 @@ from child_process import environment
 # until a child has ended
 SOON = 120
 DEVICES, ROWS, LENGTH = 5, 4_000, 50
+ROUNDS = int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "1"))
+# a seed, and the number of kills
+CRASHES = [(0, 2), *(pytest.param(seed, 4, marks=pytest.mark.full) for seed in range(ROUNDS))]
 CHILD = f"""
 import sys, time
 from pathlib import Path
@@ -67,11 +70,11 @@ def start(folder: Path, *ends: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, env=environment())
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "1"))))
-def test_kills_lose_and_double_no_row_of_any_device(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seed", "kills"), CRASHES)
+def test_kills_lose_and_double_no_row_of_any_device(seed: int, kills: int, tmp_path: Path) -> None:
     """Each device has each of its windows once, and so has the fleet."""
     draw = random.Random(seed)
-    for _ in range(4):
+    for _ in range(kills):
         with start(tmp_path) as child:
             assert child.stdout is not None
             child.stdout.readline()
@@ -140,13 +143,13 @@ def start_silent(folder: Path, *ends: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, env=environment())
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "1"))))
+@pytest.mark.parametrize(("seed", "kills"), CRASHES)
 def test_kills_while_devices_are_silent_lose_and_double_no_accepted_row(
-    seed: int, tmp_path: Path
+    seed: int, kills: int, tmp_path: Path
 ) -> None:
     """Whatever the clock has moved before a kill stays moved: no window comes twice."""
     draw = random.Random(seed)
-    for _ in range(3):
+    for _ in range(kills):
         with start_silent(tmp_path) as child:
             assert child.stdout is not None
             child.stdout.readline()

@@ -17,6 +17,10 @@ import pytest
 from child_process import environment
 from runs import SOON
 
+ROUNDS = int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "1"))
+# a seed, and the number of kills
+CRASHES = [(0, 2), *(pytest.param(seed, 4, marks=pytest.mark.full) for seed in range(ROUNDS))]
+
 CHILD = """
 import sys
 import polars as pl
@@ -63,12 +67,14 @@ def start(folder: Path, queries: int, rows: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, env=environment())
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("RXTEMPORAL_CRASH_ROUNDS", "1"))))
-def test_kills_around_changes_lose_and_double_nothing(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seed", "kills"), CRASHES)
+def test_kills_around_changes_lose_and_double_nothing(
+    seed: int, kills: int, tmp_path: Path
+) -> None:
     """Each query has each of its windows once, from the first row on, whenever it was added."""
     draw = random.Random(seed)
     queries = 1
-    for _ in range(4):
+    for _ in range(kills):
         child = start(tmp_path, queries, 1_000_000)
         assert child.stdout is not None
         # before the change is saved, while the log is replayed, or later

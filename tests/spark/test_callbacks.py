@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,11 +83,9 @@ def attack() -> list[bytes]:
     """
     names = [f"p{number}" for number in range(20)]
     commands = [CALL.format(name) for name in names] + [FORGET.format(name) for name in names]
-    return [
-        ask(port, each)
-        for port in sorted(ports())
-        for each in ["".join(commands), WRONG + "".join(commands)]
-    ]
+    asked = [(port, first + "".join(commands)) for port in ports() for first in ("", WRONG)]
+    with ThreadPoolExecutor(len(asked)) as pool:
+        return [*pool.map(ask, *zip(*asked, strict=True))]
 
 
 def test_a_stranger_can_neither_call_the_function_of_a_sink_nor_remove_it(

@@ -80,13 +80,17 @@ def test_bounded(spark: SparkSession, query: Any, buckets: int) -> None:
         assert len(here) > (DEVICES if ends or query is each else -1)
 
 
-@pytest.mark.parametrize("query", [each, pytest.param(fleet, marks=pytest.mark.full)])
-def test_streaming(spark: SparkSession, tmp_path: Path, query: Any) -> None:
+@pytest.mark.parametrize(
+    ("query", "size"),
+    [(each, 121), *(pytest.param(query, 60, marks=pytest.mark.full) for query in (each, fleet))],
+)
+def test_streaming(spark: SparkSession, tmp_path: Path, query: Any, size: int) -> None:
     """Micro-batch by micro-batch, over a restart; late rows are counted."""
     files = FileStream(tmp_path / "in", ROWS.schema)
-    parts = [ROWS[first : first + 60] for first in range(0, ROWS.height, 60)]
+    parts = [ROWS[first : first + size] for first in range(0, ROWS.height, size)]
+    half = len(parts) // 2
     found: list[Any] = []
-    for some in (parts[:2], parts[2:]):
+    for some in (parts[:half], parts[half:]):
         for part in some:
             files.add(part.sample(fraction=1, shuffle=True, seed=1))
         given = stream(

@@ -202,11 +202,17 @@ def test_another_query_on_a_checkpoint(clicks: DataFrame, tmp_path: Path) -> Non
 
 
 @pytest.mark.java
-def test_from_dataframe(rows: DataFrame, clicks: DataFrame) -> None:
-    """A stream of a result raises the error itself, bounded or streaming."""
+def test_from_dataframe(rows: DataFrame) -> None:
+    """A stream of a result raises the error itself."""
     with pytest.raises(ZeroDivisionError, match="integer division") as raised:
         from_dataframe(run(divide, stream=rows, buckets=2)).to_polars()
     assert any("in select, composed at" in note for note in raised.value.__notes__)
+
+
+@pytest.mark.full
+@pytest.mark.java
+def test_from_dataframe_in_this_package(rows: DataFrame, clicks: DataFrame) -> None:
+    """So it does with errors of this package, bounded or streaming."""
     with pytest.raises(SchemaError, match=PLACE):
         from_dataframe(run(convert, stream=rows, buckets=2)).to_polars()
     result = run(lambda s: s, s=stream(clicks, cti="cti"), buckets=1, cti="cti")

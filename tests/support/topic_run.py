@@ -1,4 +1,4 @@
-"""A run into a topic, for tests that kill it: kind, address and folder are its arguments.
+"""A run into a topic, for tests that kill it: kind, address, folder and rows are its arguments.
 
 It prints a line for each batch that has been written.
 """
@@ -14,11 +14,10 @@ import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.run import checkpoint
 
-ROWS = 90_000
 ROOMS = ("attic", "hall", "lab")
 
 
-def main(kind: str, address: str, folder: str) -> None:
+def main(kind: str, address: str, folder: str, rows: int) -> None:
     """Count the readings of each room in each window of 30."""
     checkpoint.SECONDS, checkpoint.SHARE = 0.02, 1e9
     if kind == "model":
@@ -30,7 +29,7 @@ def main(kind: str, address: str, folder: str) -> None:
         "model": lambda: rxt.KafkaTopic("model:1", "results", transactional_id="house"),
         "mqtt": lambda: rxt.MqttTopic(address, "results/{room}"),
     }
-    frame = pl.DataFrame({"t": range(ROWS), "room": [*ROOMS] * (ROWS // 3)})
+    frame = pl.DataFrame({"t": range(rows), "room": [*ROOMS] * (rows // 3)})
     stream = rxt.from_polars(frame, start="t", batch_rows=50, advance_time=2, name="readings")
     counted = stream.group_by("room").tumbling_window(30).aggregate(n=agg.count())
     sink: Any = sinks[kind]()
@@ -45,10 +44,10 @@ def main(kind: str, address: str, folder: str) -> None:
     counted.run(sink, name="counts", resume=folder).wait()
 
 
-def expect() -> list[tuple[int, str, int]]:
-    """Return start, room and count of the rows that a topic has to have."""
-    return [(start, room, 10) for start in range(0, ROWS, 30) for room in ROOMS]
+def expect(rows: int) -> list[tuple[int, str, int]]:
+    """Return start, room and count of the results that a topic has to have."""
+    return [(start, room, 10) for start in range(0, rows, 30) for room in ROOMS]
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:4], rows=int(sys.argv[4]))
