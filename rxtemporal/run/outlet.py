@@ -233,6 +233,8 @@ class Outlet:
                 self._form = batch.time
                 self._write(batch)
             self._form = None
+            with self._name_errors():
+                self.sink.begin_at(self.outbox.number)
 
     def call_on_open(self, action: Callable[[], object]) -> None:
         """Call a function when the sink is open, before its first row."""

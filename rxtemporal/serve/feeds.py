@@ -120,6 +120,11 @@ class SinkPair(Sink):
                 raise
             self._opened.append(sink)
 
+    def begin_at(self, number: int) -> None:
+        """Prepare both for new numbered batches."""
+        for sink in self._sinks:
+            sink.begin_at(number)
+
     def write(self, batch: EventBatch) -> None:
         """Write the batch into both."""
         self._busy = time.monotonic()

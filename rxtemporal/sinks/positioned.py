@@ -95,6 +95,8 @@ class PositionedSink(ReadySink):
         self._id = ""
         self._is_loaded = self._is_saved = False
         self._position = MIN_TIME
+        # with numbers, the highest position that the other side may have; None: it is not known yet
+        self._highest: int | None = None
         self._is_connected = False
         self._cancelled = threading.Event()
         self._error: BaseException | None = None
@@ -113,7 +115,7 @@ class PositionedSink(ReadySink):
             self._id, self._position = uuid.uuid4().hex, MIN_TIME
         self._is_saved, self._is_loaded = self._is_loaded, False
         self._cancelled.clear()
-        self._error = self.undelivered_since = self.away_since = None
+        self._error = self.undelivered_since = self.away_since = self._highest = None
         try:
             self._connect_once()
         except Exception as error:
@@ -121,6 +123,12 @@ class PositionedSink(ReadySink):
                 raise
             self.away_since = time.monotonic()
             _log.warning("sink.away", sink=repr(self), query=query, error=str(error))
+
+    def begin_at(self, number: int) -> None:
+        """Raise if the other side has numbers that this run has not given yet."""
+        self._highest = number
+        if self._is_connected:
+            self._check_highest(self._position)
 
     def write(self, batch: EventBatch) -> None:
         """Deliver the rows that the other side does not have; costs one round for each batch."""
@@ -199,14 +207,26 @@ class PositionedSink(ReadySink):
                 f"{self._place} has lost the position of this run: rows may be missing. Hint: "
                 "restore what was there, or begin with a new folder and a new place."
             )
+        self._check_highest(found)
         self._position = found
         self._check_place()
         self._is_connected = True
+
+    def _check_highest(self, found: int) -> None:
+        if self._highest is not None and found > self._highest:
+            raise SpoolError(
+                f"{self._place} has the results of batch {found - 1}, and this run has only made "
+                f"{self._highest}: its folder is of an earlier time, as a backup is, and new rows "
+                "would be taken for those. Hint: restore what was there at that time, or begin "
+                "with a new folder and a new place."
+            )
 
     def _write_rest(self, batch: EventBatch) -> None:
         """Write the rows from the position on."""
         rest, after = take_rest(batch, self._position), find_position(batch)
         if len(rest):
+            if self._highest is not None:
+                self._highest = max(self._highest, after)
             self._deliver(rest, after)
             self._position = after
 

@@ -70,6 +70,12 @@ class Sink(ABC):
     def open(self, query: str, schema: pl.Schema) -> None:  # noqa: B027
         """Prepare for the query with this name, whose payload has this schema."""
 
+    def begin_at(self, number: int) -> None:  # noqa: B027
+        """Prepare for new numbered batches, from this number on.
+
+        Called after ``open``, once those that had left in an earlier life are written again.
+        """
+
     @abstractmethod
     def write(self, batch: EventBatch) -> None:
         """Write one batch."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -164,6 +165,29 @@ def test_a_table_of_another_day_is_refused(database: Database, tmp_path: Path) -
     database.run("DROP TABLE rxtemporal_positions")
     with pytest.raises(SpoolError, match=r"lost the position of this run.*Hint"):
         source.stream.run(database.make(), resume=tmp_path / "kept")
+
+
+def test_a_table_ahead_of_a_folder_with_numbers_is_refused(
+    database: Database, tmp_path: Path
+) -> None:
+    """A backup of the folder would give other rows the numbers that the table has."""
+    folder, backup = tmp_path / "kept", tmp_path / "backup"
+
+    def run(*times: int) -> None:
+        source = rxt.PushSource("rooms", schema={"room": str, "temp": int}, start="t", clock="room")
+        process = source.stream.run(database.make(), resume=folder)
+        for time in times:
+            source.push([{"t": time, "room": "hall", "temp": 2}])
+        process.stop()
+
+    run(0, 1, 2)
+    shutil.copytree(folder, backup)
+    run(3)
+    shutil.rmtree(folder)
+    backup.rename(folder)
+    with pytest.raises(SpoolError, match=r"its folder is of an earlier time.*Hint"):
+        run(3, 4)
+    assert len(database.rows()) >= 3
 
 
 def test_a_run_that_is_stopped_before_its_first_event_can_be_resumed(
