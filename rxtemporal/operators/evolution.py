@@ -86,17 +86,17 @@ def match_operators(
     Of several equal ones an operator continues that whose results went where its results go:
     ``outputs`` are the present and the saved operators, or sources, of outputs of one name.
     """
-    matching = _Matching(saved, now, fits)
+    matches = _Matches(saved, now, fits)
     for ref, old in outputs:
         if isinstance(ref, int) and isinstance(old, int):
-            matching.add(ref, old)
+            matches.add(ref, old)
     # those that have readers come with these
     for number in reversed(range(len(now))):
-        matching.find(number)
-    return matching.found
+        matches.find(number)
+    return matches.found
 
 
-class _Matching:
+class _Matches:
     """Operators of two plans that are the same; each saved one with state has one successor."""
 
     def __init__(
