@@ -161,6 +161,8 @@ class Checkpointer:
         self._logged = 0
         # and the number of rows in no log: rejected ones and duplicates
         self._refused = 0
+        # the rows of each output that the last checkpoint has
+        self._given: list[int] = []
         self._stopping = False
         self._saved, self._took = time.monotonic(), 0.0
         # set unless a thread is writing a checkpoint
@@ -261,10 +263,15 @@ class Checkpointer:
             any(each.front is not None for each in readers)
             or self._log.noted > self._logged
             or self._count_refused() != self._refused
+            # some leave when time has passed, with no row
+            or self._count_given() != self._given
         )
 
     def _count_refused(self) -> int:
         return sum(each.count_refused() for each in self._execution.readers)
+
+    def _count_given(self) -> list[int]:
+        return [each.rows for each in self._outlets]
 
     def _save_aside_if_due(self) -> None:
         if self._due and (captured := self._capture_unless_ended()) is not None:
@@ -368,7 +375,7 @@ class Checkpointer:
         positions = [
             (each.cursor, each.saved_position) for each in pulled if each.cursor is not None
         ]
-        self._refused = self._count_refused()
+        self._refused, self._given = self._count_refused(), self._count_given()
         reached = find_time(each.meter.cti for each in self._execution.readers)
         return _CapturedRun(began, self._log.cut(), reached, counts, run, sinks, positions)
 
@@ -407,7 +414,8 @@ class Checkpointer:
         The log after the cut is still to be read, so it stays. A crash before the end of this
         leaves the folder of the query as it was.
         """
-        self._refused = self._count_refused()  # those that the checkpoint has
+        # those that the checkpoint has
+        self._refused, self._given = self._count_refused(), self._count_given()
         if not self._is_changed:
             return
         cut = self._cut or self._store.find_checkpoint()

@@ -182,10 +182,18 @@ class Reader(InputStream):
     def drain(self) -> None:
         """Make all rows that are held durable, and pass them on; by default none are held."""
 
+    @property
+    def may_advance(self) -> bool:
+        """True while a clock may advance the stream.
+
+        Not while its run is stopped: what comes behind the last checkpoint would come again.
+        """
+        return not self.ended and self.run_end.accepts
+
     def wake(self) -> bool:
         """Let what waits into the query, with an empty batch; return False after the end."""
         with self.lock:
-            if self.state is StreamState.ENDED:
+            if not self.may_advance:
                 return False
             nothing = EventBatch.empty(self.door.payloads.frame([]).schema, self.door.sent)
             self.give(nothing)

@@ -259,7 +259,7 @@ class DeviceWatch:
 
     def _look(self) -> float | None:
         with self._reader.lock:
-            if self._reader.ended:
+            if not self._reader.may_advance:
                 return None
             left = self._find_next(self._clock.read_moment())
         return max(left, self._length // _PARTS, _LEAST) / TICKS_PER_SECOND
@@ -341,7 +341,7 @@ class _Silence:
 
     def _look(self) -> float | None:
         with self._reader.lock:
-            if self._reader.ended:
+            if not self._reader.may_advance:
                 return None
             left = self._since + self._seconds - self._clock.elapsed()
             if left > TOLERANCE:

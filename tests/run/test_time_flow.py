@@ -20,7 +20,7 @@ from reactivex.testing import TestScheduler
 from runs import SOON, Log
 
 import rxtemporal as rxt
-from rxtemporal import Cti, EventShape, IntervalEvent, PointEvent
+from rxtemporal import Cti, EventShape, IntervalEvent, PointEvent, agg
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, BindingError
 
 ADJUST, DROP = rxt.AdvanceTimePolicy.ADJUST, rxt.AdvanceTimePolicy.DROP
@@ -357,6 +357,56 @@ def test_nothing_beats_after_the_end() -> None:
         reached = streams.ctis
         streams.clock.start()  # comes to an end only because nobody asks for another beat
         assert streams.ctis == reached
+
+
+class SlowSave(rxt.Sink):
+    """A sink that remembers nothing, and whose state takes so long that time passes."""
+
+    def __init__(self, rows: list[int], clock: TestScheduler) -> None:
+        self.rows, self.clock, self.seconds = rows, clock, 0
+
+    def write(self, batch: rxt.EventBatch) -> None:
+        """Note the rows."""
+        self.rows += batch.payload["n"].to_list()
+
+    def save(self) -> Any:
+        """Return a function that takes its time."""
+        return self._finish
+
+    def _finish(self) -> bytes:
+        self.clock.advance_by(self.seconds)
+        return b"none"
+
+    def load(self, state: bytes) -> None:
+        """Load nothing."""
+
+
+def run_slowly(folder: Path, rows: list[int], *, before: int, meanwhile: int) -> None:
+    """Push a row, let time pass, and stop; while the last state is saved, time passes, too."""
+    clock = TestScheduler()
+    beat = rxt.Heartbeat(every=timedelta(seconds=5), delay=timedelta(seconds=2))
+    source = rxt.PushSource(
+        "rows", schema={"x": int}, start="t", delay="1s", heartbeat=beat, unit="s"
+    )
+    sink = SlowSave(rows, clock)
+    windows = source.stream.tumbling_window("2s").aggregate(n=agg.count())
+    process = windows.run(sink, resume=folder, scheduler=clock)
+    source.push({"t": 1, "x": 1})
+    clock.advance_by(before)
+    sink.seconds = meanwhile
+    process.stop()
+
+
+@pytest.mark.parametrize(("before", "meanwhile"), [(0, 60), (60, 0), (60, 60)])
+def test_no_result_leaves_behind_the_last_state(
+    tmp_path: Path, before: int, meanwhile: int
+) -> None:
+    """It would leave again in the next run: time stands still while a run is stopped."""
+    rows: list[int] = []
+    run_slowly(tmp_path, rows, before=before, meanwhile=meanwhile)
+    assert rows == ([1] if before else [])
+    run_slowly(tmp_path, rows, before=60, meanwhile=0)
+    assert rows == ([1] if before else [2])
 
 
 def test_a_payload_that_does_not_fit_fails_at_a_beat() -> None:
