@@ -22,7 +22,7 @@ from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, add, to_datetime
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, CheckpointError, SchemaError
-from rxtemporal.sinks.formats import find_format, publish_parquet
+from rxtemporal.sinks.formats import check_types, find_format, publish_parquet
 from rxtemporal.sinks.sink import ReadySink
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kMG])B\s*")
@@ -243,7 +243,9 @@ class AppendFile(ReadySink):
             )
         if self._partitions is not None:
             self._partitions.check(schema)
-        self._header = self._make_header(schema)
+        columns = self._empty(schema)
+        check_types(self.path, columns.schema)
+        self._header = _make_header(columns)
         self._open = {}
         if self._loaded is not None:
             self._restore(self._loaded)
@@ -308,13 +310,10 @@ class AppendFile(ReadySink):
 
     # Files ----------------------------------------------------------------------------------------
 
-    def _make_header(self, schema: pl.Schema) -> bytes:
+    def _empty(self, schema: pl.Schema) -> pl.DataFrame:
+        """Return the columns of the files, without rows."""
         frame = pl.DataFrame(schema={START: pl.Int64(), END: pl.Int64(), **schema})
-        if self._partitions is not None:
-            frame = self._partitions.strip(frame)
-        text = io.BytesIO()
-        pl.DataFrame(schema=frame.columns).write_csv(text)
-        return text.getvalue()
+        return frame if self._partitions is None else self._partitions.strip(frame)
 
     @property
     def _is_single(self) -> bool:
@@ -519,3 +518,10 @@ class AppendFile(ReadySink):
         part.sync()
         if (held := part.join()) is not None:
             publish_parquet(held, self._at(part.path))
+
+
+def _make_header(columns: pl.DataFrame) -> bytes:
+    """Return the first line of a CSV file."""
+    text = io.BytesIO()
+    pl.DataFrame(schema=columns.columns).write_csv(text)
+    return text.getvalue()

@@ -15,7 +15,7 @@ import polars as pl
 
 from rxtemporal.core.batch import EventBatch, TimeForm
 from rxtemporal.errors import CheckpointError, StoppedError
-from rxtemporal.sinks.formats import Format, find_format
+from rxtemporal.sinks.formats import Format, check_types, find_format
 from rxtemporal.sinks.sink import ReadySink
 
 
@@ -45,6 +45,7 @@ class File(ReadySink):
 
     def open(self, query: str, schema: pl.Schema) -> None:
         """Create the hidden file, or cut off the rows written after the checkpoint."""
+        check_types(self.path, schema)
         self._schema = schema
         if self._complete:
             return

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from rxtemporal.errors import ArgumentError, BindingError
+from rxtemporal.errors import ArgumentError, BindingError, SchemaError
 
 Format: TypeAlias = Literal["csv", "json", "parquet"]
 
@@ -18,6 +18,15 @@ _FORMATS: dict[str, Format] = {
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
+}
+
+# types of fields that polars cannot write into files of a format, and what to write instead
+_BYTES = ("bytes", 'pl.col("{0}").bin.encode("hex")')
+_SPANS = ("spans of time", 'pl.col("{0}").dt.total_microseconds()')
+_UNWRITTEN: dict[Format, dict[type[pl.DataType], tuple[str, str]]] = {
+    "csv": {pl.Binary: _BYTES, pl.Duration: _SPANS},
+    "json": {pl.Binary: _BYTES},
+    "parquet": {},
 }
 
 
@@ -33,6 +42,18 @@ def find_format(path: Path) -> Format:
             f"the name of a result file ends in {', '.join(_FORMATS)}, got {str(path)!r}"
         )
     return found
+
+
+def check_types(path: Path, schema: pl.Schema) -> None:
+    """Raise ``SchemaError`` if a file of this name cannot have a field of the results."""
+    unwritten = _UNWRITTEN[find_format(path)]
+    for name, dtype in schema.items():
+        if (found := unwritten.get(type(dtype))) is not None:
+            what, instead = found
+            raise SchemaError(
+                f"field {name!r} has the type {dtype}, and {path.name} cannot have {what}. Hint: "
+                f"write {instead.format(name)} with with_columns(), or a Parquet file."
+            )
 
 
 def publish_parquet(frame: pl.DataFrame, path: Path) -> None:

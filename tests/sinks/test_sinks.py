@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ import polars as pl
 import pytest
 from reactivex import of
 from run_settings import save_often
+from runs import SOON
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EventShape, IntervalEvent, PointEvent
 from rxtemporal.core.events import Event
-from rxtemporal.errors import ArgumentError, CheckpointError
+from rxtemporal.errors import ArgumentError, CheckpointError, SchemaError
 from rxtemporal.testing import assert_same_history
 
 EVENTS: list[Event] = [
@@ -189,6 +191,30 @@ def test_a_suffix_that_is_not_known_is_refused(tmp_path: Path) -> None:
     """Before anything runs."""
     with pytest.raises(ArgumentError, match=r"ends in \.csv, \.parquet.*got '.*out\.txt'"):
         rxt.File(tmp_path / "out.txt")
+
+
+@pytest.mark.parametrize("sink", [rxt.File, rxt.AppendFile])
+@pytest.mark.parametrize(
+    ("suffix", "value", "what", "instead"),
+    [
+        ("csv", b"\xff", "bytes", pl.col("x").bin.encode("hex")),
+        ("jsonl", b"\xff", "bytes", pl.col("x").bin.encode("hex")),
+        ("csv", timedelta(seconds=1), "spans of time", pl.col("x").dt.total_microseconds()),
+    ],
+)
+def test_a_field_that_the_format_cannot_have_is_refused_before_the_first_row(
+    tmp_path: Path, sink: Any, suffix: str, value: Any, what: str, instead: pl.Expr
+) -> None:
+    """The file is not begun, and what the hint says is written, as are all values in Parquet."""
+    path = tmp_path / f"rows.{suffix}"
+    stream = rxt.from_events([rxt.PointEvent(1, {"x": value})])
+    with pytest.raises(SchemaError, match=rf"'x' .*rows\.{suffix} cannot have {what}\. Hint: .*x"):
+        stream.run(sink(path))
+    assert not [*tmp_path.iterdir()]
+    stream.with_columns(x=instead).run(sink(path)).wait(SOON)
+    assert path.exists()
+    stream.run(sink(tmp_path / "rows.parquet")).wait(SOON)
+    assert pl.read_parquet(tmp_path / "*.parquet")["x"].to_list() == [value]
 
 
 class Breaks(rxt.File):
