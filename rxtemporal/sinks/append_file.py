@@ -286,7 +286,8 @@ class AppendFile(ReadySink):
         parts = self._list_parts()
         held = [part.join() for part in parts]
         facts = [part.facts for part in parts]
-        state = Captured("append file", [facts, self._list_names(), held])
+        place = str(self.path.absolute())
+        state = Captured("append file", [facts, self._list_names(), held, place])
         files = [part.file for part in parts if part.file is not None]
 
         def finish() -> bytes:
@@ -299,7 +300,9 @@ class AppendFile(ReadySink):
 
     def load(self, state: bytes) -> None:
         """Resume where ``save`` was called."""
-        facts, names, held = loads("append file", state)
+        # earlier versions have not saved the path
+        facts, names, held, *more = loads("append file", state)
+        self._check_place(Path(*more[:1]), names)
         self._in_checkpoint = True
         self._parts = {}
         for each, rows in zip(facts, held, strict=True):
@@ -309,6 +312,17 @@ class AppendFile(ReadySink):
         self._loaded = [*names]
 
     # Files ----------------------------------------------------------------------------------------
+
+    def _check_place(self, before: Path, names: list[str]) -> None:
+        """Raise unless the path is that of the checkpoint; its folder may have been moved."""
+        place = self.path.absolute()
+        is_there = not names or any(self._at(name).exists() for name in names)
+        if not before.name or before == place or (before.name == place.name and is_there):
+            return
+        raise CheckpointError(
+            f"{self.path} has lost the position of this run, which has written into {before}. "
+            "Hint: give that path, or begin with a new folder and a new file."
+        )
 
     def _empty(self, schema: pl.Schema) -> pl.DataFrame:
         """Return the columns of the files, without rows."""

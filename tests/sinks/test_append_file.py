@@ -15,6 +15,7 @@ from run_settings import save_at_once, save_never
 from runs import SOON
 
 import rxtemporal as rxt
+from rxtemporal.engine.codec import dumps
 from rxtemporal.errors import ArgumentError, CheckpointError, SchemaError
 from rxtemporal.sinks import append_file
 
@@ -399,6 +400,52 @@ def test_a_file_that_lost_rows_is_refused(folder: Path, tmp_path: Path) -> None:
     path.write_text("", "utf-8")
     with pytest.raises(CheckpointError, match=r"rows\.jsonl lacks rows.*Hint"):
         source.stream.run(rxt.AppendFile(path), resume=kept)
+
+
+def push(sink: rxt.AppendFile, first: int, end: int, kept: Path | None = None) -> None:
+    """Push these numbers through a sink, in a run that is stopped then."""
+    source = rxt.PushSource("s", schema={"n": int}, start="t", unit="ticks")
+    process = source.stream.run(sink) if kept is None else source.stream.run(sink, resume=kept)
+    try:
+        for n in range(first, end):
+            source.push([{"t": n, "n": n}, rxt.Cti(n + 1)])
+    finally:
+        process.stop()
+
+
+@pytest.mark.parametrize("roll", [None, 2])
+@pytest.mark.parametrize("name", ["rows.jsonl", "others.csv", "away/rows.csv", "rows-000001.csv"])
+def test_a_run_goes_on_at_its_path_alone(
+    folder: Path, tmp_path: Path, name: str, roll: int | None
+) -> None:
+    """It would leave a gap in one place, or write one format into a file of another."""
+    (folder / "away").mkdir()
+    push(rxt.AppendFile(folder / "rows.csv", roll), 0, 4, tmp_path / "kept")
+    with pytest.raises(CheckpointError, match=r"has lost the position of this run.*rows\.csv\. Hi"):
+        push(rxt.AppendFile(folder / name, roll), 4, 8, tmp_path / "kept")
+    (folder / "away").rmdir()
+    push(rxt.AppendFile(folder / "rows.csv", roll), 4, 8, tmp_path / "kept")
+    assert numbers(folder) == list(range(8))
+
+
+@pytest.mark.parametrize("roll", [None, 2, 3])
+def test_files_may_be_moved(folder: Path, tmp_path: Path, roll: int | None) -> None:
+    """A run that is resumed goes on where its files are now."""
+    push(rxt.AppendFile(folder / "rows.csv", roll), 0, 4, tmp_path / "kept")
+    moved = folder.rename(tmp_path / "moved")
+    push(rxt.AppendFile(moved / "rows.csv", roll), 4, 8, tmp_path / "kept")
+    assert numbers(moved) == list(range(8))
+
+
+def test_a_state_of_an_earlier_version_is_loaded(folder: Path) -> None:
+    """It has neither a path nor a run."""
+    path = folder / "rows.csv"
+    path.write_text("start_time,end_time,n\n0,1,0\n1,2,1\n", "utf-8")
+    sink = rxt.AppendFile(path)
+    sink.load(dumps("append file", [[("", "rows.csv", 0, 28, 1)], ["rows.csv"], [None]]))
+    sink.open("q", pl.Schema({"n": pl.Int64}))
+    assert numbers(folder) == [0]
+    sink.close(None)
 
 
 def test_wrong_arguments_are_refused(folder: Path) -> None:
