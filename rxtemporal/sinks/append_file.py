@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import hashlib
 import io
 import os
 import re
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +24,7 @@ from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, add, to_datetime
 from rxtemporal.engine.codec import Captured, loads
 from rxtemporal.errors import ArgumentError, CheckpointError, SchemaError
-from rxtemporal.sinks.formats import check_types, find_format, publish_parquet
+from rxtemporal.sinks.formats import check_types, find_format, find_writer, publish_own_parquet
 from rxtemporal.sinks.sink import ReadySink
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kMG])B\s*")
@@ -191,10 +193,12 @@ class AppendFile(ReadySink):
     A file of a span, or of a day of ``start_time``, is complete when the CTI passes its end.
 
     A file that exists is continued, or, if files have numbers or are Parquet, the next one is
-    begun. ``SchemaError``: a CSV file that exists has other columns. A run that is resumed cuts off
-    what was written after its checkpoint, and writes it again, perhaps in other files; for a
-    program that reads the files meanwhile, use ``ParquetFolder``. When a run fails or is stopped,
-    files keep the rows so far. ``time`` is as in ``Print``.
+    begun. ``SchemaError``: a CSV file that exists has other columns. Several runs may write files
+    with numbers, or Parquet files, at the same time.
+
+    A run that is resumed cuts off what it wrote after its checkpoint, and writes it again, perhaps
+    in other files; for a program that reads the files meanwhile, use ``ParquetFolder``. When a run
+    fails or is stopped, files keep the rows so far. ``time`` is as in ``Print``.
 
     >>> import tempfile
     >>> import rxtemporal as rxt
@@ -232,6 +236,8 @@ class AppendFile(ReadySink):
         # the paths of the files at a checkpoint that is loaded
         self._loaded: list[str] | None = None
         self._in_checkpoint = False
+        # the id of the run
+        self._run = ""
         # the first line of a CSV file
         self._header = b""
 
@@ -251,7 +257,7 @@ class AppendFile(ReadySink):
             self._restore(self._loaded)
             self._loaded = None
             return
-        self._parts, self._in_checkpoint = {}, False
+        self._parts, self._in_checkpoint, self._run = {}, False, uuid.uuid4().hex
         if self._is_single and self._partitions is None:
             self._begin("", 0)
 
@@ -287,7 +293,7 @@ class AppendFile(ReadySink):
         held = [part.join() for part in parts]
         facts = [part.facts for part in parts]
         place = str(self.path.absolute())
-        state = Captured("append file", [facts, self._list_names(), held, place])
+        state = Captured("append file", [facts, self._list_names(), held, place, self._run])
         files = [part.file for part in parts if part.file is not None]
 
         def finish() -> bytes:
@@ -300,9 +306,10 @@ class AppendFile(ReadySink):
 
     def load(self, state: bytes) -> None:
         """Resume where ``save`` was called."""
-        # earlier versions have not saved the path
         facts, names, held, *more = loads("append file", state)
-        self._check_place(Path(*more[:1]), names)
+        # earlier versions have saved neither the path nor the run, whose id is that of its state
+        place, self._run = more or ("", hashlib.sha256(state).hexdigest()[:32])
+        self._check_place(Path(place), names)
         self._in_checkpoint = True
         self._parts = {}
         for each, rows in zip(facts, held, strict=True):
@@ -339,13 +346,18 @@ class AppendFile(ReadySink):
 
     def _list_names(self) -> list[str]:
         """Return the paths of all files of this sink, from the folder of its path on."""
-        if self._partitions is None:
-            return self._list_folder("")
-        key = f"{self._partitions.key}="
-        folders = [path.name for path in self.path.parent.iterdir() if path.name.startswith(key)]
         return [
-            f"{folder}/{name}" for folder in sorted(folders) for name in self._list_folder(folder)
+            f"{folder}/{name}" if folder else name
+            for folder in self._list_folders()
+            for name in self._list_folder(folder)
         ]
+
+    def _list_folders(self) -> list[str]:
+        """Return the folders of the partitions; without partitions, that of the sink's path."""
+        if self._partitions is None:
+            return [""]
+        key = f"{self._partitions.key}="
+        return sorted(path.name for path in self.path.parent.iterdir() if path.name.startswith(key))
 
     def _list_folder(self, folder: str) -> list[str]:
         """Return the names of the files of this sink in a folder."""
@@ -362,12 +374,13 @@ class AppendFile(ReadySink):
     def _restore(self, names: list[str]) -> None:
         """Leave the files as they were at the checkpoint."""
         parts = self._list_parts()
+        if self._format == "parquet":
+            self._remove_own({*names})
+            return
         kept = {*names, *(part.path for part in parts)}
         for name in self._list_names():
             if name not in kept:
                 self._at(name).unlink()
-        if self._format == "parquet":
-            return
         for part in parts:
             path = self._at(part.path)
             if not path.exists() or path.stat().st_size < part.length:
@@ -377,6 +390,19 @@ class AppendFile(ReadySink):
                 )
             os.truncate(path, part.length)
             self._open_part(part)
+
+    def _remove_own(self, kept: set[str]) -> None:
+        """Remove the Parquet files that this run has written since the checkpoint.
+
+        Earlier versions have not noted who wrote a file.
+        """
+        for name in self._list_names():
+            if name not in kept and find_writer(self._at(name)) in (None, self._run):
+                self._at(name).unlink()
+        for folder in self._list_folders():
+            # of a file that was being written when the process died
+            for aside in self._at(folder).glob(f".*.{self._run}.part"):
+                aside.unlink()
 
     def _at(self, name: str) -> Path:
         return self.path.parent / name
@@ -531,7 +557,18 @@ class AppendFile(ReadySink):
         self._open.pop(part.path, None)
         part.sync()
         if (held := part.join()) is not None:
-            publish_parquet(held, self._at(part.path))
+            self._publish(held, part)
+
+    def _publish(self, held: pl.DataFrame, part: _FilePart) -> None:
+        """Write a Parquet file, under the next name that no other file has."""
+        while True:
+            try:
+                publish_own_parquet(held, self._at(part.path), self._run)
+                return
+            except FileExistsError:  # another run has taken the name since this file was begun
+                if self._roll.span is None:
+                    part.label = self._find_number(part.folder)
+                part.name = self._name(part.folder, part.label)
 
 
 def _make_header(columns: pl.DataFrame) -> bytes:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
+from rxtemporal.storage.files import remove, sync, sync_folder, take_name
 
 Format: TypeAlias = Literal["csv", "json", "parquet"]
 
@@ -20,6 +23,8 @@ _FORMATS: dict[str, Format] = {
     ".ndjson": "json",
 }
 
+# the key of the run in the metadata of a Parquet file
+_RUN = "rxtemporal.run"
 # types of fields that polars cannot write into files of a format, and what to write instead
 _BYTES = ("bytes", 'pl.col("{0}").bin.encode("hex")')
 _SPANS = ("spans of time", 'pl.col("{0}").dt.total_microseconds()')
@@ -58,20 +63,40 @@ def check_types(path: Path, schema: pl.Schema) -> None:
 
 def publish_parquet(frame: pl.DataFrame, path: Path) -> None:
     """Write a Parquet file, which appears when it is complete; file and name are on disk then."""
-    hidden = path.with_name(f".{path.name}.part")
+    with _write_aside(frame, path.with_name(f".{path.name}.part"), {}) as hidden:
+        os.replace(hidden, path)
+    sync_folder(path.parent)
+
+
+def publish_own_parquet(frame: pl.DataFrame, path: Path, run: str) -> None:
+    """Write a Parquet file as ``publish_parquet`` does, which says what run has written it.
+
+    ``FileExistsError`` if there is a file of that name, which stays as it is.
+    """
+    with _write_aside(frame, path.with_name(f".{path.name}.{run}.part"), {_RUN: run}) as hidden:
+        take_name(hidden, path)
+    sync_folder(path.parent)
+
+
+def find_writer(path: Path) -> str | None:
+    """Return the run that has written a Parquet file; None if it does not say."""
+    try:
+        return pl.read_parquet_metadata(path).get(_RUN)
+    except pl.exceptions.PolarsError:  # no such file
+        return None
+
+
+@contextmanager
+def _write_aside(frame: pl.DataFrame, hidden: Path, facts: dict[str, str]) -> Iterator[Path]:
+    """Write a Parquet file with a hidden name, which is gone at the end."""
     try:
         with hidden.open("wb") as file:
-            frame.write_parquet(file)
+            frame.write_parquet(file, metadata=facts)
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(hidden, path)
+            sync(file.fileno())
+        yield hidden
     finally:
-        hidden.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        remove(hidden)
 
 
 def make_encoder(sink: str) -> Any:

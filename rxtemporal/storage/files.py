@@ -77,6 +77,22 @@ def publish(path: Path, data: bytes, *, private: bool = True) -> None:
         raise
 
 
+def take_name(aside: Path, path: Path) -> None:
+    """Give a file a name; ``FileExistsError`` if there is a file of that name, whoever wrote it.
+
+    The name itself is durable after ``sync_folder``.
+    """
+    try:
+        os.link(aside, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links: the name is taken by an empty file
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        os.replace(aside, path)
+    else:
+        remove(aside)
+
+
 def sync(handle: int) -> None:
     """Wait until all data written to a file is on disk."""
     os.fsync(handle)

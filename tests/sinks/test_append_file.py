@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -402,13 +404,25 @@ def test_a_file_that_lost_rows_is_refused(folder: Path, tmp_path: Path) -> None:
         source.stream.run(rxt.AppendFile(path), resume=kept)
 
 
+def start(sink: rxt.AppendFile, kept: Path | None = None) -> tuple[rxt.PushSource, rxt.Process]:
+    """Start a run of numbers into a sink."""
+    source = rxt.PushSource("s", schema={"n": int}, start="t", unit="ticks")
+    if kept is None:
+        return source, source.stream.run(sink)
+    return source, source.stream.run(sink, resume=kept)
+
+
+def push_to(source: rxt.PushSource, *found: int) -> None:
+    """Push numbers, which are final then."""
+    for n in found:
+        source.push([{"t": n % 100, "n": n}, rxt.Cti(n % 100 + 1)])
+
+
 def push(sink: rxt.AppendFile, first: int, end: int, kept: Path | None = None) -> None:
     """Push these numbers through a sink, in a run that is stopped then."""
-    source = rxt.PushSource("s", schema={"n": int}, start="t", unit="ticks")
-    process = source.stream.run(sink) if kept is None else source.stream.run(sink, resume=kept)
+    source, process = start(sink, kept)
     try:
-        for n in range(first, end):
-            source.push([{"t": n, "n": n}, rxt.Cti(n + 1)])
+        push_to(source, *range(first, end))
     finally:
         process.stop()
 
@@ -437,6 +451,79 @@ def test_files_may_be_moved(folder: Path, tmp_path: Path, roll: int | None) -> N
     assert numbers(moved) == list(range(8))
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_two_runs_write_numbered_files_beside_each_other(
+    folder: Path, tmp_path: Path, suffix: str, is_kept: bool
+) -> None:
+    """A number is taken once, whoever was first to begin a file or to complete it."""
+    path = folder / f"rows.{suffix}"
+    runs = [
+        start(rxt.AppendFile(path, 2), tmp_path / name if is_kept else None) for name in ("a", "b")
+    ]
+    for n in range(7):
+        for number, (source, _) in enumerate(runs):
+            push_to(source, 100 * number + n)
+    for _, process in runs:
+        process.stop()
+    held = [6, 106] if is_kept and suffix == "parquet" else []  # in the checkpoints
+    assert sorted([*numbers(folder), *held]) == [*range(7), *range(100, 107)]
+
+
+@pytest.mark.parametrize("roll", [2, "4us"])
+def test_runs_that_go_on_in_turn_keep_the_parquet_files_of_each_other(
+    folder: Path, tmp_path: Path, roll: Any
+) -> None:
+    """A file that another run has written since the checkpoint is neither replaced nor removed."""
+    path = folder / "rows.parquet"
+    for first in (0, 3, 6):
+        for name, more in (("a", 0), ("b", 100)):
+            push(rxt.AppendFile(path, roll), more + first, more + first + 3, tmp_path / name)
+    for name in ("a", "b"):
+        source, process = start(rxt.AppendFile(path, roll), tmp_path / name)
+        source.close()
+        process.wait(SOON)
+    assert sorted(numbers(folder)) == [*range(9), *range(100, 109)]
+
+
+def test_a_run_that_broke_takes_back_its_own_parquet_files_alone(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of another run stay, though its checkpoint does not know them either."""
+    save_never(monkeypatch)
+    sink = Killed(folder / "rows.parquet", 2)
+    sink.left = 9
+    source, process = start(sink, tmp_path / "kept")
+    push_to(source, *range(9))
+    with pytest.raises(KeyError, match="killed"):
+        process.wait(SOON)
+    push(rxt.AppendFile(folder / "rows.parquet", 2), 100, 104)
+    # what a process leaves that is killed while it writes a file
+    (folder / f".rows-000009.parquet.{sink._run}.part").write_bytes(b"PAR1")
+    source, process = start(rxt.AppendFile(folder / "rows.parquet", 2), tmp_path / "kept")
+    source.close()
+    process.wait(SOON)
+    assert sorted(numbers(folder)) == [*range(9), *range(100, 104)]
+
+
+def test_a_name_is_taken_once_where_files_have_no_links(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On such a file system a name is taken by an empty file."""
+
+    def refuse(*paths: object) -> None:
+        raise PermissionError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    runs = [start(rxt.AppendFile(folder / "rows.parquet", 2)) for _ in range(2)]
+    for n in range(4):
+        for number, (source, _) in enumerate(runs):
+            push_to(source, 100 * number + n)
+    for _, process in runs:
+        process.stop()
+    assert sorted(numbers(folder)) == [0, 1, 2, 3, 100, 101, 102, 103]
+
+
 def test_a_state_of_an_earlier_version_is_loaded(folder: Path) -> None:
     """It has neither a path nor a run."""
     path = folder / "rows.csv"
@@ -446,6 +533,23 @@ def test_a_state_of_an_earlier_version_is_loaded(folder: Path) -> None:
     sink.open("q", pl.Schema({"n": pl.Int64}))
     assert numbers(folder) == [0]
     sink.close(None)
+
+
+def test_a_state_of_an_earlier_version_is_loaded_again_after_a_crash(folder: Path) -> None:
+    """What was written since is taken back, by the earlier version and by this one."""
+    held = pl.DataFrame({"start_time": [2], "end_time": [3], "n": [2]})
+    held.write_parquet(folder / "rows-000002.parquet")  # written by the earlier version
+    state = dumps("append file", [[("", "rows-000001.parquet", 1, 0, 1)], [], [held]])
+    for _ in range(2):
+        sink = rxt.AppendFile(folder / "rows.parquet", 2)
+        sink.load(state)
+        sink.open("q", pl.Schema({"n": pl.Int64}))
+        assert not [*folder.iterdir()]
+        sink.set_time_form(lambda: "ticks")
+        for n in (3, 4, 5):
+            row = {"start_time": n, "end_time": n + 1, "n": n}
+            sink.write(rxt.EventBatch.from_dicts([row], cti=n + 1))
+    assert numbers(folder) == [2, 3, 4, 5]
 
 
 def test_wrong_arguments_are_refused(folder: Path) -> None:
