@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import errno
 import hashlib
 import io
 import os
 import re
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
@@ -23,9 +24,11 @@ from rxtemporal.core.safe_text import brief
 from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, add, to_datetime
 from rxtemporal.engine.codec import Captured, loads
-from rxtemporal.errors import ArgumentError, CheckpointError, SchemaError
+from rxtemporal.errors import ArgumentError, CheckpointError, SchemaError, SpoolError
 from rxtemporal.sinks.formats import check_types, find_format, find_writer, publish_own_parquet
+from rxtemporal.sinks.marks import WriterMark
 from rxtemporal.sinks.sink import ReadySink
+from rxtemporal.storage.files import FileLock, remove, take_name
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kMG])B\s*")
 _UNITS = {"k": 10**3, "M": 10**6, "G": 10**9}
@@ -34,6 +37,8 @@ _PART = re.compile(r"-(-?\d{6,}|\d{4}-\d\d-\d\d(T\d{6})?)(-\d+)?")
 # rows of a Parquet file unless roll= says otherwise, and of a piece that is written at once
 PARQUET_ROWS, PIECE = 1_000_000, 65_536
 _DAY = 86_400_000_000
+# errors of file systems that have no locks
+_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 # so many files are open at once
 MOST_OPEN = 64
 # the value of a null in the name of a folder, as in Hive
@@ -74,7 +79,8 @@ class _FilePart:
     """A file that is written: its name, the number or time behind it, and what it has.
 
     ``folder`` is that of its partition, from that of the sink's path on; empty without partitions.
-    ``length`` is in bytes: of a Parquet file, those of its rows in memory, which are ``held``.
+    ``length`` is in bytes: of a Parquet file, those of its rows in memory, which are ``held``. The
+    lock keeps others out while the file is open. ``is_marked``: it is marked as this run's.
     """
 
     folder: str
@@ -84,6 +90,8 @@ class _FilePart:
     rows: int = 0
     held: list[pl.DataFrame] = dataclasses.field(default_factory=list)
     file: BinaryIO | None = None
+    lock: FileLock | None = None
+    is_marked: bool = False
 
     @property
     def path(self) -> str:
@@ -101,13 +109,28 @@ class _FilePart:
             self.held = [pl.concat(self.held)]  # the next state need not join them again
         return self.held[0] if self.held else None
 
+    def open(self, path: Path) -> int:
+        """Open the file for this sink alone, and return its length."""
+        self.file = path.open("ab")
+        try:
+            self.lock = FileLock(path)
+        except BaseException as error:
+            if not isinstance(error, OSError) or error.errno not in _NO_LOCKS:
+                self.sync()
+                raise
+        return os.fstat(self.file.fileno()).st_size
+
     def sync(self) -> None:
         """Write to the disk what the file has, and close it."""
         file, self.file = self.file, None
-        if file is not None:
-            with file:
-                file.flush()
-                os.fsync(file.fileno())
+        try:
+            if file is not None:
+                with file:
+                    file.flush()
+                    os.fsync(file.fileno())
+        finally:
+            if self.lock is not None:
+                self.lock.release()
 
 
 class _Partitions:
@@ -194,11 +217,12 @@ class AppendFile(ReadySink):
 
     A file that exists is continued, or, if files have numbers or are Parquet, the next one is
     begun. ``SchemaError``: a CSV file that exists has other columns. Several runs may write files
-    with numbers, or Parquet files, at the same time.
+    with numbers, or Parquet files, at the same time; ``SpoolError``: another file is being written.
 
     A run that is resumed cuts off what it wrote after its checkpoint, and writes it again, perhaps
-    in other files; for a program that reads the files meanwhile, use ``ParquetFolder``. When a run
-    fails or is stopped, files keep the rows so far. ``time`` is as in ``Print``.
+    in other files; for a program that reads the files meanwhile, use ``ParquetFolder``.
+    ``CheckpointError``: others have written behind its position. When a run fails or is stopped,
+    files keep the rows so far. ``time`` is as in ``Print``.
 
     >>> import tempfile
     >>> import rxtemporal as rxt
@@ -253,13 +277,18 @@ class AppendFile(ReadySink):
         check_types(self.path, columns.schema)
         self._header = _make_header(columns)
         self._open = {}
-        if self._loaded is not None:
-            self._restore(self._loaded)
-            self._loaded = None
+        names, self._loaded = self._loaded, None
+        if names is None:
+            self._parts, self._in_checkpoint, self._run = {}, False, uuid.uuid4().hex
+            if self._is_single and self._partitions is None:
+                self._begin("", 0)
             return
-        self._parts, self._in_checkpoint, self._run = {}, False, uuid.uuid4().hex
-        if self._is_single and self._partitions is None:
-            self._begin("", 0)
+        try:
+            self._restore(names)
+        except BaseException:
+            for part in self._list_parts():
+                part.sync()
+            raise
 
     def write(self, batch: EventBatch) -> None:
         """Append the rows; begin the next file where the limit says so."""
@@ -282,9 +311,10 @@ class AppendFile(ReadySink):
         """Write what is held, and close the files."""
         super().close(error)
         goes_on = self._in_checkpoint and error is not None
-        for part in self._list_parts():
-            if not (part.held and goes_on):
-                self._end(part)
+        with ExitStack() as ends:  # if one fails, the others are still closed
+            for part in self._list_parts():
+                if not (part.held and goes_on):
+                    ends.callback(self._end, part)
 
     def save(self) -> Callable[[], bytes]:
         """Return a function that syncs the files and returns the state: lengths, and held rows."""
@@ -337,6 +367,10 @@ class AppendFile(ReadySink):
         return frame if self._partitions is None else self._partitions.strip(frame)
 
     @property
+    def _is_numbered(self) -> bool:
+        return self._roll.span is None and not self._is_single
+
+    @property
     def _is_single(self) -> bool:
         return self._roll == Roll()
 
@@ -377,32 +411,52 @@ class AppendFile(ReadySink):
         if self._format == "parquet":
             self._remove_own({*names})
             return
-        kept = {*names, *(part.path for part in parts)}
-        for name in self._list_names():
-            if name not in kept:
-                self._at(name).unlink()
         for part in parts:
-            path = self._at(part.path)
-            if not path.exists() or path.stat().st_size < part.length:
-                raise CheckpointError(
-                    f"{path} lacks rows that the run wrote before its checkpoint. Hint: restore "
-                    "the file, or begin with a new folder."
-                )
-            os.truncate(path, part.length)
-            self._open_part(part)
+            self._cut_off(part)
+        # last, so that a run that is refused has removed nothing
+        self._remove_own({*names, *(part.path for part in parts)})
 
     def _remove_own(self, kept: set[str]) -> None:
-        """Remove the Parquet files that this run has written since the checkpoint.
+        """Remove the files that this run has written since the checkpoint.
 
         Earlier versions have not noted who wrote a file.
         """
         for name in self._list_names():
-            if name not in kept and find_writer(self._at(name)) in (None, self._run):
+            if name not in kept and self._find_writer(name) in (None, self._run):
                 self._at(name).unlink()
         for folder in self._list_folders():
             # of a file that was being written when the process died
             for aside in self._at(folder).glob(f".*.{self._run}.part"):
                 aside.unlink()
+
+    def _find_writer(self, name: str) -> str | None:
+        """Return the run that has written a file last, if that is known."""
+        if self._format == "parquet":
+            return find_writer(self._at(name))
+        mark = WriterMark.find(self._at(name))
+        return None if mark is None else mark.run
+
+    def _cut_off(self, part: _FilePart) -> None:
+        """Open a file, and cut off what this run has written since the checkpoint."""
+        path = self._at(part.path)
+        self._make_room()
+        length = part.open(path) if path.exists() else -1
+        if length < part.length:
+            raise CheckpointError(
+                f"{path} lacks rows that the run wrote before its checkpoint. Hint: restore "
+                "the file, or begin with a new folder."
+            )
+        mark = WriterMark.find(path)
+        if length > part.length and mark is not None and not mark.covers(self._run, length):
+            raise CheckpointError(
+                f"{path} has {length - part.length} bytes behind the position of this run, and "
+                "another run or program has written them. Hint: give each its own file; if nobody "
+                f"needs these bytes, 'truncate -s {part.length} FILE' removes them."
+            )
+        assert part.file is not None
+        part.file.truncate(part.length)
+        self._check_header(part)
+        self._open[part.path] = part
 
     def _at(self, name: str) -> Path:
         return self.path.parent / name
@@ -412,31 +466,78 @@ class AppendFile(ReadySink):
         if folder:
             self._at(folder).mkdir(exist_ok=True)
         part = _FilePart(folder, self._name(folder, label), label)
-        self._parts.setdefault(folder, {})[label] = part
         if self._format != "parquet":
-            file = self._open_part(part)
+            self._begin_lines(part)
+        self._parts.setdefault(folder, {})[part.label] = part
+        return part
+
+    def _begin_lines(self, part: _FilePart) -> None:
+        """Open a file to which lines are appended; one with a number is new."""
+        if self._is_numbered:
+            self._make(part)
+        self._make_room()
+        part.length = part.open(self._at(part.path))
+        try:
+            self._check_header(part)
             if part.length:
+                assert part.file is not None
                 with self._at(part.path).open("rb") as before:
                     before.seek(part.length - 1)
                     if before.read(1) != b"\n":  # a line that was torn, without its end
-                        part.length += file.write(b"\n")
-        return part
+                        part.length += part.file.write(b"\n")
+        except BaseException:
+            part.sync()
+            raise
+        self._open[part.path] = part
+
+    def _make(self, part: _FilePart) -> None:
+        """Make an empty file, with the next number that no other file has."""
+        while True:
+            path = self._at(part.path)
+            aside = path.with_name(f".{path.name}.{self._run}.part")
+            try:
+                with aside.open("wb") as file:
+                    # a run that is resumed finds the file by its mark, so none is there without it
+                    WriterMark(self._run).write(file.fileno())
+                take_name(aside, path)
+                return
+            except FileExistsError:
+                self._take_next(part)
+            finally:
+                remove(aside)
+
+    def _take_next(self, part: _FilePart) -> None:
+        """Give a part another name: another run has taken the one that it had."""
+        if self._is_numbered:
+            part.label = self._find_number(part.folder)
+        part.name = self._name(part.folder, part.label)
 
     def _open_part(self, part: _FilePart) -> BinaryIO:
-        """Return the file of a part, at its end; close the one written longest ago if many are."""
+        """Return the file of a part, at its end."""
         self._open.pop(part.path, None)
         if part.file is None:
-            if len(self._open) >= MOST_OPEN:
-                self._open.pop(next(iter(self._open))).sync()
-            part.file = self._at(part.path).open("ab")
-            part.length = part.file.tell()
-            if part.length and self._format == "csv":
-                self._check_header(part)
+            self._make_room()
+            length = part.open(self._at(part.path))
+            if length != part.length:
+                part.sync()
+                raise SpoolError(
+                    f"{self._at(part.path)} has {length} bytes, and this sink has left it with "
+                    f"{part.length}: another run or program has changed it. Hint: give each its "
+                    "own file."
+                )
+        assert part.file is not None
         self._open[part.path] = part
         return part.file
 
+    def _make_room(self) -> None:
+        """Close the file written longest ago if many are open."""
+        if len(self._open) >= MOST_OPEN:
+            self._open.pop(next(iter(self._open))).sync()
+
     def _check_header(self, part: _FilePart) -> None:
         """Raise unless a CSV file has the columns of the results; remove a header that was torn."""
+        if self._format != "csv" or not part.length:
+            return
         path = self._at(part.path)
         with path.open(encoding="utf-8-sig", errors="replace", newline="") as before:
             has = next(csv.reader(before), [])
@@ -448,8 +549,6 @@ class AppendFile(ReadySink):
             part.file.truncate(0)
             part.length = 0
             return
-        part.file.close()
-        part.file = None
         raise SchemaError(
             f"{path} has the columns {brief(has)}, and the results have {brief(gives)}. Hint: "
             "write them into another file, or move this one away."
@@ -535,6 +634,9 @@ class AppendFile(ReadySink):
     def _append(self, frame: pl.DataFrame, part: _FilePart) -> None:
         """Write lines; if that fails the file is as before."""
         file = self._open_part(part)
+        if not part.is_marked:
+            WriterMark(self._run).write(file.fileno())
+            part.is_marked = True
         text = io.BytesIO()
         if self._format == "csv":
             frame.write_csv(text, include_header=not part.length)
@@ -555,7 +657,11 @@ class AppendFile(ReadySink):
         if not self._parts[part.folder]:
             del self._parts[part.folder]
         self._open.pop(part.path, None)
-        part.sync()
+        try:
+            if part.is_marked and part.file is not None:
+                WriterMark(self._run, part.length).write(part.file.fileno())
+        finally:
+            part.sync()
         if (held := part.join()) is not None:
             self._publish(held, part)
 
@@ -566,9 +672,7 @@ class AppendFile(ReadySink):
                 publish_own_parquet(held, self._at(part.path), self._run)
                 return
             except FileExistsError:  # another run has taken the name since this file was begun
-                if self._roll.span is None:
-                    part.label = self._find_number(part.folder)
-                part.name = self._name(part.folder, part.label)
+                self._take_next(part)
 
 
 def _make_header(columns: pl.DataFrame) -> bytes:

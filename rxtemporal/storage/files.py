@@ -1,4 +1,4 @@
-"""Private files that are written atomically, a lock against a second writer, errors with hints."""
+"""Private files that are written atomically, locks against a second writer, errors with hints."""
 
 from __future__ import annotations
 
@@ -126,35 +126,35 @@ def make_folder(path: Path, *, private: bool = True) -> None:
     path.mkdir(exist_ok=True)  # an error if it is a file
 
 
-class WriterLock:
-    """Lock file that one process at a time holds, with the pid of that process.
+class FileLock:
+    """Lock of a file that exists, which one writer at a time holds, also in one process.
 
     The kernel releases it when the process ends, however it ends. A forked process does not hold
     it. ``SpoolError`` if another writer holds it.
     """
 
     def __init__(self, path: Path) -> None:
-        self._handle = open_private(path, os.O_RDWR | os.O_CREAT)
+        self._handle = self._open(path)
         try:
             # flock, not lockf: it also keeps out a second writer in the same process
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            holder = os.read(self._handle, 32).decode(errors="replace").strip() or "unknown"
+            message = self._describe(path)
             os.close(self._handle)
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
-            raise SpoolError(
-                f"{path.parent} is being written by the process with pid {holder}. Hint: end that "
-                "one first, or give this run its own path."
-            ) from error
-        try:
-            os.ftruncate(self._handle, 0)
-            os.write(self._handle, str(os.getpid()).encode())
-        except BaseException:
-            # on a full disk: if not released, the lock would keep out this process, too
-            self.release()
-            raise
+            raise SpoolError(message) from error
         _held.add(self)
+
+    def _open(self, path: Path) -> int:
+        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+
+    def _describe(self, path: Path) -> str:
+        """Return what an error says if another writer holds the lock."""
+        return (
+            f"{path} is being written by another writer, of this process or of another one. Hint: "
+            "end that one first, or give each its own path."
+        )
 
     @property
     def held(self) -> bool:
@@ -168,7 +168,31 @@ class WriterLock:
             self._handle = -1
 
 
-_held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
+class WriterLock(FileLock):
+    """Lock file of a folder, which is made if it is missing, with the pid of its holder."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        try:
+            os.ftruncate(self._handle, 0)
+            os.write(self._handle, str(os.getpid()).encode())
+        except BaseException:
+            # on a full disk: if not released, the lock would keep out this process, too
+            self.release()
+            raise
+
+    def _open(self, path: Path) -> int:
+        return open_private(path, os.O_RDWR | os.O_CREAT)
+
+    def _describe(self, path: Path) -> str:
+        holder = os.read(self._handle, 32).decode(errors="replace").strip() or "unknown"
+        return (
+            f"{path.parent} is being written by the process with pid {holder}. Hint: end that "
+            "one first, or give this run its own path."
+        )
+
+
+_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
 
 def _let_go() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import random
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,13 @@ from runs import SOON
 
 import rxtemporal as rxt
 from rxtemporal.engine.codec import dumps
-from rxtemporal.errors import ArgumentError, CheckpointError, SchemaError
+from rxtemporal.errors import (
+    ArgumentError,
+    CheckpointError,
+    ProcessEndedError,
+    SchemaError,
+    SpoolError,
+)
 from rxtemporal.sinks import append_file
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -470,12 +479,14 @@ def test_two_runs_write_numbered_files_beside_each_other(
     assert sorted([*numbers(folder), *held]) == [*range(7), *range(100, 107)]
 
 
-@pytest.mark.parametrize("roll", [2, "4us"])
-def test_runs_that_go_on_in_turn_keep_the_parquet_files_of_each_other(
-    folder: Path, tmp_path: Path, roll: Any
+@pytest.mark.parametrize(
+    ("suffix", "roll"), [("parquet", 2), ("parquet", "4us"), ("csv", 2), ("jsonl", 2)]
+)
+def test_runs_that_go_on_in_turn_keep_the_files_of_each_other(
+    folder: Path, tmp_path: Path, suffix: str, roll: Any
 ) -> None:
     """A file that another run has written since the checkpoint is neither replaced nor removed."""
-    path = folder / "rows.parquet"
+    path = folder / f"rows.{suffix}"
     for first in (0, 3, 6):
         for name, more in (("a", 0), ("b", 100)):
             push(rxt.AppendFile(path, roll), more + first, more + first + 3, tmp_path / name)
@@ -486,21 +497,25 @@ def test_runs_that_go_on_in_turn_keep_the_parquet_files_of_each_other(
     assert sorted(numbers(folder)) == [*range(9), *range(100, 109)]
 
 
-def test_a_run_that_broke_takes_back_its_own_parquet_files_alone(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_run_that_broke_takes_back_its_own_files_alone(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
     """Those of another run stay, though its checkpoint does not know them either."""
+    path = folder / f"rows.{suffix}"
     save_never(monkeypatch)
-    sink = Killed(folder / "rows.parquet", 2)
+    sink = Killed(path, 2)
     sink.left = 9
     source, process = start(sink, tmp_path / "kept")
     push_to(source, *range(9))
     with pytest.raises(KeyError, match="killed"):
         process.wait(SOON)
-    push(rxt.AppendFile(folder / "rows.parquet", 2), 100, 104)
+    for part in sink._list_parts():
+        part.sync()
+    push(rxt.AppendFile(path, 2), 100, 104)
     # what a process leaves that is killed while it writes a file
-    (folder / f".rows-000009.parquet.{sink._run}.part").write_bytes(b"PAR1")
-    source, process = start(rxt.AppendFile(folder / "rows.parquet", 2), tmp_path / "kept")
+    (folder / f".rows-000009.{suffix}.{sink._run}.part").write_bytes(b"torn")
+    source, process = start(rxt.AppendFile(path, 2), tmp_path / "kept")
     source.close()
     process.wait(SOON)
     assert sorted(numbers(folder)) == [*range(9), *range(100, 104)]
@@ -522,6 +537,167 @@ def test_a_name_is_taken_once_where_files_have_no_links(
     for _, process in runs:
         process.stop()
     assert sorted(numbers(folder)) == [0, 1, 2, 3, 100, 101, 102, 103]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_file_has_one_writer_at_a_time(
+    folder: Path, tmp_path: Path, suffix: str, is_kept: bool
+) -> None:
+    """A second one is refused before it writes; the first one goes on, and then another may."""
+    path = folder / f"rows.{suffix}"
+    source, process = start(rxt.AppendFile(path), tmp_path / "a" if is_kept else None)
+    for n in range(2):
+        with pytest.raises(SpoolError, match=rf"rows\.{suffix} is being written by .*Hint: "):
+            start(rxt.AppendFile(path), tmp_path / "b" if is_kept else None)
+        push_to(source, n)
+    process.stop()
+    push(rxt.AppendFile(path), 2, 4)
+    assert numbers(folder) == [0, 1, 2, 3]
+
+
+def test_two_queries_of_an_application_do_not_share_a_file(folder: Path, tmp_path: Path) -> None:
+    """The application does not start, and nothing is left open."""
+    source = rxt.PushSource("s", schema={"n": int}, start="t", unit="ticks")
+    app = rxt.Application("app")
+    stream = app.define_stream("s", source.stream)
+    sinks = {}
+    for name in ("a", "b"):
+        app.query(name, stream)
+        sinks[name] = rxt.AppendFile(folder / "rows.csv")
+    with pytest.raises(SpoolError, match=r"rows\.csv is being written"):
+        app.run(sinks=sinks, resume=tmp_path / "kept")
+    push(rxt.AppendFile(folder / "rows.csv"), 0, 2)
+    assert numbers(folder) == [0, 1]
+
+
+def test_two_writers_of_a_folder_are_kept_apart_by_file(folder: Path) -> None:
+    """Each may have folders of its own; the second one in a folder is refused."""
+    runs = []
+    for _ in range(2):
+        source = rxt.PushSource("s", schema={"room": str}, start="t", unit="ticks")
+        sink = rxt.AppendFile(folder / "rows.csv", partition_by="room")
+        runs.append((source, source.stream.run(sink)))
+    for n, (source, _) in enumerate(runs):
+        source.push([{"t": 1, "room": f"r{n}"}, rxt.Cti(2)])
+    with pytest.raises(ProcessEndedError, match=r"room=r0/rows\.csv is being written"):
+        runs[1][0].push([{"t": 3, "room": "r0"}, rxt.Cti(4)])
+    with pytest.raises(SpoolError):
+        runs[1][1].wait(SOON)
+    runs[0][0].push([{"t": 3, "room": "r0"}, rxt.Cti(4)])
+    runs[0][1].stop()
+    assert {each.name: len(pl.read_csv(each / "rows.csv")) for each in folder.iterdir()} == {
+        "room=r0": 2,
+        "room=r1": 1,
+    }
+
+
+def test_a_file_that_was_closed_meanwhile_has_one_writer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If another one has written it since, the run ends."""
+    monkeypatch.setattr(append_file, "MOST_OPEN", 1)
+    source = rxt.PushSource("s", schema={"room": str}, start="t", unit="ticks")
+    process = source.stream.run(rxt.AppendFile(folder / "rows.csv", partition_by="room"))
+    source.push([{"t": 1, "room": "a"}, {"t": 2, "room": "b"}, rxt.Cti(3)])
+    with (folder / "room=a" / "rows.csv").open("a", encoding="utf-8") as file:
+        file.write("9,9\n")
+    with pytest.raises(ProcessEndedError, match=r"rows\.csv has 28 bytes, .*24.*Hint"):
+        source.push([{"t": 3, "room": "a"}, rxt.Cti(4)])
+    with pytest.raises(SpoolError):
+        process.wait(SOON)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+@pytest.mark.parametrize("other", ["kept", "new", "program"])
+def test_bytes_of_others_behind_the_position_are_not_cut_off(
+    folder: Path, tmp_path: Path, suffix: str, other: str
+) -> None:
+    """The run is refused, and the file is as it was; the hint says how it goes on."""
+    path = folder / f"rows.{suffix}"
+    push(rxt.AppendFile(path), 0, 4, tmp_path / "a")
+    length = path.stat().st_size
+    if other == "program":
+        path.write_bytes(path.read_bytes() + path.read_bytes()[-8:])
+    else:
+        push(rxt.AppendFile(path), 100, 104, tmp_path / "b" if other == "kept" else None)
+    there = path.read_bytes()
+    for _ in range(2):
+        with pytest.raises(CheckpointError, match=rf"bytes behind .*Hint.*'truncate -s {length} F"):
+            push(rxt.AppendFile(path), 4, 8, tmp_path / "a")
+        assert path.read_bytes() == there
+    os.truncate(path, length)
+    push(rxt.AppendFile(path), 4, 8, tmp_path / "a")
+    assert numbers(folder) == list(range(8))
+
+
+LIVING = """
+import sys
+import rxtemporal as rxt
+from rxtemporal.run import checkpoint
+checkpoint.SECONDS = 1e9
+path, kept = sys.argv[1:]
+source = rxt.PushSource("s", schema={"n": int}, start="t", unit="ticks")
+process = source.stream.run(rxt.AppendFile(path), resume=kept)
+for n in range(4, 8):
+    source.push([{"t": n, "n": n}, rxt.Cti(n + 1)])
+print("written", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_a_process_that_is_killed_leaves_its_file_to_its_run(
+    folder: Path, tmp_path: Path, is_followed: bool
+) -> None:
+    """Its bytes are cut off, unless another run has written behind them; it holds no lock."""
+    path, kept = folder / "rows.csv", tmp_path / "kept"
+    push(rxt.AppendFile(path), 0, 4, kept)
+    command = [sys.executable, "-c", LIVING, str(path), str(kept)]
+    living = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with living:
+        assert living.stdout is not None
+        assert living.stdout.readline() == b"written\n"
+        with pytest.raises(SpoolError, match="is being written"):
+            start(rxt.AppendFile(path))
+        living.kill()
+    assert numbers(folder) == list(range(8))
+    if is_followed:
+        push(rxt.AppendFile(path), 100, 102)
+        with pytest.raises(CheckpointError, match="bytes behind the position"):
+            start(rxt.AppendFile(path), kept)
+        assert numbers(folder) == [*range(8), 100, 101]
+        return
+    push(rxt.AppendFile(path), 8, 10, kept)
+    assert numbers(folder) == list(range(10))
+
+
+def test_files_are_written_where_there_are_neither_locks_nor_marks(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then nobody else may write them, and a run that broke goes on as anywhere."""
+
+    def refuse(*given: object) -> None:
+        raise OSError(errno.ENOTSUP, "no such thing here")
+
+    def refuse_there(handle: int, operation: int) -> None:
+        if os.path.realpath(f"/proc/self/fd/{handle}").endswith(".csv"):
+            refuse()
+        flock(handle, operation)
+
+    flock = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", refuse_there)
+    for name in ("setxattr", "getxattr"):
+        monkeypatch.setattr(os, name, refuse)
+    save_never(monkeypatch)
+    sink = Killed(folder / "rows.csv", 2)
+    sink.left = 6
+    with pytest.raises(KeyError, match="killed"):
+        readings(4).run(sink, resume=tmp_path / "kept").wait(SOON)
+    for part in sink._list_parts():
+        part.sync()
+    readings(4).run(rxt.AppendFile(folder / "rows.csv", 2), resume=tmp_path / "kept").wait(SOON)
+    assert numbers(folder) == list(range(200))
 
 
 def test_a_state_of_an_earlier_version_is_loaded(folder: Path) -> None:
