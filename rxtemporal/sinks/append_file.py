@@ -80,7 +80,8 @@ class _FilePart:
 
     ``folder`` is that of its partition, from that of the sink's path on; empty without partitions.
     ``length`` is in bytes: of a Parquet file, those of its rows in memory, which are ``held``. The
-    lock keeps others out while the file is open. ``is_marked``: it is marked as this run's.
+    lock keeps others out while the file is open. ``mark`` says since when this run writes it;
+    ``is_marked``: the file has it.
     """
 
     folder: str
@@ -91,6 +92,7 @@ class _FilePart:
     held: list[pl.DataFrame] = dataclasses.field(default_factory=list)
     file: BinaryIO | None = None
     lock: FileLock | None = None
+    mark: WriterMark | None = None
     is_marked: bool = False
 
     @property
@@ -260,8 +262,8 @@ class AppendFile(ReadySink):
         # the paths of the files at a checkpoint that is loaded
         self._loaded: list[str] | None = None
         self._in_checkpoint = False
-        # the id of the run
-        self._run = ""
+        # the id of the run, and how many states it has saved
+        self._run, self._saves = "", 0
         # the first line of a CSV file
         self._header = b""
 
@@ -279,7 +281,8 @@ class AppendFile(ReadySink):
         self._open = {}
         names, self._loaded = self._loaded, None
         if names is None:
-            self._parts, self._in_checkpoint, self._run = {}, False, uuid.uuid4().hex
+            self._parts, self._in_checkpoint = {}, False
+            self._run, self._saves = uuid.uuid4().hex, 0
             if self._is_single and self._partitions is None:
                 self._begin("", 0)
             return
@@ -319,11 +322,13 @@ class AppendFile(ReadySink):
     def save(self) -> Callable[[], bytes]:
         """Return a function that syncs the files and returns the state: lengths, and held rows."""
         self._in_checkpoint = True
+        self._saves += 1
         parts = self._list_parts()
         held = [part.join() for part in parts]
         facts = [part.facts for part in parts]
         place = str(self.path.absolute())
-        state = Captured("append file", [facts, self._list_names(), held, place, self._run])
+        whose = [place, self._run, self._saves]
+        state = Captured("append file", [facts, self._list_names(), held, *whose])
         files = [part.file for part in parts if part.file is not None]
 
         def finish() -> bytes:
@@ -338,7 +343,8 @@ class AppendFile(ReadySink):
         """Resume where ``save`` was called."""
         facts, names, held, *more = loads("append file", state)
         # earlier versions have saved neither the path nor the run, whose id is that of its state
-        place, self._run = more or ("", hashlib.sha256(state).hexdigest()[:32])
+        own = hashlib.sha256(state).hexdigest()[:32]
+        place, self._run, self._saves = more or ("", own, 0)
         self._check_place(Path(place), names)
         self._in_checkpoint = True
         self._parts = {}
@@ -413,8 +419,26 @@ class AppendFile(ReadySink):
             return
         for part in parts:
             self._cut_off(part)
+        written = {part.path for part in parts}
+        for name in names:
+            if name not in written:
+                self._cut_off_begun(name)
         # last, so that a run that is refused has removed nothing
-        self._remove_own({*names, *(part.path for part in parts)})
+        self._remove_own({*names, *written})
+
+    def _cut_off_begun(self, name: str) -> None:
+        """Cut off what this run has written into a file that it has begun since the checkpoint.
+
+        The file was there before, so it is not removed.
+        """
+        path = self._at(name)
+        mark = WriterMark.find(path)
+        if mark is None or mark.run != self._run or mark.saves < self._saves:
+            return
+        if path.stat().st_size > mark.begin:
+            part = _FilePart("", name, 0, mark.begin)
+            self._cut_off(part)
+            self._open.pop(name).sync()
 
     def _remove_own(self, kept: set[str]) -> None:
         """Remove the files that this run has written since the checkpoint.
@@ -453,6 +477,8 @@ class AppendFile(ReadySink):
                 "another run or program has written them. Hint: give each its own file; if nobody "
                 f"needs these bytes, 'truncate -s {part.length} FILE' removes them."
             )
+        if mark is not None and mark.run == self._run:
+            part.mark = mark
         assert part.file is not None
         part.file.truncate(part.length)
         self._check_header(part)
@@ -635,7 +661,9 @@ class AppendFile(ReadySink):
         """Write lines; if that fails the file is as before."""
         file = self._open_part(part)
         if not part.is_marked:
-            WriterMark(self._run).write(file.fileno())
+            mark = part.mark or WriterMark(self._run, self._saves, part.length)
+            part.mark = mark._replace(end=None)
+            part.mark.write(file.fileno())
             part.is_marked = True
         text = io.BytesIO()
         if self._format == "csv":
@@ -658,8 +686,8 @@ class AppendFile(ReadySink):
             del self._parts[part.folder]
         self._open.pop(part.path, None)
         try:
-            if part.is_marked and part.file is not None:
-                WriterMark(self._run, part.length).write(part.file.fileno())
+            if part.is_marked and part.mark is not None and part.file is not None:
+                part.mark._replace(end=part.length).write(part.file.fileno())
         finally:
             part.sync()
         if (held := part.join()) is not None:

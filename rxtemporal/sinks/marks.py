@@ -20,10 +20,16 @@ _NO_MARKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM, errno.E
 
 
 class WriterMark(NamedTuple):
-    """The id of a run, and the length of the file when the run closed it; None: it did not."""
+    """The id of a run, when it began to write the file and how long the file was then, and after.
+
+    ``saves`` counts the states that it had saved before. ``end`` is the length of the file when the
+    run closed it; None: it did not.
+    """
 
     run: str
-    length: int | None = None
+    saves: int = 0
+    begin: int = 0
+    end: int | None = None
 
     @classmethod
     def find(cls, path: Path) -> Self | None:
@@ -31,21 +37,21 @@ class WriterMark(NamedTuple):
         if not hasattr(os, "getxattr"):
             return None
         with suppress(OSError, ValueError):
-            run, length = os.getxattr(path, _NAME).decode().split(" ")
-            return cls(run, int(length) if length else None)
+            run, saves, begin, end = os.getxattr(path, _NAME).decode().split(" ")
+            return cls(run, int(saves), int(begin), int(end) if end else None)
         return None
 
     def covers(self, run: str, length: int) -> bool:
         """Return True if so many bytes may be of the run: no one else has marked or added some."""
-        return self.run == run and (self.length is None or length <= self.length)
+        return self.run == run and (self.end is None or length <= self.end)
 
     def write(self, handle: int) -> None:
         """Mark a file that is open, if it can have a mark."""
         if not hasattr(os, "setxattr"):
             return
-        length = "" if self.length is None else self.length
+        end = "" if self.end is None else self.end
         try:
-            os.setxattr(handle, _NAME, f"{self.run} {length}".encode())
+            os.setxattr(handle, _NAME, f"{self.run} {self.saves} {self.begin} {end}".encode())
         except OSError as error:
             if error.errno not in _NO_MARKS:
                 raise

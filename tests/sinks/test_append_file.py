@@ -631,6 +631,35 @@ def test_bytes_of_others_behind_the_position_are_not_cut_off(
     assert numbers(folder) == list(range(8))
 
 
+@pytest.mark.parametrize("saves", SAVES)
+@pytest.mark.parametrize("options", [{"roll": "50us"}, {"partition_by": "room"}])
+def test_a_file_that_was_there_before_the_run_has_each_row_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: Any, saves: Any
+) -> None:
+    """What was written after the checkpoint is cut off, though the run has not made the file."""
+    saves(monkeypatch)
+    path, kept = folder / "rows.csv", tmp_path / "kept"
+
+    def write(sink: rxt.AppendFile, first: int, end: int, **how: Any) -> rxt.Process:
+        source = rxt.PushSource("s", schema={"n": int, "room": str}, start="t", unit="ticks")
+        process = source.stream.run(sink, **how)
+        for n in range(first, end):
+            source.push([{"t": n, "n": n, "room": "a"}, rxt.Cti(n + 1)])
+        return process
+
+    write(rxt.AppendFile(path, **options), 0, 2).stop()
+    sink = Killed(path, **options)
+    sink.left = 3
+    with pytest.raises(KeyError, match="killed"):
+        write(sink, 2, 5, resume=kept).wait(SOON)
+    for part in sink._list_parts():
+        part.sync()
+    for first in (5, 8):
+        write(rxt.AppendFile(path, **options), first, first + 3, resume=kept).stop()
+    (found,) = [*folder.glob("*.csv"), *folder.glob("*/*.csv")]
+    assert pl.read_csv(found)["n"].to_list() == list(range(11))
+
+
 LIVING = """
 import sys
 import rxtemporal as rxt
