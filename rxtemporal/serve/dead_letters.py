@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rxtemporal.core.files import make_folder, open_private
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import encodable
 from rxtemporal.serve.responses import dumps
 from rxtemporal.serve.settings import DeadLetterSettings
-from rxtemporal.storage.files import make_folder, open_private
 
 _log = get_logger(__name__)
 

@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import END, START, EventBatch, TimeForm
+from rxtemporal.core.files import FileLock, remove, take_name
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, add, to_datetime
@@ -28,7 +29,6 @@ from rxtemporal.errors import ArgumentError, CheckpointError, SchemaError, Spool
 from rxtemporal.sinks.formats import check_types, find_format, find_writer, publish_own_parquet
 from rxtemporal.sinks.marks import WriterMark
 from rxtemporal.sinks.sink import ReadySink
-from rxtemporal.storage.files import FileLock, remove, take_name
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kMG])B\s*")
 _UNITS = {"k": 10**3, "M": 10**6, "G": 10**9}

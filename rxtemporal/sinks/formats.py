@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
+from rxtemporal.core.files import remove, sync, sync_folder, take_name
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
-from rxtemporal.storage.files import remove, sync, sync_folder, take_name
 
 Format: TypeAlias = Literal["csv", "json", "parquet"]
 

@@ -23,6 +23,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Int64s
+from rxtemporal.core.files import make_folder, publish, report_errors, sync_folder
 from rxtemporal.core.ticks import describe
 from rxtemporal.errors import CheckpointError, RxTemporalError, SpoolError
 from rxtemporal.storage.event_log.database import (
@@ -56,7 +57,6 @@ from rxtemporal.storage.event_log.stored_log import (
     load_runs,
 )
 from rxtemporal.storage.event_log.verification import Wal, is_damaged, read_wal, verify
-from rxtemporal.storage.files import make_folder, publish, report_errors, sync_folder
 from rxtemporal.storage.segments import SegmentFolder, SegmentWriter
 
 

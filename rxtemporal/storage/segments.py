@@ -35,9 +35,7 @@ from typing import Any, Self
 import polars as pl
 
 from rxtemporal.core.batch import END, START, EventBatch
-from rxtemporal.core.ticks import MIN_TIME, describe
-from rxtemporal.errors import SchemaError, SpoolError
-from rxtemporal.storage.files import (
+from rxtemporal.core.files import (
     WriterLock,
     make_folder,
     publish,
@@ -45,6 +43,8 @@ from rxtemporal.storage.files import (
     report_errors,
     sync_folder,
 )
+from rxtemporal.core.ticks import MIN_TIME, describe
+from rxtemporal.errors import SchemaError, SpoolError
 
 # the column that carries the number of each row's segment
 SEGMENT = "_segment"

@@ -93,7 +93,7 @@ def test_a_replaced_function_is_found() -> None:
     text = """
 import os
 import rxtemporal as rxt
-from rxtemporal.storage import files as disk
+from rxtemporal.core import files as disk
 patch.setattr(disk, "publish", print)
 patch.setattr(disk.WriterLock, "release", print)
 patch.setattr("rxtemporal.cli.main", print)

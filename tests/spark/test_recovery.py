@@ -19,12 +19,12 @@ from child_process import environment
 from moments import Moment, Moments
 from sink_input import SCHEMA, batches, expected_rows, feed, read_table, wait_until, write
 
+from rxtemporal.core.files import WriterLock
 from rxtemporal.errors import JavaError, SpoolError
 from rxtemporal.spark import ParquetTable, SparkSink
 from rxtemporal.spark.sink.runner import Runner
 from rxtemporal.spark.sink.supervisor import Supervisor
 from rxtemporal.spark.sink.worker import SinkJob, driver_lock, retry_after
-from rxtemporal.storage.files import WriterLock
 from rxtemporal.storage.segments import SegmentFolder, Spool
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import traceback
 import pytest
 
 from rxtemporal import errors
+from rxtemporal.core.files import report_errors
 from rxtemporal.spark.sink.worker import retry_after
-from rxtemporal.storage.files import report_errors
 
 PASSING = ["ENOSPC", "EDQUOT", "EACCES", "EPERM", "EROFS", "EFBIG"]
 

@@ -27,6 +27,7 @@ from time_settings import settings
 
 import rxtemporal as rxt
 from rxtemporal import Cti, EdgeEvent, EventShape, PointEvent
+from rxtemporal.core.files import WriterLock
 from rxtemporal.errors import (
     ArgumentError,
     BindingError,
@@ -40,7 +41,6 @@ from rxtemporal.storage.event_log.database import WAL_SIZE
 from rxtemporal.storage.event_log.reader import Recording
 from rxtemporal.storage.event_log.store import RunStore
 from rxtemporal.storage.event_log.verification import read_wal
-from rxtemporal.storage.files import WriterLock
 from rxtemporal.testing import assert_same_history
 
 

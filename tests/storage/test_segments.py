@@ -16,9 +16,9 @@ import polars as pl
 import pytest
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.core.files import WriterLock
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import SchemaError, SpoolError
-from rxtemporal.storage.files import WriterLock
 from rxtemporal.storage.segments import SEGMENT, SegmentFolder, Spool
 
 SCHEMA = pl.Schema({"x": pl.Int64(), "name": pl.String()})
@@ -241,7 +241,7 @@ def test_there_is_one_writer(tmp_path: Path) -> None:
         with pytest.raises(SpoolError, match=rf"pid {os.getpid()}\b.*Hint"):
             opened(tmp_path)
         code = (
-            "import pathlib, sys; from rxtemporal.storage.files import WriterLock; "
+            "import pathlib, sys; from rxtemporal.core.files import WriterLock; "
             "WriterLock(pathlib.Path(sys.argv[1], 'lock'))"
         )
         other = subprocess.run(

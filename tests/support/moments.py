@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from rxtemporal.core.events import EventShape
+from rxtemporal.core.files import publish
 from rxtemporal.spark import ParquetTable
 from rxtemporal.spark.sink import runner
 from rxtemporal.spark.targets import manifest
 from rxtemporal.spark.targets import parquet as tables
 from rxtemporal.spark.targets.target import MicroBatch, Origin, Writer
 from rxtemporal.storage import segments
-from rxtemporal.storage.files import publish
 
 # before, during and after; where there are several points in one part, one of them is drawn
 POINTS: dict[tuple[str, str], list[str]] = {

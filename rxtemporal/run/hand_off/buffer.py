@@ -20,9 +20,9 @@ import polars as pl
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.clocks import ClockMoves, Clocks
 from rxtemporal.core.columns import Columns, SeriesColumn
+from rxtemporal.core.files import make_folder, open_private, remove, report_errors
 from rxtemporal.errors import SpoolError
 from rxtemporal.ingress.settings import HandOff, WhenFull
-from rxtemporal.storage.files import make_folder, open_private, remove, report_errors
 
 TIMES = ("start", "end", "edge")
 # in front of a field's name, so that none is that of a time

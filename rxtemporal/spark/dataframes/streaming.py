@@ -15,6 +15,7 @@ from reactivex import abc
 
 from rxtemporal.core.batch import START, EventBatch
 from rxtemporal.core.columns import time_column
+from rxtemporal.core.files import make_folder, report_errors
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.spans import Span
 from rxtemporal.core.ticks import MIN_TIME
@@ -42,7 +43,6 @@ from rxtemporal.spark.query.packing import dump_batches
 from rxtemporal.spark.schema import quote_name
 from rxtemporal.spark.sink.supervisor import claim, leave, note
 from rxtemporal.spark.tasks import read_task_error
-from rxtemporal.storage.files import make_folder, report_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa

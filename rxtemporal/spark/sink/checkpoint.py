@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from rxtemporal.core.files import report_errors
 from rxtemporal.errors import SpoolError
-from rxtemporal.storage.files import report_errors
 
 
 def last_segment(checkpoint: Path, batch: int) -> int:

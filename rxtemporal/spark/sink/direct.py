@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rxtemporal.core.batch import END, START, EventBatch
+from rxtemporal.core.files import report_errors
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import SpoolError
@@ -25,7 +26,6 @@ from rxtemporal.spark.schema import arrow_schema, spool_schema
 from rxtemporal.spark.sink.worker import SinkJob
 from rxtemporal.spark.targets.target import DIRECT, EDGE, STATE, Origin, Writer, writer_for
 from rxtemporal.spark.tasks import read_task_error
-from rxtemporal.storage.files import report_errors
 from rxtemporal.storage.segments import rows_frame
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from typing import Literal
 
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.events import EventShape
+from rxtemporal.core.files import publish, report_errors, sync_folder
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.errors import ArgumentError, SpoolError
@@ -29,7 +30,6 @@ from rxtemporal.spark.sink.runner import Runner
 from rxtemporal.spark.sink.supervisor import Supervisor
 from rxtemporal.spark.sink.worker import Listener, SinkJob, Worker, driver_lock
 from rxtemporal.spark.targets.target import EDGE, Target, writer_for
-from rxtemporal.storage.files import publish, report_errors, sync_folder
 from rxtemporal.storage.segments import Spool
 
 # batches with fewer rows together are one segment; a producer waits when so many rows wait

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from rxtemporal.core.files import publish, remove, report_errors
 from rxtemporal.core.log import get_logger
 from rxtemporal.errors import JavaError, SpoolError
 from rxtemporal.spark.sink.checkpoint import is_committed
@@ -23,7 +24,6 @@ from rxtemporal.spark.sink.worker import (
     Worker,
     WorkerExit,
 )
-from rxtemporal.storage.files import publish, remove, report_errors
 
 _FILE = "spark.pid"
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import polars as pl
 
+from rxtemporal.core.files import WriterLock, report_errors
 from rxtemporal.errors import JavaError, SpoolError
 from rxtemporal.spark.jvm.session import is_session
 from rxtemporal.spark.sink.checkpoint import committed_segment
 from rxtemporal.spark.targets.target import Origin
-from rxtemporal.storage.files import WriterLock, report_errors
 from rxtemporal.storage.segments import SegmentFolder
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rxtemporal.core.files import make_folder, sync_folder
 from rxtemporal.core.log import get_logger
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark.targets.manifest import TableFile, name_file
 from rxtemporal.spark.targets.parquet_files import sync_file, write_file
-from rxtemporal.storage.files import make_folder, sync_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

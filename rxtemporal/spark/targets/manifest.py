@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import polars as pl
 
+from rxtemporal.core.files import publish, report_errors, sync_folder
 from rxtemporal.errors import ArgumentError, SpoolError
 from rxtemporal.spark.jvm.session import is_session
-from rxtemporal.storage.files import publish, report_errors, sync_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,6 +16,7 @@ import polars as pl
 
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.events import EventShape
+from rxtemporal.core.files import WriterLock, make_folder, publish, report_errors, sync_folder
 from rxtemporal.core.spans import Span, span
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
 from rxtemporal.spark.schema import arrow_schema, spool_schema
@@ -38,7 +39,6 @@ from rxtemporal.spark.targets.parquet_files import (
     write_rows,
 )
 from rxtemporal.spark.targets.target import MicroBatch, Origin, Segments, Writer
-from rxtemporal.storage.files import WriterLock, make_folder, publish, report_errors, sync_folder
 from rxtemporal.storage.segments import SEGMENT
 
 

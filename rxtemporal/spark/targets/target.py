@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import polars as pl
 
 from rxtemporal.core.events import EventShape
+from rxtemporal.core.files import publish, report_errors
 from rxtemporal.errors import ArgumentError, SpoolError
-from rxtemporal.storage.files import publish, report_errors
 from rxtemporal.storage.segments import SEGMENT
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from rxtemporal.core.files import make_folder, open_private, report_errors, sync, sync_folder
 from rxtemporal.errors import ArgumentError, CheckpointError, SpoolError
 from rxtemporal.storage.event_log.database import count_path, has_wal, wal_path
 from rxtemporal.storage.event_log.store import RunStore
 from rxtemporal.storage.event_log.stored_log import FILE
-from rxtemporal.storage.files import make_folder, open_private, report_errors, sync, sync_folder
 
 # how often a copy is made again because the run has written so much meanwhile
 ATTEMPTS = 20

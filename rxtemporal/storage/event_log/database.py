@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
+from rxtemporal.core.files import make_error, open_private
 from rxtemporal.errors import SpoolError
-from rxtemporal.storage.files import make_error, open_private
 
 # every commit is on disk before it returns
 SYNCHRONOUS = "FULL"

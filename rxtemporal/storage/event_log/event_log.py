@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from rxtemporal.core.files import report_errors
 from rxtemporal.engine.added_fields import only_adds
 from rxtemporal.engine.codec import Chunk
 from rxtemporal.errors import BindingError, CheckpointError, SchemaError, SpoolError
@@ -22,7 +23,6 @@ from rxtemporal.storage.event_log.log import Log, MisfitError, StreamLog, count_
 from rxtemporal.storage.event_log.reader import Recording, StreamRecords
 from rxtemporal.storage.event_log.store import Part, RunStore
 from rxtemporal.storage.event_log.stored_log import FILE, Checkpoint
-from rxtemporal.storage.files import report_errors
 
 _OTHER = "a log can be continued only by the same query over the same streams; use another folder"
 

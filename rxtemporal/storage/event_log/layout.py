@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from rxtemporal.core.batch import TimeForm
+from rxtemporal.core.files import report_errors
 from rxtemporal.core.ticks import ticks
 from rxtemporal.errors import SpoolError
 from rxtemporal.ingress.clock_settings import ClockSettings
@@ -23,7 +24,6 @@ from rxtemporal.ingress.settings import (
     AdvanceTimeSettings,
     WhenAhead,
 )
-from rxtemporal.storage.files import report_errors
 
 FORMAT = 1
 HEADER = "recording.json"

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from rxtemporal.core.files import WriterLock, make_folder, publish, report_errors, sync_folder
 from rxtemporal.errors import ArgumentError, SpoolError
 from rxtemporal.ingress.source import StreamSource
 from rxtemporal.storage.event_log.columns import Item, Mark, empty_frame
@@ -26,7 +27,6 @@ from rxtemporal.storage.event_log.layout import (
     load_header,
 )
 from rxtemporal.storage.event_log.log import Log, MisfitError, StreamLog
-from rxtemporal.storage.files import WriterLock, make_folder, publish, report_errors, sync_folder
 from rxtemporal.storage.segments import SegmentFolder, SegmentWriter
 
 

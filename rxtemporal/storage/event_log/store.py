@@ -14,6 +14,15 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from rxtemporal.core.files import (
+    WriterLock,
+    make_folder,
+    open_private,
+    remove,
+    report_errors,
+    sync,
+    sync_folder,
+)
 from rxtemporal.core.turns import FairLock
 from rxtemporal.engine.codec import Chunk, dump_frame
 from rxtemporal.errors import CheckpointError, SpoolError
@@ -50,15 +59,6 @@ from rxtemporal.storage.event_log.verification import (
     diagnose_storage,
     is_damaged,
     verify,
-)
-from rxtemporal.storage.files import (
-    WriterLock,
-    make_folder,
-    open_private,
-    remove,
-    report_errors,
-    sync,
-    sync_folder,
 )
 
 # bytes of small entries that are merged into a large one, and their number; entries of so many

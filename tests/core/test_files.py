@@ -9,10 +9,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from rxtemporal.core.files import make_folder, report_errors
 from rxtemporal.errors import SpoolError
 from rxtemporal.spark import ParquetTable
 from rxtemporal.spark.targets.target import Origin
-from rxtemporal.storage.files import make_folder, report_errors
 from rxtemporal.storage.segments import SegmentWriter
 
 SCHEMA = pl.Schema({"x": pl.Int64()})
