@@ -97,6 +97,20 @@ _DELAY_HINTS = {
 }
 
 
+def unite_delay(what: str, time: TimeForm | None, delay: TimeForm | None) -> TimeForm | None:
+    """Return the form of times whose CTIs are made with a delay; ``what`` has these times.
+
+    ``ArgumentError`` if the delay is meant for the other form.
+    """
+    try:
+        return unite_forms([time, delay])
+    except ValueError:
+        raise ArgumentError(
+            f"the times of {what} are {FORMS[time or 'datetime']}, and its delay is "
+            f"{_DELAYS[delay]}. Hint: {_DELAY_HINTS[delay]}"
+        ) from None
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class OutsideCti:
     """A CTI from neither the source nor an import: of a heartbeat, an idle time-out, ``advance``.
@@ -410,13 +424,7 @@ class StreamSource(Source):
         ``ArgumentError`` if these differ.
         """
         delays = None if self.settings is None or self.replays else self.settings.time
-        try:
-            return unite_forms([self.time, delays])
-        except ValueError:
-            raise ArgumentError(
-                f"{self.describe_time()}, and its delay is {_DELAYS[delays]}. Hint: "
-                f"{_DELAY_HINTS[delays]}"
-            ) from None
+        return unite_delay(f"stream {self.name!r}", self.time, delays)
 
     def describe_time(self) -> str:
         """Return what says the form of the times, for a message."""
@@ -427,6 +435,10 @@ class StreamSource(Source):
     def use_clock(self, clock: ClockSettings | None) -> None:
         """Give each device its own time; None: give all rows one time."""
         self.clock = clock
+
+    def use_time(self, form: TimeForm | None) -> None:
+        """Declare the form of the times; None: that of the first event."""
+        self.time = form
 
     def copy_with(self, settings: AdvanceTimeSettings) -> Self:
         """Return a copy of the source whose time has other settings."""

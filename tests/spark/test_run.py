@@ -18,6 +18,8 @@ from rxtemporal.spark import explain, from_dataframe, run, stream
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from rxtemporal.spark.query.job import Query
+
 pytestmark = pytest.mark.java
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -154,7 +156,40 @@ def test_functions_of_users_travel(spark: SparkSession) -> None:
     same(run(query, readings=given), query(rxt.from_polars(READINGS, start="time")))
 
 
+TICKS = pl.DataFrame({"o": [0, 1, 2], "t": [0, 5, 9], "k": list("aab"), "n": [1, 3, 2]})
+
+
+def find_previous(rows: rxt.Streamable) -> rxt.Streamable:
+    """The row before each row, with its time, in a lifetime with a span in ticks."""
+    return rows.group_by("k").previous("n").ungroup().clip_event_duration(20)
+
+
+def draw_lines(rows: rxt.Streamable) -> rxt.Streamable:
+    """Lines between rows, with the times of their ends, in lifetimes with a span in ticks."""
+    return rows.to_signal("k", linear="n").clip_event_duration(20)
+
+
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        (find_previous, {}),
+        (draw_lines, {"unit": "ticks"}),
+        (find_previous, {"advance_time": 3, "order_by": "o"}),
+    ],
+)
+def test_integers_are_ticks(spark: SparkSession, query: Query, options: dict[str, Any]) -> None:
+    """Fields of times are numbers, and spans are; CTIs of the result, too."""
+    given = stream(in_spark(spark, TICKS), start="t", **options)
+    rows = TICKS.drop("o") if "order_by" in options else TICKS
+    here = query(rxt.from_polars(rows, start="t", advance_time=options.get("advance_time")))
+    same(run(query, rows=given, buckets=2), here)
+    assert run(query, rows=given, cti="cti").schema["cti"].dataType.typeName() == "long"
+
+
 ONE_BY_ONE = rxt.INCREASING_START_TIME
+IN_TICKS = rxt.AdvanceTimeSettings(
+    rxt.AdvanceTimeGenerationSettings(1, 3), policy=rxt.AdvanceTimePolicy.DROP
+)
 IMPORTING = rxt.AdvanceTimeSettings(
     imports=rxt.AdvanceTimeImportSettings("clock"), policy=rxt.AdvanceTimePolicy.DROP
 )
@@ -224,6 +259,30 @@ GUARDED = dataclasses.replace(ONE_BY_ONE, ahead=timedelta(minutes=1))
             ),
             rxt.BindingError,
             r"Spark drops those of 'a' before the query.* Hint: leave it out",
+        ),
+        (
+            lambda df: run(lambda a: a.clip_event_duration(5), a=stream(df, start="time")),
+            rxt.ArgumentError,
+            r"takes spans in ticks, and the times of stream 'a' are datetimes\. Hint",
+        ),
+        (
+            lambda df: run(
+                lambda a, b: a.union(b),
+                a=stream(df, start="time"),
+                b=stream(df.selectExpr("unix_micros(time) time", "room", "temp"), start="time"),
+            ),
+            rxt.ArgumentError,
+            "the times of stream 'b' are numbers of ticks, and the times of stream 'a' are datet",
+        ),
+        (
+            lambda df: stream(df, start="time", advance_time=IN_TICKS, order_by="temp"),
+            rxt.ArgumentError,
+            "the times of column 'time' are datetimes, and its delay is a number of ticks. Hint",
+        ),
+        (
+            lambda df: stream(df.withColumn("c", df.temp.cast("long")), start="time", cti="c"),
+            rxt.SchemaError,
+            r"one form, and 'time' has a datetime where 'c' has a number\. Hint: unit=",
         ),
     ],
 )

@@ -82,7 +82,7 @@ class MicroBatches(PositionedSource):
         self.goes_on = given.cti is not None or not ends
         # the available rows of a stream with its own CTIs end, but its time does not
         self.omits_ctis = given.cti is not None
-        self.time = "ticks" if given.ticks else "datetime"
+        self.time = given.time
         self.given, self.trigger = given, trigger
         self.endless = trigger != AVAILABLE
         self._columns, self._batch_rows = schema, batch_rows
@@ -343,7 +343,7 @@ def from_dataframe(
     if batch_rows < 1:
         raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
     times = [given.start] if given.end is None else [given.start, given.end]
-    kind = pl.Int64() if given.ticks else pl.Datetime("us", "UTC")
+    kind = pl.Int64() if given.time == "ticks" else pl.Datetime("us", "UTC")
     schema = pl.Schema({**dict.fromkeys(times, kind), **given.schema})
     if cti is not None and not frame.isStreaming:
         raise AdvanceTimeError(

@@ -11,11 +11,12 @@ import polars as pl
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.schema import payload_schema
 from rxtemporal.core.spans import Span
-from rxtemporal.core.time_forms import Unit, check_unit
+from rxtemporal.core.time_forms import ONE, TimeForm, Unit, check_unit
 from rxtemporal.errors import AdvanceTimeError, ArgumentError, SchemaError
 from rxtemporal.ingress.arrivals import refuse_arrival
 from rxtemporal.ingress.clock_settings import ClockFields, ClockSettings, read_clock
 from rxtemporal.ingress.settings import AdvanceTime, AdvanceTimeSettings, read_advance_time
+from rxtemporal.ingress.source import unite_delay
 from rxtemporal.spark.schema import arrow_schema, quote_name
 
 if TYPE_CHECKING:
@@ -67,9 +68,9 @@ class DataFrameInput:
         return payload_fields(self.frame, self.fields)
 
     @property
-    def ticks(self) -> bool:
-        """True if times are integers of ticks, not timestamps."""
-        return bool(self.frame.schema[self.start].dataType.typeName() != "timestamp")
+    def time(self) -> TimeForm:
+        """The form of its times, which is that of its columns."""
+        return _find_form(self.frame, self.start)
 
 
 def stream(
@@ -91,9 +92,9 @@ def stream(
     """Describe how ``run`` reads a DataFrame as a stream.
 
     ``start`` and ``end`` name columns of timestamps, or of integers: ticks, or Unix times of a
-    ``unit`` (``"s"``, ``"ms"``, ``"us"`` or ``"ns"``), which become timestamps, as in the column
-    ``cti``. The others are the payload. Without ``end`` rows are points, unless there is a column
-    ``end_time``. A row with a null end never ends.
+    ``unit`` (``"s"``, ``"ms"``, ``"us"`` or ``"ns"``), which become timestamps. All of them, and
+    the column ``cti``, have one form. The others are the payload. Without ``end`` rows are points,
+    unless there is a column ``end_time``. A row with a null end never ends.
 
     A bounded DataFrame without ``advance_time`` is final as a whole. With it, one task finds late
     events in the order of the columns ``order_by`` (which are not part of the payload) before rows
@@ -125,6 +126,7 @@ def stream(
             frame = _read_unit(frame, name, unit)
     for name in filter(None, (start, end, cti)):
         _check_time(frame, name)
+    time = _check_one_form(frame, list(filter(None, (start, end, cti))))
     if advance_time is not None and cti is not None:
         raise AdvanceTimeError(
             "cti= and advance_time= both advance time. Hint: leave one of them out."
@@ -132,6 +134,7 @@ def stream(
     settings = read_advance_time(advance_time)
     if settings is not None:
         _check_order(settings, order)
+        unite_delay(f"column {start!r}", time, settings.time)
     elif order:
         raise AdvanceTimeError(
             "order_by= is the order of events for advance_time=, which is missing"
@@ -206,6 +209,25 @@ def _check_time(frame: DataFrame, name: str) -> None:
             f"column {name!r} of type {kind} is not a time; a time is a TIMESTAMP or an integer of "
             "ticks (microseconds since 1970-01-01T00:00:00Z)"
         )
+
+
+def _find_form(frame: DataFrame, name: str) -> TimeForm:
+    """Return the form of a column of times: integers without a unit are ticks."""
+    return "datetime" if frame.schema[name].dataType.typeName() == "timestamp" else "ticks"
+
+
+def _check_one_form(frame: DataFrame, names: Sequence[str]) -> TimeForm:
+    """Return the form of the columns of times, which have one; raise if they do not."""
+    forms = {name: _find_form(frame, name) for name in names}
+    first, *others = names
+    for name in others:
+        if forms[name] != forms[first]:
+            raise SchemaError(
+                f"the times of a stream have one form, and {first!r} has {ONE[forms[first]]} where "
+                f"{name!r} has {ONE[forms[name]]}. Hint: unit='s', 'ms', 'us' or 'ns' says what "
+                "the numbers count; without one they are ticks."
+            )
+    return forms[first]
 
 
 def _read_unit(frame: DataFrame, name: str, unit: Unit | None) -> DataFrame:

@@ -15,6 +15,7 @@ import polars as pl
 
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.schema import refuse_lists
+from rxtemporal.core.time_forms import TimeForm
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
 from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.explain import explain as explain_plan
@@ -43,8 +44,9 @@ def compose_plan(
     query: Query,
     schemas: Mapping[str, pl.Schema],
     clocks: Mapping[str, ClockSettings | None] | None = None,
+    times: Mapping[str, TimeForm] | None = None,
 ) -> Node:
-    """Return the plan of a query over streams with these fields, and clocks of devices."""
+    """Return the plan of a query over streams with these fields, clocks of devices, and times."""
     if not callable(query):
         raise ArgumentError(f"run takes a function from streams to a stream, got {query!r}")
     try:
@@ -54,9 +56,9 @@ def compose_plan(
             f"the DataFrames do not match the query's parameters: {error}. Hint: pass each "
             "DataFrame under the name of a parameter."
         ) from error
-    found = clocks or {}
+    found, forms = clocks or {}, times or {}
     streams = {
-        name: Streamable(_make_source(name, fields, found.get(name)))
+        name: Streamable(_make_source(name, fields, found.get(name), forms.get(name)))
         for name, fields in schemas.items()
     }
     result = query(**streams)
@@ -81,10 +83,16 @@ def compose_plan(
     return plan
 
 
-def _make_source(name: str, fields: pl.Schema, clock: ClockSettings | None = None) -> Node:
+def _make_source(
+    name: str,
+    fields: pl.Schema,
+    clock: ClockSettings | None = None,
+    time: TimeForm | None = None,
+) -> Node:
     """Return an input of a plan."""
     source: Any = from_events([], schema=fields, name=name)._node.source
     source.use_clock(clock)
+    source.use_time(time)
     return Node(source.schema, (), source=source)
 
 
@@ -109,7 +117,7 @@ def separate_synchronized(
             name += ", synchronized"
         origins[name] = origin
         found[name] = dataclasses.replace(inputs[origin], synchronized=operator, late=None)
-        new[id(node)] = _make_source(name, source.schema)
+        new[id(node)] = _make_source(name, source.schema, time=source.time)
     plan = _rebuild(nodes, new)[id(plan)]
     counted = {node.source.name for node in plan.list_nodes() if node.source is not None}
     for name, origin in origins.items():
@@ -360,6 +368,7 @@ class Job:
             query,
             {name: each.schema for name, each in inputs.items()},
             {name: each.clock for name, each in inputs.items()},
+            {name: each.time for name, each in inputs.items()},
         )
         check_reference(plan, {name for name, each in inputs.items() if each.advance_time})
         if cti is not None:
@@ -438,7 +447,7 @@ class Job:
         """Return results with times and fields under the user's names."""
         from pyspark.sql import functions as sf
 
-        ticks = next(iter(self.inputs.values())).ticks
+        ticks = self.plan.time == "ticks"
         times = [_as_time(column, ticks).alias(name) for column, name in (("s", START), ("e", END))]
         fields = [sf.col(f"f{i}").alias(name) for i, name in enumerate(self.plan.schema or ())]
         ctis = [] if self.cti is None else [_as_time(PROMISED, ticks).alias(self.cti)]
