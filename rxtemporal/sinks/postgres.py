@@ -35,6 +35,7 @@ _WIDER = {
     "real": {"double precision"},
     "text": {"character varying"},
 }
+_ZERO = "\0"
 # the names that PostgreSQL gives in a catalogue
 _FULL = {"timestamptz": "timestamp with time zone", "timestamp": "timestamp without time zone"}
 
@@ -62,16 +63,38 @@ def find_postgres_type(dtype: pl.DataType) -> str:
 
 
 def copy_rows(cursor: Any, into: Any, rows: pl.DataFrame) -> None:
-    """Add rows to a table by ``COPY``; ``into`` is its identifier."""
+    """Add rows to a table by ``COPY``; ``into`` is its identifier.
+
+    ``SchemaError``: a text has a character that PostgreSQL stores in no text.
+    """
     from psycopg import sql
+    from psycopg.errors import CharacterNotInRepertoire
 
     text = io.BytesIO()
     # polars quotes empty texts and leaves nulls empty, which is how PostgreSQL reads them
     rows.select(map(as_text, rows.iter_columns())).write_csv(text, include_header=False)
     names = sql.SQL(", ").join(map(sql.Identifier, rows.columns))
     copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(into, names)
-    with cursor.copy(copy) as target:
-        target.write(text.getvalue())
+    try:
+        with cursor.copy(copy) as target:
+            target.write(text.getvalue())
+    except CharacterNotInRepertoire as error:
+        _explain_zero(rows, error)
+        raise
+
+
+def _explain_zero(rows: pl.DataFrame, error: Exception) -> None:
+    """Raise an error that names the field with a character of the code 0, if there is one."""
+    # searched only now: it is rare, and in each row that is written a search takes time
+    texts = rows.select(pl.col(pl.String).str.contains(_ZERO, literal=True).any())
+    name = next((each.name for each in texts.iter_columns() if each.item()), None)
+    if name is None:
+        return
+    raise SchemaError(
+        f"a text in field {name!r} has the character '\\0', which PostgreSQL stores in no text. "
+        f"Hint: replace it in the query: with_columns({name}=pl.col({name!r}).str.replace_all("
+        "'\\0', '', literal=True)). A field of bytes may have it."
+    ) from error
 
 
 class PostgresTable(TableSink):

@@ -459,6 +459,18 @@ def test_a_lost_connection_is_made_again(postgres: Database) -> None:
     assert sink.restarts == 2
 
 
+@pytest.mark.parametrize("key", [None, "room"])
+def test_a_text_that_cannot_be_stored_is_named(postgres: Database, key: str | None) -> None:
+    """The error names the field, and its hint is what makes the rows fit."""
+    event = rxt.PointEvent(1, {"room": "hall", "note": "a\0b", "raw": b"\0"})
+    made = rxt.from_events([event])
+    with pytest.raises(SchemaError, match=r"text in field 'note' has the character '\\0'.*Hint: "):
+        made.run(postgres.make(key=key)).wait(SOON)
+    fit = made.with_columns(note=pl.col("note").str.replace_all("\0", "", literal=True))
+    fit.run(postgres.make(key=key)).wait(SOON)
+    assert postgres.rows("note, raw") == [("ab", b"\0")]
+
+
 def test_a_missing_table_is_created_on_request(postgres: Database, address: str) -> None:
     """Otherwise the error has the statement that creates it."""
     with pytest.raises(SchemaError, match="there is no table 'results'") as caught:
