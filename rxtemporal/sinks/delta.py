@@ -94,8 +94,10 @@ class DeltaTable(LakeSink):
         return None if self._table is None else pl.Schema(self._table.schema().to_arrow())
 
     def _make(self, schema: pl.Schema) -> None:
-        self._write(pl.DataFrame(schema=schema), None)
-        self._connect()
+        self._connect()  # there was none when this sink connected
+        if self._table is None:
+            self._write(pl.DataFrame(schema=schema), None)
+            self._connect()
 
     def _append(self, frame: pl.DataFrame, position: int) -> None:
         from deltalake import CommitProperties, Transaction

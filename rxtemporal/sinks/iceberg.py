@@ -96,11 +96,12 @@ class IcebergTable(LakeSink):
             exceptions.ServerError, exceptions.ServiceUnavailableError,
         ]  # fmt: skip
         try:  # the database of a catalog of type sql
-            from sqlalchemy.exc import OperationalError
+            from sqlalchemy.exc import IntegrityError, OperationalError
         except ImportError:
             pass
         else:
-            away.append(OperationalError)
+            # it lets only one of two sinks create a namespace at the same moment
+            away += [OperationalError, IntegrityError]
         # a folder of this machine that cannot be written is no outage
         is_local = isinstance(error, PermissionError | FileNotFoundError | NotADirectoryError)
         return isinstance(error, (OSError, *away)) and not is_local
@@ -124,9 +125,14 @@ class IcebergTable(LakeSink):
         return _as_stored(super()._find_type(dtype))
 
     def _make(self, schema: pl.Schema) -> None:
+        from pyiceberg.exceptions import TableAlreadyExistsError
+
         self._catalog.create_namespace_if_not_exists(self.table.rpartition(".")[0])
         columns = pl.DataFrame(schema=schema).to_arrow().schema
-        self._table = self._catalog.create_table(self.table, schema=columns)
+        try:
+            self._table = self._catalog.create_table(self.table, schema=columns)
+        except TableAlreadyExistsError:  # there was none when this sink connected
+            self._table = self._catalog.load_table(self.table)
 
     def _append(self, frame: pl.DataFrame, position: int) -> None:
         with self._table.transaction() as transaction:

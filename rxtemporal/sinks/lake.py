@@ -184,9 +184,10 @@ class LakeSink(TableSink):
     # Columns --------------------------------------------------------------------------------------
 
     def _find_columns(self) -> dict[str, str] | None:
-        self._columns = self._read_columns()
-        if self._columns is None:
+        found = self._read_columns()
+        if found is None:
             return None
+        self._columns = found
         return {name: str(dtype) for name, dtype in self._columns.items()}
 
     def _create(self, columns: Mapping[str, str]) -> None:
@@ -233,7 +234,7 @@ class LakeSink(TableSink):
 
     @abstractmethod
     def _make(self, schema: pl.Schema) -> None:
-        """Create the table."""
+        """Create the table, or open the one that somebody else has created by now."""
 
     @abstractmethod
     def _append(self, frame: pl.DataFrame, position: int) -> None:

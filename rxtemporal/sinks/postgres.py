@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -156,9 +156,7 @@ class PostgresTable(TableSink):
             ) from error
 
         self._connection = psycopg.connect(self._dsn, autocommit=True)
-        with self._connection.transaction():
-            # "if not exists" does not protect against a concurrent creation
-            self._run_sql("SELECT pg_advisory_xact_lock(hashtext('rxtemporal'))")
+        with self._creation():
             self._run_sql(
                 "CREATE TABLE IF NOT EXISTS {positions} "
                 "(run text PRIMARY KEY, query text, table_name text, position bigint)"
@@ -230,7 +228,17 @@ class PostgresTable(TableSink):
         return str(statement.as_string(self._connection))
 
     def _create(self, columns: Mapping[str, str]) -> None:
-        self._connection.execute(self._make_statement(columns))
+        with self._creation():
+            if self._find_columns() is None:
+                self._connection.execute(self._make_statement(columns))
+
+    @contextlib.contextmanager
+    def _creation(self) -> Iterator[None]:
+        """Run a transaction in which no other sink creates a table."""
+        with self._connection.transaction():
+            # "if not exists" does not protect against a concurrent creation
+            self._run_sql("SELECT pg_advisory_xact_lock(hashtext('rxtemporal'))")
+            yield
 
     def _store(self, frame: pl.DataFrame, position: int) -> None:
         from psycopg import sql

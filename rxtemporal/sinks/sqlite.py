@@ -144,7 +144,9 @@ class SqliteTable(TableSink):
         if self.key:
             parts.append(f"PRIMARY KEY ({_join(self.key)})")
         with self._transaction() as connection:
-            connection.execute(f"CREATE TABLE {_quote(self.table)} ({', '.join(parts)})")
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {_quote(self.table)} ({', '.join(parts)})"
+            )
 
     def _store(self, frame: pl.DataFrame, position: int) -> None:
         names = frame.columns

@@ -74,10 +74,15 @@ class TableSink(PositionedSink):
     # Columns --------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """Create the table, or check the columns of the times, whose form is known by now."""
+        """Create the table if it is missing, and check its columns.
+
+        Those of the times, whose form is known by now; and all others, too, since somebody else may
+        have created the table after this run has connected.
+        """
         if self._is_checked:
             return
         times = dict.fromkeys((START, END), self._name_time_type(self._form()))
+        wanted = times | self._list_payload()
         columns = self._find_columns()
         if columns is None:
             if self._position > MIN_TIME:
@@ -86,9 +91,10 @@ class TableSink(PositionedSink):
                     "lost or in a table of another name. Hint: restore it, or give its name; or "
                     "begin with a new folder and a new table."
                 )
-            self._create(times | self._list_payload())
-        else:
-            self._check(columns, times)
+            self._create(wanted)
+            columns = self._find_columns()
+        if columns is not None:
+            self._check(columns, wanted)
         self._is_checked = True
 
     def _list_payload(self) -> dict[str, str]:
@@ -129,7 +135,7 @@ class TableSink(PositionedSink):
 
     @abstractmethod
     def _create(self, columns: Mapping[str, str]) -> None:
-        """Create the table."""
+        """Create the table, unless somebody else has done it by now."""
 
     @abstractmethod
     def _store(self, frame: pl.DataFrame, position: int) -> None:

@@ -19,7 +19,7 @@ from runs import SOON
 
 import rxtemporal as rxt
 from rxtemporal import agg
-from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
+from rxtemporal.errors import ArgumentError, ProcessEndedError, SchemaError, SpoolError
 
 deltalake = pytest.importorskip("deltalake", reason="Delta tables need the delta extra")
 pyiceberg = pytest.importorskip("pyiceberg.catalog", reason="Iceberg needs the iceberg extra")
@@ -414,6 +414,25 @@ def test_a_table_that_is_there_has_to_fit(lake: Any) -> None:
     lake.create(rows.with_columns(pl.col("temp").cast(pl.Int64), room=pl.lit("lab")))
     readings().run(lake.make()).wait(SOON)
     assert lake.read().sort("start_time", "room")["floor"].to_list().count(None) == ROWS
+
+
+def test_queries_of_one_application_create_a_table_once(lake: Any) -> None:
+    """One takes what the other has created meanwhile, if it has the columns."""
+    fields: list[dict[str, Any]] = [{"room": str}, {"room": str}, {"room": int}]
+    sources = [
+        rxt.PushSource(f"s{n}", schema=each, start="t", unit="ticks")
+        for n, each in enumerate(fields)
+    ]
+    first, second, third = (each.stream.run(lake.make(rows=1)) for each in sources)
+    for source in sources[:2]:
+        source.push([{"t": 1, "room": source.name}, rxt.Cti(5)])
+    with suppress(ProcessEndedError, SchemaError):
+        sources[2].push([{"t": 1, "room": 2}, rxt.Cti(5)])
+    with pytest.raises(SchemaError, match="room is String, not Int64"):
+        third.wait(SOON)
+    first.stop()
+    second.stop()
+    assert sorted(lake.read()["room"]) == ["s0", "s1"]
 
 
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:

@@ -303,6 +303,17 @@ def test_a_table_that_is_there_has_to_fit(database: Database) -> None:
     assert len(database.rows()) == 3
 
 
+def test_a_table_that_somebody_creates_meanwhile_has_to_fit(postgres: Database) -> None:
+    """It is checked as one that was there before."""
+    source = rxt.PushSource("rooms", schema={"room": str, "temp": int}, start="t", unit="ticks")
+    process = source.stream.run(postgres.make())
+    postgres.run("CREATE TABLE results (start_time bigint, end_time bigint, room text, temp text)")
+    with suppress(ProcessEndedError, SchemaError):
+        source.push([{"t": 1, "room": "hall", "temp": 2}, rxt.Cti(5)])
+    with pytest.raises(SchemaError, match="temp is text, not bigint"):
+        process.wait(SOON)
+
+
 def test_a_table_that_lost_the_position_is_refused(
     sqlite: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
