@@ -11,7 +11,8 @@ import polars as pl
 
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
-from rxtemporal.sinks.table import POSITIONS, TableSink, check_table
+from rxtemporal.sinks.positioned import FIRST
+from rxtemporal.sinks.table import LOCKED_SECONDS, POSITIONS, TableSink, check_table
 
 _TYPES: dict[type[pl.DataType], str] = {
     pl.Boolean: "boolean",
@@ -111,9 +112,11 @@ class PostgresTable(TableSink):
 
     Each batch is one transaction, by ``COPY``, with the position of the run, which stands in the
     table ``rxtemporal_positions``. So results that a resumed run delivers again are recognized.
-    When the connection is lost the sink connects again, for ``patience`` seconds, and continues at
-    that position; the query waits meanwhile, and with a hand-off producers do not. ``restarts``
-    counts these attempts. Needs ``pip install 'rxtemporal[database]'``.
+    When the connection is lost, or somebody else holds a lock, the sink connects again, for
+    ``patience`` seconds, and continues at that position; the query waits meanwhile, and with a
+    hand-off producers do not. ``restarts`` counts these attempts. One attempt waits for a lock for
+    a quarter of the patience, five seconds at most, unless the ``dsn`` or the role has a
+    ``lock_timeout``. Needs ``pip install 'rxtemporal[database]'``.
 
     >>> PostgresTable("host=db dbname=house", "late_flights")
     PostgresTable('late_flights')
@@ -156,6 +159,7 @@ class PostgresTable(TableSink):
             ) from error
 
         self._connection = psycopg.connect(self._dsn, autocommit=True)
+        self._limit_waits()
         with self._creation():
             self._run_sql(
                 "CREATE TABLE IF NOT EXISTS {positions} "
@@ -166,6 +170,17 @@ class PostgresTable(TableSink):
                 f"there is no table {self.table!r}. Hint: create=True creates it, or run "
                 f"{self._make_statement({**self._list_times(), **self._list_payload()})!r}."
             )
+
+    def _limit_waits(self) -> None:
+        """Let a statement that waits for a lock fail, as PostgreSQL has it wait for ever."""
+        # a part of the patience, so that there are several attempts; and more than a moment, for
+        # which other sinks have locks, too
+        wait = min(LOCKED_SECONDS, max(self._patience / 4, FIRST))
+        self._run_sql(
+            "SELECT set_config('lock_timeout', %s, false) "
+            "WHERE current_setting('lock_timeout') = '0'",
+            f"{wait:.3f}s",
+        )
 
     def _list_times(self) -> dict[str, str]:
         return dict.fromkeys(("start_time", "end_time"), self._name_time_type(self._form()))

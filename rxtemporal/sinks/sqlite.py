@@ -12,10 +12,8 @@ import polars as pl
 
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.errors import ArgumentError
-from rxtemporal.sinks.table import POSITIONS, TableSink, check_table
+from rxtemporal.sinks.table import LOCKED_SECONDS, POSITIONS, TableSink, check_table
 
-# seconds that one attempt waits for another connection
-LOCKED_SECONDS = 5.0
 _TYPES: dict[type[pl.DataType], str] = {
     pl.Boolean: "BOOLEAN",
     pl.Int8: "INTEGER",

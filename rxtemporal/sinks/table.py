@@ -12,6 +12,8 @@ from rxtemporal.core.ticks import MIN_TIME
 from rxtemporal.errors import ArgumentError, SchemaError, SpoolError
 from rxtemporal.sinks.positioned import PositionedSink, as_names, check_names
 
+# seconds that one attempt waits for the lock of another connection
+LOCKED_SECONDS = 5.0
 # the table with the position of each run
 POSITIONS = "rxtemporal_positions"
 

@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -468,6 +468,76 @@ def test_a_lost_connection_is_made_again(postgres: Database) -> None:
     process.wait(SOON)
     assert postgres.rows("temp, start_time, room") == [(n, n, "hall") for n in range(1, 9)]
     assert sink.restarts == 2
+
+
+def start_rooms(sink: rxt.Sink, **options: Any) -> tuple[rxt.PushSource, rxt.Process]:
+    """Start a run into which rows of rooms are pushed."""
+    fields = {"room": str, "temp": int}
+    source = rxt.PushSource("rooms", schema=fields, start="t", unit="ticks")
+    return source, source.stream.run(sink, **options)
+
+
+@contextmanager
+def lock(database: Database, table: str) -> Iterator[None]:
+    """Hold a lock of a table that excludes everybody else."""
+    with closing(database.connect()) as other:
+        other.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
+def test_a_lock_that_lasts_ends_patience(postgres: Database, tmp_path: Path) -> None:
+    """PostgreSQL alone would wait for ever; a run that resumes delivers the rows."""
+    source, process = start_rooms(postgres.make(patience=0.05), resume=tmp_path / "kept")
+    source.push([{"t": 1, "room": "hall", "temp": 2}, rxt.Cti(5)])
+    source.push({"t": 6, "room": "hall", "temp": 3})
+    message = r"not answered for 0\.05 seconds: .*lock timeout(.|\n)*Hint"
+    with lock(postgres, "results"):
+        with suppress(RxTemporalError):
+            source.push(rxt.Cti(9))
+        with pytest.raises(RxTemporalError, match=message):
+            process.wait(SOON)
+    source, process = start_rooms(postgres.make(), resume=tmp_path / "kept")
+    source.push(rxt.Cti(9))
+    process.stop()
+    assert postgres.rows("temp, start_time, room") == [(2, 1, "hall"), (3, 6, "hall")]
+
+
+def test_a_locked_database_holds_no_run_back_while_it_opens(
+    postgres: Database, tmp_path: Path
+) -> None:
+    """One that resumes goes on, and delivers its rows later; one that begins fails."""
+    source, process = start_rooms(postgres.make(), resume=tmp_path / "kept")
+    source.push([{"t": 1, "room": "hall", "temp": 2}, rxt.Cti(5)])
+    process.stop()
+    sink = postgres.make(patience=0.05)
+    with lock(postgres, "rxtemporal_positions"):
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            start_rooms(postgres.make(patience=0.05))
+        source, process = start_rooms(sink, resume=tmp_path / "kept")
+        assert sink.away_since is not None
+    source.push([{"t": 6, "room": "hall", "temp": 3}, rxt.Cti(9)])
+    process.stop()
+    assert postgres.rows("temp, start_time, room") == [(2, 1, "hall"), (3, 6, "hall")]
+
+
+def test_each_wait_for_a_lock_is_an_attempt(
+    postgres: Database, address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is counted and logged; how long one may be is said in the dsn, too."""
+    impatient = f"{address} options='-c lock_timeout=10ms'"
+    sink = rxt.PostgresTable(impatient, "results", create=True)
+    source, process = start_rooms(sink)
+    source.push([{"t": 1, "room": "hall", "temp": 2}, rxt.Cti(5)])
+    with lock(postgres, "results"):
+        rows = [{"t": 6, "room": "hall", "temp": 3}, rxt.Cti(9)]
+        thread = threading.Thread(target=source.push, args=(rows,))
+        thread.start()
+        while sink.restarts < 2:
+            threading.Event().wait(0.01)
+    thread.join(SOON)
+    process.stop()
+    assert "sink.again" in caplog.text
+    assert postgres.rows("temp, start_time, room") == [(2, 1, "hall"), (3, 6, "hall")]
 
 
 @pytest.mark.parametrize("key", [None, "room"])
