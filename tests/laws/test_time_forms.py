@@ -383,11 +383,18 @@ def test_a_datetime_in_the_schema_says_the_form() -> None:
 
 
 def test_fractions_are_rounded_and_nanoseconds_floored() -> None:
-    """To the tick, for rows one by one and many; NaN and bools are not times."""
+    """To the tick, for rows one by one and many, and texts are floored; NaN and bools are no times.
+
+    A float is the nearest to what was meant: 1.000001 is less than a million and one ticks.
+    """
     cases: list[tuple[Any, Any, str]] = [
         ("s", 1.5, "1970-01-01T00:00:01.500000"), ("ms", 1.5, "1970-01-01T00:00:00.001500"),
         ("ns", 1_999, "1970-01-01T00:00:00.000001"), ("ns", -1, "1969-12-31T23:59:59.999999"),
-        ("us", -1, "1969-12-31T23:59:59.999999"),
+        ("us", -1, "1969-12-31T23:59:59.999999"), ("us", 1.6, "1970-01-01T00:00:00.000002"),
+        ("s", 1777636800.1234567, "2026-05-01T12:00:00.123457"),
+        ("ns", -1_600.0, "1969-12-31T23:59:59.999998"),
+        ("s", "1970-01-01T00:00:00.0000019Z", "1970-01-01T00:00:00.000001"),
+        ("s", "1969-12-31T23:59:59.999998999Z", "1969-12-31T23:59:59.999998"),
     ]  # fmt: skip
     for unit, number, time in cases:
         for rows in ([{"t": number}], [{"t": number}] * 40):
