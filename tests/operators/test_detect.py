@@ -125,6 +125,12 @@ def test_an_absence(at: Any) -> None:
     assert absence(stream, at=at).to_polars(time="ticks").rows() == [(4, 5, 1)]
 
 
+def test_of_two_ways_that_wait_for_an_absence_the_preferred_one_is_the_match() -> None:
+    """Both end in one moment, and there is one match from their row on."""
+    for pattern, expected in (("A B !C | A !D", "1A 2B"), ("A !D | A B !C", "1A")):
+        assert find([1, 2], pattern, A=X == 1, B=X == 2, C=X == 3, D=X == 4, within=5) == [expected]
+
+
 def test_skipped_rows() -> None:
     """The connectors skip to the next row that matches, or to any later one."""
     values = [1, 5, 2, 7, 2, 3]

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import physical
 import polars as pl
 import pytest
 from captured_cases import read_cut
+from oracle import MAX_TIME
 
 import rxtemporal as rxt
 from rxtemporal import agg
@@ -25,6 +27,27 @@ LEFT = pl.DataFrame(
 RIGHT = pl.DataFrame(
     {"start_time": [3, 4], "end_time": [9, 9], "k": [2, 5], "b": [True, False], "t": [None, "z"]}
 )
+
+
+def test_rows_whose_lifetimes_only_touch_are_no_pair() -> None:
+    """A row that starts where another one ends does not meet it, though it is still held."""
+    left = [rxt.IntervalEvent(0, 5, {"k": 1, "a": 1}), rxt.IntervalEvent(1, 9, {"k": 2, "a": 2})]
+    right = [rxt.IntervalEvent(3, 4, {"k": 2, "b": 1}), rxt.IntervalEvent(5, 8, {"k": 1, "b": 2})]
+    joined = rxt.from_events(left).join(rxt.from_events(right), on="k")
+    assert joined.to_polars(time="ticks").rows() == [(3, 4, 2, 2, 1)]
+
+
+def test_a_pair_ends_when_the_cti_reaches_the_end_of_one_of_its_rows() -> None:
+    """The other row, which is open, may end as late as it likes."""
+    row = {"k": "a", "x": 1, "y": None}
+    made = [
+        physical.batches([(*begin, row), ("cti", 5), ("cti", 10)], [slice(2), slice(2, 3)])
+        for begin in (("start", 0), ("interval", 0, 10))
+    ]
+    arrivals = [(side, made[side][number]) for number in range(2) for side in range(2)]
+    plan = physical.planned(lambda a, b: a.join(b, on="k", suffix="_right"), 2)
+    out = [batch for each in physical.stepped(plan, arrivals) for batch in each if len(batch)]
+    assert [(batch.end.tolist(), batch.cti) for batch in out] == [([MAX_TIME], 5), ([10], 10)]
 
 
 @pytest.mark.parametrize("method", ["join", "left_outer_join", "full_outer_join"])

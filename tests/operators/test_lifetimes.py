@@ -25,6 +25,7 @@ from rxtemporal.operators.lifetimes.plan import (
     shift_event_time,
     to_point_events,
 )
+from rxtemporal.operators.snap.plan import snap_to_window_intervals
 
 
 @pytest.mark.parametrize(
@@ -185,10 +186,25 @@ def test_an_open_row_is_chopped_as_the_cti_passes() -> None:
     ]
 
 
-def test_an_open_row_that_ends_at_a_boundary_has_no_piece_after_it() -> None:
-    """The piece that ended there was complete when the CTI reached the boundary."""
-    items = [*edges(start=3, end=5, ctis=(5,)), ("cti", 9)]
-    assert outputs(items, chop(5)) == [[MIN_TIME], [(3, 5, 0, "a"), 5], [5], [9]]
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_open_row_that_ends_at_a_boundary_has_no_piece_after_it(times: int) -> None:
+    """The piece that ended there was complete when the CTI reached it, however often it comes."""
+    items = [*edges(start=3, end=5, ctis=(5,) * times), ("cti", 9)]
+    assert outputs(items, chop(5)) == [[MIN_TIME], [(3, 5, 0, "a"), 5], *[[5]] * times, [9]]
+
+
+def test_an_open_row_in_a_gap_between_windows_waits_until_it_touches_one() -> None:
+    """At the CTI at which a window starts the row may still end there, and touch no window."""
+    items = [*edges(start=3, end=5, ctis=(4, 5)), ("start", 8, B), ("cti", 10), ("cti", 11)]
+    assert outputs(items, snap_to_window_intervals(2, 5)) == [
+        [MIN_TIME],
+        [7],
+        [7],
+        [7],
+        [7],
+        [12],
+        [(12, "-", 2, "b"), 12],
+    ]
 
 
 def test_an_endless_row_is_chopped_up_to_the_cti_and_never_to_the_end() -> None:

@@ -47,6 +47,13 @@ MIXING: list[tuple[Callable[[Any], rxt.Streamable], str]] = [
     (lambda g: count_windows(g, 5).cross_join(count_windows(g, 5).select(m="n")), "cross_join"),
     (lambda g: count_windows(g, 5).join(count_windows(g, 2).select("n"), on="n"), "join"),
     (lambda g: count_windows(g, 5).previous("n"), "previous"),
+    # grouped by more than the key, and then not even by the key
+    (
+        lambda g: count_windows(
+            count_windows(count_windows(g, 5).select("k", m="n").group_by("k", "m"), 10), 20
+        ),
+        "tumbling_window",
+    ),
 ]
 
 
@@ -68,6 +75,10 @@ def test_a_branch_may_group_again_or_say_that_it_takes_all_keys() -> None:
 
     again = run(lambda g: count_windows(count_windows(g, 5).group_by("k"), 10))
     assert again == [(0, 10, "a", 2), (0, 10, "b", 1)]
+    by_both = rows.group_by("k", "x").apply(
+        lambda g: count_windows(count_windows(g, 5).group_by("k"), 10)
+    )
+    assert sorted(by_both.to_polars(time="ticks").rows()) == [(0, 10, "a", 3), (0, 10, "b", 1)]
     assert run(lambda g: count_windows(count_windows(g, 5).ungroup(), 10)) == [(0, 10, 3)]
     counts = run(lambda g: count_windows(g, 5))
     assert run(lambda g: count_windows(g, 5).where(pl.col("n") > 0)) == counts

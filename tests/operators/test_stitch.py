@@ -53,6 +53,11 @@ def test_the_oldest_chains_continue() -> None:
     assert stitched((0, 9), (1, 9), (2, 9), (9, 12), (9, 12)) == [(0, 12), (1, 12), (2, 9)]
 
 
+def test_the_older_of_two_chains_continues_also_where_its_last_row_began_later() -> None:
+    """A chain is as old as its first row."""
+    assert stitched((0, 5), (2, 10), (5, 10), (10, 15)) == [(0, 15), (2, 10)]
+
+
 def test_rows_that_nothing_continues_begin_chains_of_their_own() -> None:
     """Of two rows that start where one ends, the one that ends first begins its own chain."""
     assert stitched((0, 9), (9, 12), (9, 20)) == [(0, 20), (9, 12)]
