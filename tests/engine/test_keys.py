@@ -15,6 +15,7 @@ import numpy as np
 import oracle
 import polars as pl
 import pytest
+from forgetting import forgetful
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -228,10 +229,8 @@ def test_a_key_does_not_keep_its_batch() -> None:
 @given(data=st.data(), names=st.sampled_from(NAMES))
 def test_kept_keys_are_numbered_anew(few: int, data: st.DataObject, names: tuple[str, ...]) -> None:
     """A coder keeps the keys held, in order, and numbers all others as if never seen."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, forgetful():
         limited(patch, few)
-        patch.setattr(keys, "MANY_KEYS", 0)
-        patch.setattr(keys, "TIMES_HELD", 1)
         coder = agrees(names, data.draw(st.lists(rows_of(names), max_size=5)))
         size = len(coder)
         held = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)), np.bool_)

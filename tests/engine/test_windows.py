@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from forgetting import forgetful
+from tables import history_by_ctis
 
 import rxtemporal as rxt
 from rxtemporal import MAX_TIME, EventBatch, agg
@@ -48,6 +50,21 @@ def test_an_open_window_holds_sums_and_no_rows() -> None:
     assert step.rows == 6
     assert list_rows(step.on_batch(make_batch([], 30))) == [(10, 1, 4, 56.0), (10, 0, 2, 34.0)]
     assert (step.rows, step.next_due) == (0, None)
+
+
+def test_a_key_of_which_only_sums_are_held_is_not_forgotten() -> None:
+    """Its rows are not held any more, and some of its results are still to come."""
+    items: list[Any] = []
+    for t in range(0, 8, 2):
+        items += [("point", t, {"k": f"{t}", "x": 1, "y": None}), ("cti", t + 2)]
+    items += [("cti", 30)]
+    with forgetful():
+        found = history_by_ctis(
+            lambda s: s.group_by("k").hopping_window(6, 2).aggregate(n=agg.count()), items
+        )
+    assert sorted((row["k"], start) for start, _, row in found) == [
+        (f"{t}", start) for t in range(0, 8, 2) for start in (t - 4, t - 2, t)
+    ]
 
 
 def test_rows_wait_until_a_window_ends() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import cache
 from itertools import pairwise
 from random import Random
@@ -18,6 +17,7 @@ import polars.selectors as cs
 import pytest
 import strategies
 from buckets import in_parts, split
+from forgetting import forgetful
 from hypothesis import example, given
 from hypothesis import strategies as st
 from law_streams import (
@@ -39,7 +39,6 @@ from reactivex import compose
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal import operators as ops
-from rxtemporal.engine import keys
 from rxtemporal.engine.keys import KeyCoder
 from rxtemporal.testing import Stepper
 
@@ -119,15 +118,6 @@ def check_buckets(name: str, sides: Sides, random: Random, expected: Expected) -
         cti = final_cti(CASES[name], sides)
         assert reached == cti
         expected.check_rows(out, cti)
-
-
-@contextmanager
-def forgetful() -> Iterator[None]:
-    """Let steps forget each key as soon as nothing is held for it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keys, "MANY_KEYS", 0)
-        patch.setattr(keys, "TIMES_HELD", 1)
-        yield
 
 
 @cache

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
+from forgetting import forgetful
+from tables import A, B, history_by_ctis
 
 import rxtemporal as rxt
 
@@ -48,6 +50,20 @@ def test_the_second_row_before_and_a_gap() -> None:
     assert stream.previous("x", n=2).to_polars()["x_before"].to_list() == [None, None, 1, 2, 4]
     near = stream.previous("x", n=2, max_gap=6).to_polars()["x_before"]
     assert near.to_list() == [None, None, 1, None, 4]
+
+
+def test_the_row_before_is_known_though_its_key_may_be_forgotten() -> None:
+    """A key is held while a row at the CTI begins no more than ``max_gap`` after its last one."""
+    items = [("point", 0, A), ("point", 1, B), ("cti", 4), ("point", 4, A), ("cti", 9)]
+    with forgetful():
+        found = history_by_ctis(
+            lambda s: s.group_by("k").previous("x", max_gap=4).ungroup().select("x_before"), items
+        )
+    assert found == [
+        (0, 1, {"x_before": None}),
+        (1, 2, {"x_before": None}),
+        (4, 5, {"x_before": 1}),
+    ]
 
 
 def test_why_a_row_has_its_values() -> None:

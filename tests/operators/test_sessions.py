@@ -13,10 +13,12 @@ import physical
 import polars as pl
 import pytest
 import strategies
+from forgetting import forgetful
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_functions import Tally, values
 from oracle import MAX_TIME, MIN_TIME, Row
+from tables import history_by_ctis
 
 import rxtemporal as rxt
 from rxtemporal import EventBatch, agg
@@ -86,6 +88,24 @@ def test_a_session_that_begins_the_timeout_after_a_capped_one_is_a_new_one() -> 
     found = gathered(SessionBounds(10, 20, SCHEMA, ()), one_batch(points(*starts)))
     assert of_starts(found) == [
         (11, 40, [11, 12, 21, 25, 31, 32]), (41, 60, [41, 45, 51]), (62, 85, [62, 71, 75]),
+    ]  # fmt: skip
+
+
+def test_a_capped_session_goes_on_though_its_key_may_be_forgotten() -> None:
+    """Its key is held until the timeout after its last start: what comes by then belongs to it."""
+    a, b = ({"k": k, "x": 1, "y": None} for k in "ab")
+    first, then = (10, 13, 16, 19), (22, 25, 28, 31, 34, 36, 38)
+    items = [
+        *(("point", t, a) for t in first), ("cti", 20),
+        ("point", 21, b), ("cti", 22),
+        *(("point", t, a) for t in then), ("cti", 60),
+    ]  # fmt: skip
+    with forgetful():
+        found = history_by_ctis(
+            lambda s: s.group_by("k").session_window(4, 10).aggregate(n=agg.count()), items
+        )
+    assert [(start, end) for start, end, row in found if row["k"] == "a"] == [
+        (10, 20), (22, 30), (31, 40),
     ]  # fmt: skip
 
 

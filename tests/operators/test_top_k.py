@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import A, history_by_ctis
 
 import rxtemporal as rxt
 from rxtemporal.core.batch import EventBatch
@@ -94,6 +95,19 @@ def test_rows_that_end_come_back() -> None:
     best = rxt.from_events(rows, advance_time=0).snapshot_window().top_k(1, "x").to_polars()
     assert best["x"].to_list() == [*range(40), *range(38, -1, -1), -1]
     assert best["rank"].to_list() == [1] * 80
+
+
+def test_a_row_that_is_beaten_by_an_open_one_comes_back() -> None:
+    """It is held, since the open row may end before it."""
+    best = {**A, "x": 5}
+    items = [
+        ("interval", 0, MAX_TIME, A), ("start", 1, best), ("cti", 10), ("cti", 20),
+        ("end", 1, 30, best), ("cti", 200),
+    ]  # fmt: skip
+    found = history_by_ctis(
+        lambda s: s.group_by("k").snapshot_window().top_k(1, "x").ungroup().select("x"), items
+    )
+    assert found == [(0, 1, {"x": 1}), (1, 30, {"x": 5}), (30, MAX_TIME, {"x": 1})]
 
 
 VALUES: dict[str, list[Any]] = {

@@ -38,6 +38,16 @@ def history(items: list[Any], operator: Any) -> list[tuple[int, int, str]]:
     return sorted((row.start, row.end, row.payload["k"]) for row in physical.rows(out))
 
 
+def history_by_ctis(
+    query: physical.Query, items: list[Any]
+) -> list[tuple[int, int, dict[str, Any]]]:
+    """The result of a stream of which each CTI ends a batch: (start, end, payload)."""
+    made = physical.batches(items, arrangements.cut_at_ctis(items))
+    steps = physical.stepped(physical.planned(query), [(0, batch) for batch in made])
+    rows = physical.rows([batch for out in steps for batch in out])
+    return sorted(((*row,) for row in rows), key=lambda row: (row[:2], repr(row[2])))
+
+
 def edges(*, start: int, end: int, ctis: tuple[int, ...]) -> list[Any]:
     """A row that opens, some CTIs, and its end."""
     return [("start", start, A), *(("cti", cti) for cti in ctis), ("end", start, end, A)]
