@@ -14,6 +14,7 @@ import pytest
 import strategies
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import A, B
 
 import rxtemporal as rxt
 from rxtemporal import AdvanceTimePolicy, EventBatch
@@ -194,6 +195,19 @@ def test_batches_pass_the_same_door_as_events(
         for d in doors
     ]
     assert told[1] == told[0]
+
+
+@pytest.mark.parametrize("take", [one_by_one, in_batches])
+@pytest.mark.parametrize(("end", "by_import"), [(4, 0), (5, 1), (8, 1), (9, 0)])
+def test_an_end_edge_is_late_by_the_import_alone_from_the_own_cti_on(
+    take: Any, end: int, by_import: int
+) -> None:
+    """The stream's own CTI, 5 here, does not forbid an end at 5; the imported one, 9, does."""
+    items = [("start", 0, A), ("point", 5, B), ("import", 9), ("end", 0, end, A)]
+    door = Door(settings(1, 0, AdvanceTimePolicy.DROP), "s")
+    take(door, items, *[[slice(None)]] * (take is in_batches))
+    assert door.late_by_import == by_import
+    assert door.late.total() == (end < 9)
 
 
 # Streams of batches -----------------------------------------------------------------------------

@@ -61,6 +61,15 @@ def test_the_clock_is_read_only_if_an_item_is_ahead_of_the_last_reading() -> Non
         guard.is_time_ahead(211)
 
 
+def test_a_wall_clock_that_is_set_back_is_soon_asked_again() -> None:
+    """What it said before does not count: a row that is ahead of the right time is found."""
+    minute = 60_000_000
+    readings = iter([1_000 * minute, 10 * minute])
+    guard = ClockGuard(minute, lambda: next(readings))
+    assert not guard.is_time_ahead(9 * minute)
+    assert guard.is_time_ahead(900 * minute)
+
+
 @given(
     st.lists(
         st.tuples(st.integers(0, 40), st.sampled_from([ROW, START_EDGE, END_EDGE])), max_size=9

@@ -450,6 +450,17 @@ def test_a_pushed_batch_does_not_advance_its_devices_at_once() -> None:
     assert [each.tolist() for each in door.clocks.list_ctis()[1:]] == [[3, 3]]
 
 
+def test_what_has_been_reached_is_known_after_a_stop() -> None:
+    """A batch all of whose rows are before it is late, as it would have been without the stop."""
+    settings = model.ModelSettings()
+    first, second = make_door(settings), make_door(settings)
+    first.take_batch(make_rows("aa", [5, 20]))
+    second.load(first.save())
+    for door in (first, second):
+        assert door.take_batch(make_rows("aa", [7, 8])).start.tolist() == []
+        assert door.late.total() == 2
+
+
 def test_rows_that_wait_keep_their_devices_over_a_stop() -> None:
     """As those do that come behind them."""
     first = make_door(model.ModelSettings(), min_rows=10)

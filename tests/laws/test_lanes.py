@@ -38,14 +38,20 @@ def with_windows(name: str) -> rxt.Streamable:
     return rows.snapshot_window().aggregate(of_window=agg.count())
 
 
-def test_a_device_does_not_wait_for_one_that_is_an_hour_behind() -> None:
-    """Two devices, a row a minute for three hours: each window leaves at its device's own time."""
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_device_does_not_wait_for_one_that_is_an_hour_behind(restarts: bool) -> None:
+    """Two devices, a row a minute for three hours: each window leaves at its device's own time.
+
+    A restart just before the other device comes shows nowhere.
+    """
     readings = rxt.from_events([], schema={"k": str, "x": int, "y": float}, name="left")
     counts = readings.group_by("k").tumbling_window(10 * MINUTE).aggregate(n=agg.count())
     run = LaggedRun(counts, spread=0, most=16)
     source = run.sources["left"]
     known = {"ahead": 0, "behind": 0}
     for now in range(0, 3 * HOUR, MINUTE):
+        if restarts and now == HOUR:
+            run.restart()
         times = {"ahead": now} | ({"behind": now - HOUR} if now >= HOUR else {})
         payload = pl.DataFrame({"k": [*times], "x": 1, "y": 0.5}, schema=source.schema)
         start = np.array([*times.values()])

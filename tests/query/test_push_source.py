@@ -721,6 +721,24 @@ def test_a_replay_does_not_ask_the_clock_again(results, tmp_path):
         source.close()
 
 
+def test_a_row_that_was_ahead_is_no_measure_for_a_count_that_begins_anew(results, tmp_path):
+    """A number on a row later than the other rows is of another row, also after a replay."""
+    clock = TestScheduler()
+    for restarts in (False, True):
+        given = {"log": tmp_path / f"log {restarts}", "scheduler": clock}
+        source = make_source(ahead=timedelta(minutes=1))
+        process = source.stream.run(results, **given)
+        source.push(reading(10), seq=0)
+        source.push(reading(100_000_000), seq=1)
+        if restarts:
+            process.stop()
+            source = make_source(ahead=timedelta(minutes=1))
+            process = source.stream.run(results, **given)
+        verdict = source.push(reading(20), seq=0)
+        assert (verdict.accepted, verdict.unsure, verdict.duplicates) == (1, 1, 0)
+        process.stop()
+
+
 def test_a_handle_ends_the_rows_of_its_input(results):
     """Closing with an end ends the open rows of this input alone; a closed handle takes nothing."""
     source = make_source(end="until", shape=rxt.EventShape.EDGE, delay=10)
