@@ -265,7 +265,7 @@ class TestSession:
 
         stream = read(mosquitto, "failing", delay=0)
         process = stream.where(fail).run(rxt.Collect())
-        publish(mosquitto.port, make_rows(2, 1))
+        publish(mosquitto.port, make_rows(1, 1))
         with pytest.raises(Exception, match="mistake"):
             process.wait(60)
         run = Rows(read(mosquitto, "failing"))

@@ -135,6 +135,24 @@ def test_a_producer_that_is_too_fast_is_held_at_the_bound() -> None:
     assert counters(process).blocked.total_seconds() > 0
 
 
+def test_rows_whose_cti_has_not_come_wait_too() -> None:
+    """They are taken out with the others, and count among the most that have waited."""
+    sink = Steps()
+    subject, process = run_with_hand_off(sink, 10, WhenFull.BLOCK)
+    push(subject, [0])
+    sink.wait_until_writing()
+    push(subject, [1])
+    for time in (2, 3, 4):
+        subject.on_next(PointEvent(time, time))
+    sink.go()
+    sink.wait_until_writing()
+    subject.on_completed()
+    sink.go(3)
+    process.wait(SOON)
+    assert sink.rows == [0, 1, 2, 3, 4]
+    assert counters(process).most_rows_waiting == 4
+
+
 def test_what_spills_is_more_than_memory_may_hold(tmp_path: Path) -> None:
     """With SPILL a producer never waits; rows come back in order and leave nothing on the disk."""
     sink = Steps()

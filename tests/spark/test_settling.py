@@ -106,6 +106,16 @@ def test_a_run_that_is_taken_up_writes_what_is_missing(seed: int) -> None:
     assert table(records) == expected
 
 
+def test_equal_rows_that_are_open_end_one_after_the_other_after_a_restart() -> None:
+    """The first number ends first, and each ends once, as without the restart."""
+    first = make_settled_rows(EventShape.EDGE, SCHEMA, MIN_TIME)
+    opened = first.on_batch(batch([(0, MAX_TIME, 1, 7), (0, MAX_TIME, 2, 7)], 5))
+    second = make_settled_rows(EventShape.EDGE, SCHEMA, MIN_TIME)
+    second.load(first.capture().dumps())
+    closed = second.on_batch(batch([(0, 8, 1, 7), (0, 9, 2, 7)], 20))
+    assert table([opened, closed]) == {1: (0, 8, 7), 2: (0, 9, 7)}
+
+
 @pytest.mark.parametrize("seed", draw_seeds(60, 10))
 def test_a_source_that_gives_only_what_is_new_has_numbers_of_its_own(seed: int) -> None:
     """A run over a live source, which gives nothing twice, changes no row of the runs before."""

@@ -453,6 +453,16 @@ def test_the_highest_number_outlives_its_rows(tmp_path: Path) -> None:
         assert (spool.segments(), spool.highest) == ([], 12)
 
 
+def test_the_highest_number_need_not_be_in_the_last_segment(tmp_path: Path) -> None:
+    """Rows with lower numbers may follow; the highest one stays, also where the spool is opened."""
+    for first, highest in ((5, 6), (1, 6), (6, 7)):
+        with Spool.open(tmp_path, "q", SCHEMA, numbered="x") as spool:
+            spool.append(batch(first, 10))
+            assert spool.highest == highest
+    with Spool.open(tmp_path, "q", SCHEMA, numbered="x") as spool:
+        assert spool.highest == 7
+
+
 def test_where_nothing_numbers_rows_nothing_is_said_of_it(tmp_path: Path) -> None:
     """A spool without such a field, and one that was begun without, know no highest number."""
     with opened(tmp_path) as spool:
