@@ -223,6 +223,7 @@ class Outlet:
 
     def open(self, schema: pl.Schema) -> None:
         """Open the sink, and give it again what has left since the checkpoint."""
+        self._tell_next(None)
         with self._name_errors():
             self.sink.open(self.name, schema)
         self.opened = True
@@ -233,8 +234,13 @@ class Outlet:
                 self._form = batch.time
                 self._write(batch)
             self._form = None
+            self._tell_next(self.outbox.number)
+
+    def _tell_next(self, number: int | None) -> None:
+        """Tell a sink of numbered results the next number; None: some may still come again."""
+        if self.outbox is not None:
             with self._name_errors():
-                self.sink.begin_at(self.outbox.number)
+                self.sink.set_next_number(number)
 
     def call_on_open(self, action: Callable[[], object]) -> None:
         """Call a function when the sink is open, before its first row."""
@@ -313,6 +319,7 @@ class Outlet:
 
     def load(self, state: bytes) -> None:
         """Have the sink resume from what ``save`` returned."""
+        self._tell_next(None)
         with self._name_errors():
             self.sink.load(state)
 

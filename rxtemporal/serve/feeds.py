@@ -109,6 +109,11 @@ class SinkPair(Sink):
         for sink in self._sinks:
             sink.set_time_form(form)
 
+    def set_next_number(self, number: int | None) -> None:
+        """Tell both the number of the next new batch; None: others may still come again."""
+        for sink in self._sinks:
+            sink.set_next_number(number)
+
     def open(self, query: str, schema: pl.Schema) -> None:
         """Open both; if one cannot be opened, close the other."""
         self._opened = []
@@ -119,11 +124,6 @@ class SinkPair(Sink):
                 self.close(error)
                 raise
             self._opened.append(sink)
-
-    def begin_at(self, number: int) -> None:
-        """Prepare both for new numbered batches."""
-        for sink in self._sinks:
-            sink.begin_at(number)
 
     def write(self, batch: EventBatch) -> None:
         """Write the batch into both."""

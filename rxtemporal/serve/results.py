@@ -55,6 +55,8 @@ class _Kept(NamedTuple):
     parts: tuple[_Part, ...] = ()
     # how many of the parts are not merged with the next ones any more
     compact: int = 0
+    # True while batches that were kept before may still come again
+    is_repeating: bool = False
 
 
 class RowsRead(NamedTuple):
@@ -106,7 +108,16 @@ class KeptRows:
 
     def clear(self) -> None:
         """Begin again without rows, at the beginning of time."""
-        self._kept = _Kept(self._kept.run + 1)
+        self._kept = _Kept(self._kept.run + 1, is_repeating=self._kept.is_repeating)
+
+    def set_repeating(self, *, is_repeating: bool) -> None:
+        """Note whether batches that were kept before may still come again."""
+        self._kept = self._kept._replace(is_repeating=is_repeating)
+
+    def can_reach(self, position: int) -> bool:
+        """Return False for the number of a batch that has not been, as one of another run may."""
+        kept = self._kept
+        return position <= kept.end or kept.is_repeating
 
     def append(self, batch: EventBatch) -> None:
         """Keep the rows of the next batch, in order of start and before its CTI."""
@@ -182,7 +193,8 @@ class KeptRows:
         oldest, end, ended, rows, *at = codec.loads(
             "results", state, "the state of the results", "or begin with a new folder"
         )
-        kept = _Kept(self._kept.run + 1, oldest, end)
+        is_repeating = self._kept.is_repeating
+        kept = _Kept(self._kept.run + 1, oldest, end, is_repeating=is_repeating)
         if rows is not None:
             size = rows.estimate_bytes()
             parts = (_Part(rows, at[0] if at else rows.start, size),)
@@ -312,8 +324,9 @@ class ResultFeed(Sink):
     A **position** is a CTI, in ticks: a reader at position ``t`` has exactly the results that start
     before ``t``, and continues there. Where each device has its own time it is a number: results
     leave in batches, and a reader has exactly those of the batches before it. This also holds after
-    a restart of a run with ``resume=``, which saves the kept rows. A slow reader never delays the
-    query: it gets an event ``gap``, and continues at the oldest row that is kept.
+    a restart of a run with ``resume=``, which saves the kept rows: a reader ahead of the run
+    waits for it. A slow reader never delays the query: it gets an event ``gap``, and continues at
+    the oldest row that is kept.
 
     * Held: ``rows`` results of about ``bytes`` bytes in memory, and up to an eighth more.
     * Order: by start, or by number. A row that never ends has a null ``end_time``.
@@ -353,6 +366,12 @@ class ResultFeed(Sink):
     def set_time_form(self, form: Callable[[], TimeForm]) -> None:
         """Set the function that returns the form of the sources' times."""
         self._form = form
+
+    def set_next_number(self, number: int | None) -> None:
+        """Note the number of the next new batch; None: others may still come again."""
+        self._kept.set_repeating(is_repeating=number is None)
+        # a reader that waits for a number that has not come again is told
+        self.bell.ring()
 
     def open(self, query: str, schema: pl.Schema) -> None:
         """Begin: with the rows of the checkpoint, if there was one, else with none."""
@@ -451,8 +470,11 @@ class ResultFeed(Sink):
         return is_there or self.ended or self._is_strange(position)
 
     def _is_strange(self, position: int) -> bool:
-        """Return True for the number of a batch that this run has not had, as one before may."""
-        return self.numbered and self.cti < position < MAX_TIME
+        """Return True for the number of a batch that this run has not had, as another one may.
+
+        What has left before comes again when a run resumes: its numbers are not strange, but ahead.
+        """
+        return self.numbered and position < MAX_TIME and not self._kept.can_reach(position)
 
     def tell_time(self, position: int) -> Time | None:
         """Return a position in the form of the rows' times; None for the ends of time.

@@ -124,7 +124,7 @@ class PositionedSink(ReadySink):
             self.away_since = time.monotonic()
             _log.warning("sink.away", sink=repr(self), query=query, error=str(error))
 
-    def begin_at(self, number: int) -> None:
+    def set_next_number(self, number: int | None) -> None:
         """Raise if the other side has numbers that this run has not given yet."""
         self._highest = number
         if self._is_connected:

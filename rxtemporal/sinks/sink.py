@@ -67,14 +67,15 @@ class Sink(ABC):
     def set_time_form(self, form: Callable[[], TimeForm]) -> None:  # noqa: B027
         """Set the function that returns the form of the sources' times; called before ``open``."""
 
+    def set_next_number(self, number: int | None) -> None:  # noqa: B027
+        """Note the number of the next new batch of a sink with numbered results.
+
+        None, before ``load`` and ``open``: batches that have left before may still come again. The
+        number comes once the last of those since the checkpoint has been written again.
+        """
+
     def open(self, query: str, schema: pl.Schema) -> None:  # noqa: B027
         """Prepare for the query with this name, whose payload has this schema."""
-
-    def begin_at(self, number: int) -> None:  # noqa: B027
-        """Prepare for new numbered batches, from this number on.
-
-        Called after ``open``, once those that had left in an earlier life are written again.
-        """
 
     @abstractmethod
     def write(self, batch: EventBatch) -> None:

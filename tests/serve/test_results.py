@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 import threading
@@ -17,7 +18,7 @@ import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.errors import ArgumentError
+from rxtemporal.errors import ArgumentError, ProcessEndedError
 from rxtemporal.serve import ResultFeed
 from rxtemporal.serve.results import EVENT_BYTES, FeedEvent, FeedReader, RestartedError
 
@@ -375,6 +376,67 @@ def test_a_client_that_comes_back_after_a_restart_has_each_row_once(
     assert starts(client.rows) == sorted(set(expected))
     assert sum(row["n"] for row in client.rows) == len(expected)
     assert client.kinds[-1] == "end"
+
+
+class Watched(ResultFeed):
+    """Feed which a client reads before each batch, as while another sink takes its time."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__()
+        self.client, self.is_full = client, False
+
+    def write(self, batch: EventBatch) -> None:
+        """Let the client read, and keep the batch, or fail."""
+        self.client.read(self)
+        if self.is_full:
+            raise OSError("disk is full")
+        super().write(batch)
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_reader_ahead_of_a_run_that_resumes_waits_for_it(tmp_path: Path, is_new: bool) -> None:
+    """Numbered batches come again one at a time; a number that none of them has is told at last."""
+    client, feed = Client(), Watched(Client())
+    for life in range(3):
+        source = rxt.PushSource("readings", schema={"device": str}, clock="device", seq="n")
+        if is_new or life == 0:
+            feed = Watched(client)
+        feed.is_full = False
+        process = source.stream.run(feed, resume=tmp_path / "state")
+        assert Client(40).read(feed).kinds[:1] == ["gap"]
+        for n in range(6 * life, 6 * life + 5):
+            source.push({"time": n, "device": "a", "n": n})
+        client.read(feed)
+        feed.is_full = True
+        with contextlib.suppress(ProcessEndedError):
+            source.push({"time": 6 * life + 5, "device": "a", "n": 6 * life + 5})
+        with pytest.raises(OSError, match="disk is full"):
+            process.wait()
+    assert "gap" not in client.kinds
+    assert starts(client.rows) == list(range(16))
+
+
+def test_a_reader_that_waits_for_a_number_is_woken_when_it_cannot_come() -> None:
+    """While batches come again there is no news for it, and no gap."""
+    feed = open_feed()
+    feed.numbered = True
+
+    async def read() -> FeedEvent | None:
+        feed.set_repeating(is_repeating=True)
+        assert (read_first(), feed.has_news(40)) == (None, False)
+        left = asyncio.get_running_loop().create_future()
+        waiting = asyncio.ensure_future(wait(feed, 40, left))
+        await asyncio.sleep(0)
+        feed.set_repeating(is_repeating=False)
+        await asyncio.wait_for(waiting, 30)
+        return read_first()
+
+    def read_first() -> FeedEvent | None:
+        return feed.read_from(40).read()
+
+    event = asyncio.run(read())
+    assert event is not None
+    assert event.kind == "gap"
 
 
 def test_readers_are_woken_once_in_a_turn_of_their_loop() -> None:
