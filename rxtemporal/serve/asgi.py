@@ -126,6 +126,10 @@ class ServiceApp:
                     await self._route(scope, receive, answer.send)
             except (GoneError, WebSocketDisconnect):
                 raise
+            except asyncio.CancelledError:
+                if not self.service.is_leaving:
+                    raise
+                await self._answer_error(answer, self._make_cut_off())
             except Exception as error:
                 await self._answer_error(answer, error)
 
@@ -181,6 +185,16 @@ class ServiceApp:
             known = RequestError(500, "the service has failed with this request", close=True)
         if answer.status is None:
             await send_error(answer.scope, answer.send, known)
+
+    def _make_cut_off(self) -> RequestError:
+        """Return the answer to a request that has outlasted the patience of a server that stops."""
+        return RequestError(
+            503,
+            "the service stops before it has answered; rows may be in the query. Hint: send the "
+            "request again, rows with the same sequence numbers.",
+            retry_after=self.service.settings.limits.retry_after,
+            close=True,
+        )
 
     # Life -----------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from rxtemporal.serve.now import NowLooks, NowReader, join_rows, read_pause
 from rxtemporal.serve.responses import RequestError, dumps, find_header, send_json
 from rxtemporal.serve.results import EVENT_BYTES, FeedEvent, RestartedError, ResultFeed
 from rxtemporal.serve.routes import WEBSOCKET, Route
-from rxtemporal.serve.service import Service, ServiceState
+from rxtemporal.serve.service import Service
 
 
 class Unread:
@@ -364,7 +364,7 @@ class EventStreams:
             reader.close()
 
     def _check_room(self) -> None:
-        if self._service.state in (ServiceState.DRAINING, ServiceState.STOPPED):
+        if self._service.is_leaving:
             raise RequestError(503, "the service stops", retry_after=1, close=True)
         if self._readers >= self._settings.readers:
             wait = self._service.settings.limits.retry_after

@@ -11,7 +11,7 @@ from rxtemporal.serve.event_streams import HEADERS, SseChannel
 from rxtemporal.serve.responses import RequestError, dumps
 from rxtemporal.serve.results import FeedEvent
 from rxtemporal.serve.routes import Need, Route
-from rxtemporal.serve.service import Service, ServiceState
+from rxtemporal.serve.service import Service
 from rxtemporal.view.debug.data import write_json
 from rxtemporal.view.debug.live import LiveFlow, Place, describe_shell
 from rxtemporal.view.debug.page import build_page
@@ -118,7 +118,7 @@ class LivePage:
 
     async def send_events(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the flow and its parts until the looker has gone or the service stops."""
-        if self._service.state in (ServiceState.DRAINING, ServiceState.STOPPED):
+        if self._service.is_leaving:
             raise RequestError(503, "the service stops", retry_after=1, close=True)
         if scope["method"] == "HEAD":
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})

@@ -141,6 +141,8 @@ class SocketConnection(WebSocketsSansIOProtocol):
 _BACKLOG = 1024
 # messages of a WebSocket that wait to be read
 _MESSAGES = 4
+# so long requests that are cut off when the server stops may take to say so
+_LAST_SECONDS = 1.0
 Senders: TypeAlias = Callable[[str, int], Coroutine[None, None, None]]
 
 
@@ -148,9 +150,10 @@ class Server(uvicorn.Server):
     """Server of one service, from its start until a signal.
 
     At the first SIGTERM or SIGINT it takes no new work (503), waits ``drain_seconds`` for requests
-    that have begun, saves the run and returns. At the second one the process ends at once; what was
-    acknowledged is in the log. ``senders`` gets the address once the server listens, and runs until
-    it drains. A server that ``owns_process`` keeps the garbage collector from what it has loaded.
+    that have begun, answers 503 to those that last longer, saves the run and returns. At the second
+    one the process ends at once; what was acknowledged is in the log. ``senders`` gets the address
+    once the server listens, and runs until it drains. A server that ``owns_process`` keeps the
+    garbage collector from what it has loaded.
     """
 
     def __init__(
@@ -237,6 +240,8 @@ class Server(uvicorn.Server):
                 task.cancel()
         self._app.service.drain()
         await super().shutdown(sockets)
+        if cut_off := self.server_state.tasks:
+            await asyncio.wait(cut_off, timeout=_LAST_SECONDS)
         await asyncio.to_thread(self._app.service.stop)
         self._error = self._app.service.error
         self._report("stopped")

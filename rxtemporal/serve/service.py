@@ -347,6 +347,11 @@ class Service:
             return self.settings.state.folder is not None
         return self.process is not None and self.process._log is not None
 
+    @property
+    def is_leaving(self) -> bool:
+        """True once the service drains: it takes no more work."""
+        return self.state in (ServiceState.DRAINING, ServiceState.STOPPED)
+
     def check_takes(self) -> None:
         """Raise a ``RequestError`` unless the service takes work."""
         if self.state is ServiceState.RUNNING:
@@ -359,8 +364,7 @@ class Service:
             ServiceState.DRAINING: "the service stops",
             ServiceState.STOPPED: "the service has stopped",
         }.get(self.state, "the service starts")
-        closes = self.state in (ServiceState.DRAINING, ServiceState.STOPPED)
-        raise RequestError(503, reason, retry_after=wait, close=closes)
+        raise RequestError(503, reason, retry_after=wait, close=self.is_leaving)
 
     # Runs -----------------------------------------------------------------------------------------
 
@@ -494,7 +498,7 @@ class Service:
 
     def drain(self) -> None:
         """Take no more work; called in the event loop."""
-        if self.state in (ServiceState.DRAINING, ServiceState.STOPPED):
+        if self.is_leaving:
             return
         self.state = ServiceState.DRAINING
         self._wake.set()

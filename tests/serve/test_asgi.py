@@ -183,6 +183,30 @@ def test_a_service_that_drains_takes_no_work() -> None:
     asyncio.run(run())
 
 
+def test_a_request_that_is_cut_off_is_answered_if_the_service_stops() -> None:
+    """Whoever cuts it off while the service runs wants no answer."""
+
+    async def request(served: ServiceApp, *, drains: bool) -> httpx.Response:
+        begun = asyncio.Event()
+
+        async def wait(scope: Any, receive: Any, send: Any) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        served.add_routes([Route("/wait", "GET", wait)])
+        task = asyncio.create_task(ask(served, "/wait"))
+        await begun.wait()
+        if drains:
+            served.service.drain()
+        task.cancel()
+        return await task
+
+    answer = asyncio.run(request(make_app(), drains=True))
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(request(make_app(), drains=False))
+
+
 def test_mounted_it_starts_with_the_first_request() -> None:
     """In an application that does not run its lifespan, the first requests start it, once."""
 

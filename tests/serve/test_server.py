@@ -21,7 +21,10 @@ import httpx
 import pytest
 from served import Faulty, make_house, rows
 from service_process import PATIENCE, serve, write_house
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
+import rxtemporal as rxt
 from rxtemporal.errors import ArgumentError, BindingError, ProcessEndedError
 from rxtemporal.serve import Settings
 from rxtemporal.serve import app as serve_app
@@ -175,6 +178,49 @@ def test_an_error_of_the_last_run_is_raised() -> None:
     server.handle_exit(signal.SIGTERM, None)
     thread.join(PATIENCE)
     assert raised == [sink.error]
+
+
+def test_requests_that_outlast_the_drain_are_told_to_come_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A post gets 503 and Retry-After, a WebSocket its closing code, and the log no traceback."""
+    held, entered, ready = threading.Event(), threading.Event(), threading.Event()
+
+    def hold(row: object) -> bool:
+        entered.set()
+        return held.wait(PATIENCE)
+
+    source = rxt.PushSource("readings", schema={"device": str})
+    house = rxt.Application("house")
+    house.query("all", source.stream.where(hold))
+    said: list[str] = []
+
+    def report(words: str) -> None:
+        said.append(words)
+        ready.set()
+
+    settings = Settings.parse({"server": {"port": 0, "drain_seconds": 0}})
+    server = Server(serve_app(house, settings), report)
+    thread = threading.Thread(target=server.listen)
+    thread.start()
+    assert ready.wait(PATIENCE)
+    url = f"{said[0].partition('listening on ')[2]}/streams/readings"
+    with connect(url.replace("http", "ws", 1)) as client, ThreadPoolExecutor(1) as pool:
+        row = {"time": 1, "device": "a"}
+        posted = pool.submit(httpx.post, url, json=row, timeout=PATIENCE)
+        assert entered.wait(PATIENCE)
+        client.send('{"time": 2, "device": "a"}')
+        server.handle_exit(signal.SIGTERM, None)
+        answer = posted.result()
+        with pytest.raises(ConnectionClosed) as closed:
+            client.recv(PATIENCE)
+    held.set()
+    thread.join(PATIENCE)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert "the service stops before it has answered" in answer.json()["error"]
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1012
+    assert [each for each in caplog.records if each.exc_info] == []
 
 
 def test_a_second_head_is_limited_as_the_first(address: tuple[str, int]) -> None:
