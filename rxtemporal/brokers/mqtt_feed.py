@@ -664,6 +664,7 @@ class MqttFeed:
     def _refuse(self, name: str | None, payloads: Sequence[Any], reason: str) -> None:
         """Reject messages: of an input beyond the number that may be, or wrong CloudEvents."""
         refused = [Rejected(number, reason, each) for number, each in enumerate(payloads)]
+        self._source._count_rejected(len(refused), name)
         self._source.rejects.push(refused, OWN if name is None else name)
         self.keep_rejected(name, refused)
 

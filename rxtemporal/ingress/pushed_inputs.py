@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -265,6 +266,10 @@ def check_input(name: Any) -> str:
     return name  # type: ignore[no-any-return]
 
 
+# rows are rejected on several threads, of which those that read bodies do not wait for the query
+_REJECTING = threading.Lock()
+
+
 class PushedInput(InputState):
     """State of one input of a source, with the sequence numbers that have come."""
 
@@ -294,8 +299,9 @@ class PushedInput(InputState):
         return found
 
     def count_rejected(self, rows: int) -> None:
-        """Count rows that were rejected."""
-        self.rejected += rows
+        """Count rows that were rejected, on any thread."""
+        with _REJECTING:
+            self.rejected += rows
 
     def count_rows(self, batch: EventBatch, verdicts: Verdicts, ahead: Bools | None) -> None:
         """Count complete rows with the verdicts on them."""
@@ -335,12 +341,12 @@ class PushedInputs(dict[str, PushedInput]):
     """The inputs of one source, by name. Holds an entry for each input there has been."""
 
     def __missing__(self, name: str) -> PushedInput:
-        found = self[name] = PushedInput(name)
-        return found
+        # in one step, since another thread may count what it rejects of the same input
+        return self.setdefault(name, PushedInput(name))
 
     def save(self) -> list[Any]:
         """Return the states of all inputs as plain values."""
-        return [[name, each.save()] for name, each in self.items()]
+        return [[name, each.save()] for name, each in list(self.items())]
 
     def load(self, state: Sequence[Sequence[Any]]) -> None:
         """Continue from the result of ``save``."""

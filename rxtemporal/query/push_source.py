@@ -515,6 +515,15 @@ class PushSource:
         if verdict.rejected:
             self._feed.push(verdict.rejected, name)
 
+    def _count_rejected(self, rows: int, input: str | None) -> None:
+        """Count rows that could not be read and so were not pushed, without waiting for the query.
+
+        An input for which there is no room has no counter.
+        """
+        name = OWN if input is None else input
+        if rows and self._entry is not None and self.has_room_for_input(name):
+            self._entry.inputs[name].count_rejected(rows)
+
     def _refuse(self) -> ProcessEndedError:
         if self._closed:
             return ProcessEndedError(

@@ -216,7 +216,7 @@ class PushEntry(Reader):
 
     def count_refused(self) -> int:
         """Return the number of rows that are in no log: rejected ones and duplicates."""
-        return sum(each.rejected + each.duplicates for each in self.inputs.values())
+        return sum(each.rejected + each.duplicates for each in list(self.inputs.values()))
 
     def drain(self) -> None:
         """Make all rows that are held durable, and pass them on."""

@@ -354,6 +354,11 @@ class IngestStream:
             "source, or ahead in [limits], says how far a clock may be ahead."
         )
 
+    def reject(self, refused: Sequence[Rejected], source: str | None) -> None:
+        """Count rows that never came to the source as its rejected ones, and publish them."""
+        self.source._count_rejected(len(refused), source)
+        self.tell_refused(refused, source)
+
     def tell_refused(self, refused: Sequence[Rejected], source: str | None) -> None:
         """Publish rows, or a body, that never came to the source in its ``rejects``."""
         if not refused or not self.source.rejects.is_heard:
@@ -617,8 +622,8 @@ class Ingest:
             for each in refused[:MOST_REASONS]
         ]
         self._write_letters(letters, refused, lambda: body)
-        # the source itself has told of those that it has seen
-        sender.stream.tell_refused(rows.refused, source)
+        # the source itself has counted those that it has seen, and told of them
+        sender.stream.reject(rows.refused, source)
 
     def _keep_messages(self, stream: str, source: str | None, refused: Sequence[Rejected]) -> None:
         """Keep what a broker has sent, on the thread of its feed; the source has told of it."""

@@ -118,6 +118,7 @@ def test_cloud_events_are_rows(mosquitto: Mosquitto) -> None:
     empty, deep = feed.rejects
     assert "attribute 'id' of a CloudEvent" in empty.reason
     assert "JSON" in deep.reason
+    assert feed.source.stats().rejected == 2
 
 
 def read(mosquitto: Mosquitto, client: str, **options: Any) -> rxt.Streamable:

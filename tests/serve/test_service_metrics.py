@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import httpx
@@ -88,6 +89,37 @@ def test_what_is_refused_is_counted() -> None:
     assert found["rxtemporal_receipts_total",] == 1
     assert found["rxtemporal_rejected_total", *LABELS] == 1
     assert found["rxtemporal_requests_total", ("code", "400")] == 1
+
+
+def test_rows_of_a_body_that_never_come_to_the_source_are_counted() -> None:
+    """A line that is not JSON, too many fields, and a CloudEvent without a source are rejected."""
+    house, source = make_house()
+    served = app(house, Settings.parse({"limits": {"fields": 3}}))
+    row = {"time": "2026-05-01T12:00:00Z", "temp": 1}
+    event = {"specversion": "1.0", "type": "t", "source": "d", "id": "a", **row, "data": row}
+    lines, batch = "application/x-ndjson", "application/cloudevents-batch+json"
+    bodies = [
+        (f"{json.dumps(row)}\n{{bad\n{json.dumps({**row, 'temp': 'hot'})}", lines, 2),
+        (json.dumps([{**row, "a": 1, "b": 2}]), "application/json", 1),
+        (json.dumps([{**event, "source": ""}, event]), batch, 1),
+    ]
+
+    async def run() -> dict[tuple[Any, ...], float]:
+        transport = httpx.ASGITransport(served)
+        async with (
+            served.lifespan(),
+            httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
+        ):
+            for body, kind, refused in bodies:
+                headers = {"content-type": kind, "source": "device 7"}
+                answer = await client.post("/streams/readings", content=body, headers=headers)
+                assert len(answer.json()["refused"]) == refused, answer.text
+            return parse((await client.get("/metrics")).text)
+
+    found = asyncio.run(run())
+    assert found["rxtemporal_rejected_total", *LABELS] == found["rxtemporal_refused_total",] == 4
+    counts = {name: each.rejected for name, each in source.stats().inputs.items()}
+    assert counts == {"device 7": 3, "d": 1}
 
 
 def test_a_scrape_before_the_first_run_has_the_counters_of_the_service() -> None:
