@@ -740,6 +740,20 @@ class TestSynchronize:
             found += [(each["device"], each["start_time"]) for each in sink.to_dicts()]
         assert sorted(found) == [("a", 500), ("b", 450)]
 
+    def test_its_late_rows_are_counted_across_a_restart(self, tmp_path: Path) -> None:
+        """As those of the stream are."""
+        found = []
+        for part in (row("a", 100), row("b", 10), row("a", 90), row("b", 20)):
+            source = make_source(delay=0)
+            process = source.stream.synchronize(5).run(rxt.Collect(), resume=tmp_path)
+            source.push(part)
+            described = process.diagnostics()
+            process.stop()
+            found.append((described.late, described.streams[0].late, described.operators[0].late))
+        one, two, three = ({LateReason.DROPPED: n} for n in (1, 2, 3))
+        # a's second row is late for its own clock, those of b for that of the fleet
+        assert found == [({}, {}, {}), (one, {}, one), (two, one, one), (three, one, two)]
+
 
 class TestBadInput:
     """What is refused, and what it says."""

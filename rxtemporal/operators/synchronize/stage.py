@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rxtemporal.core.batch import EventBatch
+from rxtemporal.engine.codec import Saved
 from rxtemporal.engine.stage import Run, Stage
 from rxtemporal.ingress.batch_verdicts import LateRows
 from rxtemporal.ingress.lateness import LateReason
@@ -38,3 +39,9 @@ class SynchronizeStage(Stage):
         for rows in step.take_unreported():
             self.late.update(rows.reasons)
             self.report_late(rows)
+
+    def load(self, data: Saved, *, is_copy: bool = False) -> None:
+        """Resume from a state, also with the number of rows that have been late so far."""
+        super().load(data, is_copy=is_copy)
+        if self.step is not None:
+            self.late = Counter(self.step.door.late)
