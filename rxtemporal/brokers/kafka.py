@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import threading
 import time
+from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -56,15 +58,18 @@ class PartitionRows:
 
     ``next`` is the offset to be read next, ``position`` that after the rows taken. ``reached`` is
     the highest start read. ``at_end``: the partition had no more messages when it was last read.
+    ``counts`` are those at the offset: rows, rejected messages, and messages without a value.
     """
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int, counts: Sequence[int] = (0, 0, 0)) -> None:
         self.next = self.position = offset
         self.reached = MIN_TIME
         self.at_end = False
         self.rows = 0
-        # counters since the start, of messages read
-        self.events = self.rejected = self.tombstones = 0
+        # of messages read
+        self.events, self.rejected, self.tombstones = counts
+        # of the messages in pieces that have been taken whole
+        self._rejected, self._tombstones = self.rejected, self.tombstones
         self._pieces: deque[tuple[Piece, Int64s]] = deque()
         # how many rows of the first piece have been taken
         self._begin = 0
@@ -83,7 +88,7 @@ class PartitionRows:
         self.at_end, self.next = False, piece.end
         self.events += len(times)
         self.rejected += len(piece.rejected)
-        self.tombstones += piece.tombstones
+        self.tombstones += len(piece.tombstones)
         self.rows += len(times)
         if len(times):
             self.reached = int(times[-1])
@@ -105,7 +110,18 @@ class PartitionRows:
                 break
             self._pieces.popleft()
             self._begin, self.position = 0, piece.end
+            self._rejected += len(piece.rejected)
+            self._tombstones += len(piece.tombstones)
         return taken
+
+    def count_taken(self) -> list[int]:
+        """Return the counters at the position, from which the other messages are read again."""
+        rejected, tombstones = self._rejected, self._tombstones
+        if self._pieces:
+            piece, _ = self._pieces[0]
+            rejected += bisect_left(piece.rejected, self.position, key=attrgetter("index"))
+            tombstones += int(np.searchsorted(piece.tombstones, self.position))
+        return [self.events - self.rows, rejected, tombstones]
 
 
 class PartitionMerge:
@@ -188,6 +204,8 @@ class KafkaCursor(Cursor):
         self._name, self._client, self._reader = name, client, reader
         self._topics, self._given, self._begin = topics, partitions, begin
         self._offsets = _read_position(name, topics, position)
+        # the counters of partitions at these offsets
+        self._counts: dict[Place, Sequence[int]] = {}
         # a run that was saved before any broker answered has not begun
         self._resumes = bool(position)
         self._merge = PartitionMerge()
@@ -217,6 +235,21 @@ class KafkaCursor(Cursor):
         for (topic, partition), rows in self._merge.partitions.items():
             position[topic][partition] = rows.position
         return dict(position)
+
+    @property
+    def input_counts(self) -> dict[str, dict[int, Sequence[int]]]:
+        """The counters at the position, of each partition of each topic."""
+        counts: dict[str, dict[int, Sequence[int]]] = defaultdict(dict)
+        for (topic, partition), found in self._counts.items():
+            counts[topic][partition] = found
+        for (topic, partition), rows in self._merge.partitions.items():
+            counts[topic][partition] = rows.count_taken()
+        return dict(counts)
+
+    def resume_input_counts(self, counts: Mapping[str, Mapping[int, Sequence[int]]] | None) -> None:
+        """Go on from the counters of a run that was saved."""
+        for topic, partitions in (counts or {}).items():
+            self._counts |= {(topic, each): found for each, found in partitions.items()}
 
     def peek(self) -> int:
         """Return the time of the next row, or the highest so far if there is none now."""
@@ -369,7 +402,8 @@ class KafkaCursor(Cursor):
             _log.info("new partitions are read", stream=self._name,
                       partitions=[describe_place(place) for place in places])  # fmt: skip
         for place, offset in offsets.items():
-            self._merge.partitions[place] = PartitionRows(offset)
+            counts = self._counts.get(place, (0, 0, 0))
+            self._merge.partitions[place] = PartitionRows(offset, counts)
 
     def _find_begins(self, places: Sequence[Place]) -> dict[Place, int]:
         """Return where to begin to read partitions of which nothing has been read."""

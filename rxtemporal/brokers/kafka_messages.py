@@ -32,6 +32,9 @@ _TICKS_PER_MS = 1_000
 _MOST_KEPT = 1_024
 
 
+_NONE: Int64s = np.empty(0, np.int64)
+
+
 class Piece(NamedTuple):
     """Consecutive messages of one partition.
 
@@ -39,7 +42,7 @@ class Piece(NamedTuple):
     batch      the rows, in the order of their offsets
     offsets    the offset of each row
     end        the offset after the last message
-    tombstones how many messages have no value
+    tombstones the offsets of the messages without a value
     rejected   the messages that do not fit; ``index`` is the offset
     ========== ===============================================================
     """
@@ -47,7 +50,7 @@ class Piece(NamedTuple):
     batch: EventBatch
     offsets: Int64s
     end: int
-    tombstones: int = 0
+    tombstones: Int64s = _NONE
     rejected: tuple[Rejected, ...] = ()
 
 
@@ -108,7 +111,8 @@ class KafkaReader:
         rejected = self._publish(place, [*misfits, *bad], offsets, values)
         end = _offset(messages[-1]) + 1
         taken = offsets[numbers[np.array(found.index, np.int64)]]
-        return Piece(batch, taken, end, len(messages) - len(kept), rejected)
+        empty = np.array([_offset(each) for each in messages if each.value() is None], np.int64)
+        return Piece(batch, taken, end, empty, rejected)
 
     def _publish(
         self,

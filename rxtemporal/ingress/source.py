@@ -232,6 +232,14 @@ class Cursor:
         """The position after the items taken: plain data, from which ``Source.open`` continues."""
         return self._taken
 
+    @property
+    def input_counts(self) -> Any:
+        """The counters of the source's inputs at the position, as plain data; None without any."""
+        return None
+
+    def resume_input_counts(self, counts: Any) -> None:
+        """Go on from the ``input_counts`` of a run that was saved, None if it has none."""
+
     def peek(self) -> int:
         """Return the time of the next item: the highest start so far, its own included.
 

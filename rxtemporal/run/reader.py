@@ -33,6 +33,7 @@ class Reader(InputStream):
     __slots__ = (
         "_closed",
         "_items",
+        "_saved_counts",
         "_saved_position",
         "cursor",
         "holds_rows",
@@ -72,7 +73,9 @@ class Reader(InputStream):
         self._closed = False
         # called, outside of any batch, when pushed events are on disk
         self.on_safe: Callable[[], object] = lambda: None
+        # the position of a cursor, and the counters of its inputs there
         self._saved_position: Any = None
+        self._saved_counts: Any = None
 
     def call_when_safe(self, on_safe: Callable[[], object]) -> None:
         """Call a function, outside of any batch, when pushed events are on disk."""
@@ -122,6 +125,7 @@ class Reader(InputStream):
             # None where nothing has come before: then it begins
             position = self.replayed or None
         self._use(source.open(position))
+        self._cursor.resume_input_counts(self._saved_counts)
         if self._log is not None:
             self._cursor.read_in_step()
         # a new subject may have judged by a lower CTI than a saved one
@@ -155,14 +159,15 @@ class Reader(InputStream):
 
     def replay(self, cursor: RecordedCursor, records: int) -> None:
         """Read ``records`` of earlier runs, fewer if the stream ends; call before ``open``."""
-        position, guard = self._saved_position, self.guard
+        saved, guard = (self._saved_position, self._saved_counts), self.guard
         self.guard = None
         if self.state is StreamState.IDLE:
             self.state = StreamState.READING  # the log ends here, but the stream may continue
         self._use(cursor)
         while records and not self.ended:
             records = self.read_records(records)
-        self.cursor, self._saved_position, self.guard = None, position, guard
+        self.cursor, self.guard = None, guard
+        self._saved_position, self._saved_counts = saved
 
     def set_idle(self) -> None:
         """Make the stream idle: it follows the others from now on."""
@@ -275,7 +280,7 @@ class Reader(InputStream):
             if (form := cursor.time_form) is not None:
                 self.door.note_form(form)
             self.accept_all(items)
-            self._saved_position = cursor.position
+            self._note_position(cursor)
             self.batches += self.waits  # the run may be saved now, or stopped
             if self.flow.active and self.state is not StreamState.ENDED:
                 self.flow.follow(self)
@@ -283,9 +288,12 @@ class Reader(InputStream):
     def push(self, batch: EventBatch) -> None:
         """Push a batch accepted elsewhere into the query, and advance the streams that follow."""
         with self.lock:
-            self._saved_position = self._cursor.position
+            self._note_position(self._cursor)
             self.give(batch)
             self.let_others_follow()
+
+    def _note_position(self, cursor: Cursor) -> None:
+        self._saved_position, self._saved_counts = cursor.position, cursor.input_counts
 
     # State ----------------------------------------------------------------------------------------
 
@@ -296,6 +304,8 @@ class Reader(InputStream):
         return {
             "place": self.place,
             "position": self.position.reached if self.source.positioned else self._saved_position,
+            # of those that count their inputs where they are read
+            "counts": self._saved_counts,
             "brought": self.replayed + brought,
             # a source that may have more later is read on after its end
             "state": (StreamState.READING if goes_on else self.state).value,
@@ -320,6 +330,8 @@ class Reader(InputStream):
         self.meter.resume_at(state["place"])
         self.state = StreamState(state["state"])
         self._saved_position = state["position"]
+        # a release before saved none
+        self._saved_counts = state.get("counts")
         self.position.resume(state["position"] if self.source.positioned else None)
         self.replayed = state["brought"]
         if self.front is not None and state.get("front") is not None:

@@ -244,6 +244,20 @@ def test_messages_that_do_not_fit_are_kept_apart(
     assert 3 <= len(logged) <= 5
 
 
+def test_messages_are_counted_across_a_restart(
+    cluster: KafkaCluster, topic: str, tmp_path: Path
+) -> None:
+    """Rows, messages that do not fit and those without a value, as the events of the stream are."""
+    cluster.send(topic, [*rows(0, 0, 1), b"{", b"{}", None, *rows(0, 1, 2)])
+    for events in (2, 3):
+        process = make_stream(cluster, topic, delay=0).run(rxt.Collect(), resume=tmp_path)
+        wait_until(lambda p=process, n=events: p.diagnostics().events_in == n, 20)
+        counts = process.diagnostics().streams[0].inputs[f"{topic}/0"]
+        process.stop()
+        assert (counts.events, counts.rejected, counts.skipped) == (events, 2, 1)
+        cluster.send(topic, rows(0, 2, 3))
+
+
 def test_message_that_does_not_fit_can_end_the_run(cluster: KafkaCluster, topic: str) -> None:
     """With Rejects.RAISE the error names topic, partition and offset."""
     cluster.send(topic, [*rows(1, 0, 2), b"{"], 1)

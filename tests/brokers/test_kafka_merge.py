@@ -13,9 +13,22 @@ from rxtemporal import EventBatch
 from rxtemporal.brokers.kafka import PartitionMerge, PartitionRows
 from rxtemporal.brokers.kafka_messages import Piece
 from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.ingress.verdict import Rejected
 
 # (start, or None for a message that is not a row)
 Message = int | None
+
+
+def is_empty(offset: int, start: Message) -> bool:
+    """Return True for a message without a value; others that are not rows do not fit."""
+    return start is None and offset % 2 == 0
+
+
+def count_all(log: list[Message]) -> list[int]:
+    """Return how many messages are rows, do not fit, and have no value."""
+    count = sum(start is not None for start in log)
+    empty = sum(is_empty(*each) for each in enumerate(log))
+    return [count, len(log) - count - empty, empty]
 
 
 def make_piece(partition: int, offset: int, messages: list[Message]) -> Piece:
@@ -27,7 +40,10 @@ def make_piece(partition: int, offset: int, messages: list[Message]) -> Piece:
         schema={"partition": pl.Int64, "offset": pl.Int64},
     )
     batch = EventBatch(starts, None, None, payload, 0)
-    return Piece(batch, np.array(offsets, np.int64), offset + len(messages))
+    others = [n for n, start in enumerate(messages, offset) if start is None]
+    empty = np.array([n for n in others if is_empty(n, None)], np.int64)
+    rejected = tuple(Rejected(n, "", None) for n in others if not is_empty(n, None))
+    return Piece(batch, np.array(offsets, np.int64), offset + len(messages), empty, rejected)
 
 
 class Cluster:
@@ -36,14 +52,14 @@ class Cluster:
     def __init__(self, partitions: int) -> None:
         self.logs: list[list[Message]] = [[] for _ in range(partitions)]
         self.taken: list[list[int]] = [[] for _ in range(partitions)]
-        self.begin([0] * partitions)
+        self.begin([0] * partitions, [[0, 0, 0]] * partitions)
 
-    def begin(self, offsets: list[int]) -> None:
+    def begin(self, offsets: list[int], counts: list[list[int]]) -> None:
         """Read from these offsets on, as a run does that starts or is resumed."""
         self.merge = PartitionMerge()
         self.positions = offsets
         for number, offset in enumerate(offsets):
-            self.merge.partitions["topic", number] = PartitionRows(offset)
+            self.merge.partitions["topic", number] = PartitionRows(offset, counts[number])
 
     def poll(self, number: int, most: int) -> None:
         """Read the next messages of a partition, and see its end if there are fewer."""
@@ -65,6 +81,13 @@ class Cluster:
             rows = [n for n, start in enumerate(log[: positions[number]]) if start is not None]
             assert self.taken[number] == rows
         self.positions = positions
+        assert self.count() == [
+            count_all(log[:at]) for log, at in zip(self.logs, positions, strict=True)
+        ]
+
+    def count(self) -> list[list[int]]:
+        """Return the counters of each partition at its position."""
+        return [rows.count_taken() for rows in self.merge.partitions.values()]
 
     def finish(self) -> None:
         """Read all partitions to their ends."""
@@ -72,6 +95,8 @@ class Cluster:
             self.poll(number, len(log) + 1)
         self.take(MAX_TIME)
         assert self.positions == [len(log) for log in self.logs]
+        for log, rows in zip(self.logs, self.merge.partitions.values(), strict=True):
+            assert [rows.events, rows.rejected, rows.tombstones] == count_all(log)
 
 
 def test_a_partition_that_goes_on_with_lower_times_gives_no_row_twice() -> None:
@@ -102,7 +127,8 @@ steps = st.one_of(
 @settings(max_examples=20 * settings().max_examples)
 @given(st.lists(steps, min_size=12, max_size=40))
 def test_each_offset_comes_once_in_order(steps: list[tuple[Any, ...]]) -> None:
-    """In any interleaving of appends, polls, takes and restarts; the position never goes back."""
+    """In any interleaving of appends, polls, takes and restarts; the position never goes back, and
+    the counters there are those of the messages before it."""
     cluster = Cluster(3)
     for step in [("restart",), *steps]:
         match step:
@@ -113,7 +139,7 @@ def test_each_offset_comes_once_in_order(steps: list[tuple[Any, ...]]) -> None:
             case "take", until:
                 cluster.take(until)
             case _:
-                cluster.begin(cluster.positions)
+                cluster.begin(cluster.positions, cluster.count())
                 for each in range(3):
                     cluster.poll(each, 1)
     cluster.finish()
