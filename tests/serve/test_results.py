@@ -422,12 +422,12 @@ def test_a_reader_that_waits_for_a_number_is_woken_when_it_cannot_come() -> None
     feed.numbered = True
 
     async def read() -> FeedEvent | None:
-        feed.set_repeating(is_repeating=True)
+        feed.set_next_number(None)
         assert (read_first(), feed.has_news(40)) == (None, False)
         left = asyncio.get_running_loop().create_future()
         waiting = asyncio.ensure_future(wait(feed, 40, left))
         await asyncio.sleep(0)
-        feed.set_repeating(is_repeating=False)
+        feed.set_next_number(8)
         await asyncio.wait_for(waiting, 30)
         return read_first()
 
