@@ -97,7 +97,10 @@ def match_operators(
 
 
 class _Matches:
-    """Operators of two plans that are the same; each saved one with state has one successor."""
+    """Operators of two plans that are the same; each saved one with state has one successor.
+
+    Two are the same if their texts, their fields and all before them are, back to the sources.
+    """
 
     def __init__(
         self,
@@ -108,52 +111,66 @@ class _Matches:
         self._saved, self._now, self._fits = saved, now, fits
         self.found: list[int | None] = [None] * len(now)
         self._used: set[int] = set()
+        # of each pair that is the same, the pairs before it
+        self._before: dict[tuple[int, int], Sequence[tuple[Ref, Ref]]] = {}
+        self._same: list[list[int]] = []
+        by_text: dict[str, list[int]] = {}
+        for old, record in enumerate(saved):
+            by_text.setdefault(record.text, []).append(old)
+        for number, record in enumerate(now):  # inputs first
+            same = [old for old in by_text.get(record.text, ()) if self._compare(number, old)]
+            self._same.append(same)
+
+    def _compare(self, number: int, old: int) -> bool:
+        record, other = self._now[number], self._saved[old]
+        before = self._pair(record.inputs, other.inputs)
+        if before is None and record.label is not None and record.label == other.label:
+            before = self._pair(_find_bases(self._now, record), _find_bases(self._saved, other))
+        if before is None or not self._fits(old, number):
+            return False
+        self._before[number, old] = before
+        return True
+
+    def _pair(self, refs: Sequence[Ref], olds: Sequence[Ref]) -> list[tuple[Ref, Ref]] | None:
+        """Return the pairs of what two operators read; None if one is not the same."""
+        pairs = [*zip(refs, olds, strict=False)]
+        same = len(refs) == len(olds) and all(
+            pair in self._before if isinstance(pair[0], int) else pair[0] == pair[1]
+            for pair in pairs
+        )
+        return pairs if same else None
 
     def find(self, number: int) -> None:
         """Match an operator with the first saved one that is the same and has no successor."""
-        for old in range(len(self._saved)):
+        for old in self._same[number]:
             if self.found[number] is None and old not in self._used:
                 self.add(number, old)
 
     def add(self, number: int, old: int) -> None:
-        """Match two operators, and all before them, if they are the same."""
+        """Match two operators, and all before them, if they are the same and not matched yet."""
+        if (number, old) not in self._before:
+            return
         pairs: dict[int, int] = {}
-        if self._match(number, old, pairs):
-            for new, each in pairs.items():
-                if self.found[new] is None:
-                    self.found[new] = each
-                    self._used.add(each)
-
-    def _match(self, number: Ref, old: Ref, pairs: dict[int, int]) -> bool:
-        """Return True if operators, or sources, are the same; ``pairs`` are those found so far."""
-        if not isinstance(number, int) or not isinstance(old, int):
-            return number == old
-        known = pairs.get(number, self.found[number])
-        if known == old:
-            return True
-        record, other = self._now[number], self._saved[old]
-        if record.text != other.text or not self._fits(old, number):
-            return False
-        if not record.passes:  # others have no state, so any that is equal is the same
-            is_taken = old in self._used or old in pairs.values()
-            if known is not None or is_taken:
-                return False
-        if not self._match_all(record.inputs, other.inputs, pairs):
-            is_moved = record.label is not None and record.label == other.label
-            bases = _find_bases(self._now, record), _find_bases(self._saved, other)
-            if not is_moved or not self._match_all(*bases, pairs):
-                return False
-        pairs.setdefault(number, old)
-        return True
-
-    def _match_all(self, refs: Sequence[Ref], olds: Sequence[Ref], pairs: dict[int, int]) -> bool:
-        if len(refs) != len(olds):
-            return False
-        found = dict(pairs)
-        if not all(self._match(*each, found) for each in zip(refs, olds, strict=True)):
-            return False
-        pairs.update(found)
-        return True
+        seen = set[tuple[Ref, Ref]]()
+        stack: list[tuple[Ref, Ref]] = [(number, old)]
+        while stack:
+            pair = stack.pop()
+            new, each = pair
+            if pair in seen or not isinstance(new, int) or not isinstance(each, int):
+                continue
+            seen.add(pair)
+            known = pairs.get(new, self.found[new])
+            is_free = known is None and each not in self._used and each not in pairs.values()
+            # one that takes each row alone has no state, so any that is the same will do
+            if known != each and not is_free and not self._now[new].passes:
+                return
+            pairs.setdefault(new, each)
+            if known != each:
+                stack += self._before[new, each]
+        for new, each in pairs.items():
+            if self.found[new] is None:
+                self.found[new] = each
+                self._used.add(each)
 
 
 def _find_bases(records: Sequence[OperatorRecord], record: OperatorRecord) -> list[Ref]:

@@ -384,6 +384,43 @@ def test_a_replay_judges_each_row_by_the_delay_that_it_came_with(
     assert house.rows["count"] == house.rows["again"]
 
 
+def test_a_clock_for_each_device_keeps_its_delay_before_the_first_checkpoint(
+    tmp_path: Path,
+) -> None:
+    """The rows in the log would get other verdicts than those that were told."""
+
+    def start(delay: int) -> tuple[rxt.PushSource, rxt.Process]:
+        source = rxt.PushSource(
+            "rows", schema={"k": str}, start="t", delay=delay, clock="k", unit="ticks"
+        )
+        windows = source.stream.group_by("k").tumbling_window(10).aggregate(n=agg.count())
+        return source, windows.run(rxt.Collect(), resume=tmp_path / "run", evolve=True)
+
+    source, process = start(8)
+    source.push({"t": 21, "k": "a"})
+    shutil.copytree(tmp_path / "run", tmp_path / "left")
+    process.stop()
+    shutil.rmtree(tmp_path / "run")
+    (tmp_path / "left").rename(tmp_path / "run")
+    with pytest.raises(CheckpointError, match="with clock= they cannot change"):
+        start(0)
+    start(8)[1].stop()
+
+
+def test_long_chains_of_named_steps_are_compared_soon(tmp_path: Path) -> None:
+    """Where all of them have changed, and where none has; each pair is compared once."""
+
+    def run(least: float) -> rxt.Process:
+        source = rxt.PushSource("rows", schema=ROWS, start="t", delay=2)
+        stream = source.stream.where(pl.col("temp") > least).distinct()
+        for number in range(40):
+            stream = stream.extend_lifetime(1).named(f"step {number}")
+        return stream.run(rxt.Collect(), resume=tmp_path, evolve=True, name="chain")
+
+    for least in (0.0, 1.0, 1.0):
+        run(least).stop()
+
+
 def test_the_log_after_the_cut_goes_to_the_new_query(house: House) -> None:
     """After a crash the cut is the last checkpoint, and each row is in each result once."""
     house.run({"count": count}, range(1, 38))

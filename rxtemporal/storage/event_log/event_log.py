@@ -238,10 +238,25 @@ def _merge(
                 f"{known[number].columns}, but in this run {each.columns}. Hint: give the new "
                 "source another name; it begins then."
             )
+        _refuse_other_clocks(store.path, known[number], each)
         known[number].forget_before(store.find_checkpoint().oldest)
         known[number].change(each.settings, each.clock, each.delays_ctis, store.records)
         numbers.append(number)
     return numbers, known
+
+
+def _refuse_other_clocks(path: Path, known: StreamFacts, stream: LoggedStream) -> None:
+    """Raise if a stream in which each device has its own time, now or before, has changed."""
+    given = stream.make_facts()
+    if known.clock is None and given.clock is None:
+        return
+    for key in ("settings", "clock"):
+        if _get_fact(known, key) != _get_fact(given, key):
+            raise CheckpointError(
+                f"stream {stream.name!r} of the event log {path} has {_COMPARED[key]}: "
+                f"{_get_fact(known, key)}, but in this run {_get_fact(given, key)}, and with "
+                f"clock= they cannot change. Hint: {_OTHER}."
+            )
 
 
 def _check_schema(path: Path, stream: LoggedStream, logged: pl.Schema | None) -> None:
