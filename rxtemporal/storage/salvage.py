@@ -14,8 +14,11 @@ import sqlite3
 import struct
 import tempfile
 import uuid
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -444,13 +447,29 @@ def copy_log(log: LogSalvage, out: Path) -> int:
             store.records = checkpoint.records
             store.save([state], checkpoint.records, time=checkpoint.time)
         start = store.records
+        places = []
         for entry in log.entries():
+            places.append((entry.first, store.records))
             store.append(_order(entry), entry.parts)
         records = store.records - start
+        for facts in log.streams:
+            facts.renumber(partial(_find_number, [*places, (2**62, store.records)]))
         store.close(complete=False)
     finally:
         store.release()
     return records
+
+
+def _find_number(places: Sequence[tuple[int, int]], record: int) -> int:
+    """Return the new number of a record, or of the next one that there is.
+
+    ``places`` have the numbers that the first record of each entry had and has, and last the end.
+    """
+    place = bisect_left(places, record, key=itemgetter(0))
+    if not place:
+        return places[0][1]
+    first, number = places[place - 1]
+    return min(number + record - first, places[place][1])
 
 
 def _order(entry: LogEntry) -> list[list[int]]:

@@ -16,7 +16,7 @@ from reactivex.subject import Subject
 from runs import SOON
 
 import rxtemporal as rxt
-from rxtemporal import PointEvent
+from rxtemporal import PointEvent, agg
 from rxtemporal.errors import SpoolError
 from rxtemporal.storage.event_log.reader import Recording
 from rxtemporal.storage.salvage import inspect, salvage
@@ -120,6 +120,38 @@ def test_one_entry_that_is_damaged_is_lost_and_no_other(tmp_path: Path) -> None:
         "left": [*range(10), *range(40, 50)],
         "right": [*range(10, 20), *range(30, 40)],
     }
+
+
+def test_rows_of_a_salvaged_log_keep_their_verdicts(tmp_path: Path) -> None:
+    """Its records have other numbers; each is judged by the delay that it came with."""
+    folder, left = tmp_path / "run", tmp_path / "left"
+
+    def run(where: str, delay: int, *times: int) -> list[Any]:
+        sink = rxt.Collect()
+        source = rxt.PushSource("rows", schema={"n": int}, start="t", delay=delay)
+        windows = source.stream.tumbling_window(10).aggregate(c=agg.count())
+        how: Any = {"log": folder} if where == "log" else {"resume": folder, "evolve": True}
+        process = windows.run(sink, name="windows", **how)
+        accepted = [source.push({"t": time, "n": 1}).accepted for time in times]
+        assert all(accepted)
+        if where == "resume":
+            shutil.copytree(folder, left)
+            process.stop()
+            shutil.rmtree(folder)
+            left.rename(folder)
+        else:
+            source.close()
+            process.wait(SOON)
+        return sink.to_polars(time="ticks").rows()
+
+    run("resume", 0, 21, 22)
+    run("resume", 8, 51, 45, 47)
+    with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
+        connection.execute("DELETE FROM parts WHERE first = 0")
+        connection.commit()
+    salvage(folder, tmp_path / "new")
+    folder = tmp_path / "new"
+    assert run("log", 8, 90) == [(40, 50, 2), (50, 60, 1), (90, 100, 1)]
 
 
 def test_a_state_that_is_damaged_leaves_the_events_since(tmp_path: Path) -> None:

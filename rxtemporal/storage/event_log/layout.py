@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -109,6 +109,12 @@ class StreamFacts:
     def forget_before(self, record: int) -> None:
         """Forget settings that hold for none of the records from this one on."""
         self.earlier = [each for each in self.earlier if each[0] > record]
+
+    def renumber(self, find: Callable[[int], int]) -> None:
+        """Note that records have other numbers: ``find`` returns the new one of a number."""
+        self.earlier = [(find(until), settings) for until, settings in self.earlier]
+        self.since = find(self.since) if self.since else 0
+        self.version += 1
 
     def note_kinds(self, kinds: Iterable[str]) -> None:
         """Note the kinds of records."""
