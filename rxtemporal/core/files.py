@@ -88,7 +88,11 @@ def take_name(aside: Path, path: Path) -> None:
         raise
     except OSError:  # a file system without links: the name is taken by an empty file
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-        os.replace(aside, path)
+        try:
+            os.replace(aside, path)
+        except BaseException:
+            remove(path)
+            raise
     else:
         remove(aside)
 
@@ -126,35 +130,45 @@ def make_folder(path: Path, *, private: bool = True) -> None:
     path.mkdir(exist_ok=True)  # an error if it is a file
 
 
-class FileLock:
-    """Lock of a file that exists, which one writer at a time holds, also in one process.
+def lock_file(handle: int) -> bool:
+    """Lock an open file until it is closed; return False if another handle has locked it.
+
+    The kernel releases the lock when the process ends, however it ends. ``OSError``: the file
+    system has no locks.
+    """
+    try:
+        # flock, not lockf: it also keeps out a second writer in the same process
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        return False
+    return True
+
+
+class WriterLock:
+    """Lock file that one process at a time holds, with the pid of that process.
 
     The kernel releases it when the process ends, however it ends. A forked process does not hold
     it. ``SpoolError`` if another writer holds it.
     """
 
     def __init__(self, path: Path) -> None:
-        self._handle = self._open(path)
+        self._handle = open_private(path, os.O_RDWR | os.O_CREAT)
         try:
-            # flock, not lockf: it also keeps out a second writer in the same process
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            message = self._describe(path)
-            os.close(self._handle)
-            if error.errno not in (errno.EAGAIN, errno.EACCES):
-                raise
-            raise SpoolError(message) from error
+            if not lock_file(self._handle):
+                holder = os.read(self._handle, 32).decode(errors="replace").strip() or "unknown"
+                raise SpoolError(
+                    f"{path.parent} is being written by the process with pid {holder}. Hint: end "
+                    "that one first, or give this run its own path."
+                )
+            os.ftruncate(self._handle, 0)
+            os.write(self._handle, str(os.getpid()).encode())
+        except BaseException:
+            # on a full disk: if not released, the lock would keep out this process, too
+            self.release()
+            raise
         _held.add(self)
-
-    def _open(self, path: Path) -> int:
-        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-
-    def _describe(self, path: Path) -> str:
-        """Return what an error says if another writer holds the lock."""
-        return (
-            f"{path} is being written by another writer, of this process or of another one. Hint: "
-            "end that one first, or give each its own path."
-        )
 
     @property
     def held(self) -> bool:
@@ -168,31 +182,7 @@ class FileLock:
             self._handle = -1
 
 
-class WriterLock(FileLock):
-    """Lock file of a folder, which is made if it is missing, with the pid of its holder."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        try:
-            os.ftruncate(self._handle, 0)
-            os.write(self._handle, str(os.getpid()).encode())
-        except BaseException:
-            # on a full disk: if not released, the lock would keep out this process, too
-            self.release()
-            raise
-
-    def _open(self, path: Path) -> int:
-        return open_private(path, os.O_RDWR | os.O_CREAT)
-
-    def _describe(self, path: Path) -> str:
-        holder = os.read(self._handle, 32).decode(errors="replace").strip() or "unknown"
-        return (
-            f"{path.parent} is being written by the process with pid {holder}. Hint: end that "
-            "one first, or give this run its own path."
-        )
-
-
-_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
+_held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
 def _let_go() -> None:

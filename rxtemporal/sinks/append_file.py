@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import END, START, EventBatch, TimeForm
-from rxtemporal.core.files import FileLock, remove, take_name
+from rxtemporal.core.files import lock_file, remove, take_name
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, add, to_datetime
@@ -79,9 +79,9 @@ class _FilePart:
     """A file that is written: its name, the number or time behind it, and what it has.
 
     ``folder`` is that of its partition, from that of the sink's path on; empty without partitions.
-    ``length`` is in bytes: of a Parquet file, those of its rows in memory, which are ``held``. The
-    lock keeps others out while the file is open. ``mark`` says since when this run writes it;
-    ``is_marked``: the file has it.
+    ``length`` is in bytes: of a Parquet file, those of its rows in memory, which are ``held``.
+    Others are kept out while the file is open. ``mark`` says since when this run writes it;
+    ``is_marked``: the file has it, without its end.
     """
 
     folder: str
@@ -91,7 +91,6 @@ class _FilePart:
     rows: int = 0
     held: list[pl.DataFrame] = dataclasses.field(default_factory=list)
     file: BinaryIO | None = None
-    lock: FileLock | None = None
     mark: WriterMark | None = None
     is_marked: bool = False
 
@@ -113,26 +112,43 @@ class _FilePart:
 
     def open(self, path: Path) -> int:
         """Open the file for this sink alone, and return its length."""
-        self.file = path.open("ab")
+        # also to be read: where locks are mandatory, no other handle can do so
+        self.file = path.open("a+b")
         try:
-            self.lock = FileLock(path)
+            if not lock_file(self.file.fileno()):
+                raise SpoolError(
+                    f"{path} is being written by another writer, of this process or of another "
+                    "one. Hint: end that one first, or give each its own path."
+                )
         except BaseException as error:
             if not isinstance(error, OSError) or error.errno not in _NO_LOCKS:
-                self.sync()
+                self.file.close()
+                self.file = None
                 raise
+        return self.measure()
+
+    def measure(self) -> int:
+        """Return the length of the open file, which others may have changed."""
+        assert self.file is not None
         return os.fstat(self.file.fileno()).st_size
 
-    def sync(self) -> None:
-        """Write to the disk what the file has, and close it."""
+    def put_mark(self, mark: WriterMark) -> None:
+        """Mark the open file as one that the run writes."""
+        assert self.file is not None
+        self.mark, self.is_marked = mark._replace(end=None), True
+        self.mark.write(self.file.fileno())
+
+    def close(self) -> None:
+        """Write to the disk what the file has, say where it ends, and close it."""
         file, self.file = self.file, None
-        try:
-            if file is not None:
-                with file:
-                    file.flush()
-                    os.fsync(file.fileno())
-        finally:
-            if self.lock is not None:
-                self.lock.release()
+        if file is None:
+            return
+        with file:
+            file.flush()
+            if self.is_marked and self.mark is not None:
+                self.mark._replace(end=self.length).write(file.fileno())
+                self.is_marked = False
+            os.fsync(file.fileno())
 
 
 class _Partitions:
@@ -264,6 +280,8 @@ class AppendFile(ReadySink):
         self._in_checkpoint = False
         # the id of the run, and how many states it has saved
         self._run, self._saves = "", 0
+        # True while the state that is loaded is one of an earlier version, without an id
+        self._is_earlier = False
         # the first line of a CSV file
         self._header = b""
 
@@ -280,6 +298,8 @@ class AppendFile(ReadySink):
         self._header = _make_header(columns)
         self._open = {}
         names, self._loaded = self._loaded, None
+        if self._is_earlier:  # the same whenever the run is resumed, until it is saved again
+            self._run = hashlib.sha256(f"{query}\0{self._run}".encode()).hexdigest()[:32]
         if names is None:
             self._parts, self._in_checkpoint = {}, False
             self._run, self._saves = uuid.uuid4().hex, 0
@@ -290,7 +310,7 @@ class AppendFile(ReadySink):
             self._restore(names)
         except BaseException:
             for part in self._list_parts():
-                part.sync()
+                part.close()
             raise
 
     def write(self, batch: EventBatch) -> None:
@@ -342,9 +362,9 @@ class AppendFile(ReadySink):
     def load(self, state: bytes) -> None:
         """Resume where ``save`` was called."""
         facts, names, held, *more = loads("append file", state)
-        # earlier versions have saved neither the path nor the run, whose id is that of its state
-        own = hashlib.sha256(state).hexdigest()[:32]
-        place, self._run, self._saves = more or ("", own, 0)
+        # earlier versions have saved neither the path nor the run, which gets an id when it is open
+        self._is_earlier = not more
+        place, self._run, self._saves = more or ("", hashlib.sha256(state).hexdigest(), 0)
         self._check_place(Path(place), names)
         self._in_checkpoint = True
         self._parts = {}
@@ -359,8 +379,12 @@ class AppendFile(ReadySink):
     def _check_place(self, before: Path, names: list[str]) -> None:
         """Raise unless the path is that of the checkpoint; its folder may have been moved."""
         place = self.path.absolute()
+        if not before.name or before == place:
+            return
         is_there = not names or any(self._at(name).exists() for name in names)
-        if not before.name or before == place or (before.name == place.name and is_there):
+        folder = before.parent
+        has_stayed = any((folder / each).exists() for each in names) if names else folder.exists()
+        if before.name == place.name and is_there and not has_stayed:
             return
         raise CheckpointError(
             f"{self.path} has lost the position of this run, which has written into {before}. "
@@ -438,20 +462,24 @@ class AppendFile(ReadySink):
         if path.stat().st_size > mark.begin:
             part = _FilePart("", name, 0, mark.begin)
             self._cut_off(part)
-            self._open.pop(name).sync()
+            self._open.pop(name).close()
 
     def _remove_own(self, kept: set[str]) -> None:
         """Remove the files that this run has written since the checkpoint.
 
-        Earlier versions have not noted who wrote a file.
+        Earlier versions have not noted who wrote a file; nor can it be told of lines where a file
+        has no mark.
         """
+        own = {self._run}
+        unknown = {None} if self._is_earlier or self._format != "parquet" else set()
         for name in self._list_names():
-            if name not in kept and self._find_writer(name) in (None, self._run):
-                self._at(name).unlink()
+            if name not in kept and self._find_writer(name) in own | unknown:
+                self._at(name).unlink(missing_ok=True)
+        self._is_earlier = False
         for folder in self._list_folders():
             # of a file that was being written when the process died
             for aside in self._at(folder).glob(f".*.{self._run}.part"):
-                aside.unlink()
+                remove(aside)
 
     def _find_writer(self, name: str) -> str | None:
         """Return the run that has written a file last, if that is known."""
@@ -465,6 +493,16 @@ class AppendFile(ReadySink):
         path = self._at(part.path)
         self._make_room()
         length = part.open(path) if path.exists() else -1
+        try:
+            self._check_end(part, length)
+        except BaseException:
+            part.close()
+            raise
+        self._open[part.path] = part
+
+    def _check_end(self, part: _FilePart, length: int) -> None:
+        """Cut off what is behind the position, if nobody else has written it."""
+        path = self._at(part.path)
         if length < part.length:
             raise CheckpointError(
                 f"{path} lacks rows that the run wrote before its checkpoint. Hint: restore "
@@ -477,12 +515,11 @@ class AppendFile(ReadySink):
                 "another run or program has written them. Hint: give each its own file; if nobody "
                 f"needs these bytes, 'truncate -s {part.length} FILE' removes them."
             )
-        if mark is not None and mark.run == self._run:
-            part.mark = mark
         assert part.file is not None
         part.file.truncate(part.length)
+        if mark is not None and mark.run == self._run:
+            part.put_mark(mark)
         self._check_header(part)
-        self._open[part.path] = part
 
     def _at(self, name: str) -> Path:
         return self.path.parent / name
@@ -505,14 +542,16 @@ class AppendFile(ReadySink):
         part.length = part.open(self._at(part.path))
         try:
             self._check_header(part)
+            assert part.file is not None
             if part.length:
-                assert part.file is not None
-                with self._at(part.path).open("rb") as before:
-                    before.seek(part.length - 1)
-                    if before.read(1) != b"\n":  # a line that was torn, without its end
-                        part.length += part.file.write(b"\n")
+                part.file.seek(part.length - 1)
+                if part.file.read(1) != b"\n":  # a line that was torn, without its end
+                    part.length += part.file.write(b"\n")
+                    part.file.flush()
+            else:
+                part.put_mark(part.mark or WriterMark(self._run, self._saves))
         except BaseException:
-            part.sync()
+            part.close()
             raise
         self._open[part.path] = part
 
@@ -543,35 +582,37 @@ class AppendFile(ReadySink):
         self._open.pop(part.path, None)
         if part.file is None:
             self._make_room()
-            length = part.open(self._at(part.path))
-            if length != part.length:
-                part.sync()
-                raise SpoolError(
-                    f"{self._at(part.path)} has {length} bytes, and this sink has left it with "
-                    f"{part.length}: another run or program has changed it. Hint: give each its "
-                    "own file."
-                )
+            part.open(self._at(part.path))
         assert part.file is not None
+        if (length := part.measure()) != part.length:
+            part.close()
+            raise SpoolError(
+                f"{self._at(part.path)} has {length} bytes, and this sink has left it with "
+                f"{part.length}: another run or program has changed it. Hint: give each its own "
+                "file."
+            )
         self._open[part.path] = part
         return part.file
 
     def _make_room(self) -> None:
         """Close the file written longest ago if many are open."""
         if len(self._open) >= MOST_OPEN:
-            self._open.pop(next(iter(self._open))).sync()
+            self._open.pop(next(iter(self._open))).close()
 
     def _check_header(self, part: _FilePart) -> None:
         """Raise unless a CSV file has the columns of the results; remove a header that was torn."""
         if self._format != "csv" or not part.length:
             return
         path = self._at(part.path)
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as before:
-            has = next(csv.reader(before), [])
+        assert part.file is not None
+        part.file.seek(0)
+        begin = part.file.read(max(65_536, 4 * len(self._header)))
+        text = begin.decode("utf-8-sig", errors="replace")
+        has = next(csv.reader(io.StringIO(text, newline="")), [])
         gives = next(csv.reader(io.StringIO(self._header.decode(), newline="")))
         if has == gives:
             return
-        assert part.file is not None
-        if part.length < len(self._header) and self._header.startswith(path.read_bytes()):
+        if part.length < len(self._header) and self._header.startswith(begin):
             part.file.truncate(0)
             part.length = 0
             return
@@ -661,10 +702,7 @@ class AppendFile(ReadySink):
         """Write lines; if that fails the file is as before."""
         file = self._open_part(part)
         if not part.is_marked:
-            mark = part.mark or WriterMark(self._run, self._saves, part.length)
-            part.mark = mark._replace(end=None)
-            part.mark.write(file.fileno())
-            part.is_marked = True
+            part.put_mark(part.mark or WriterMark(self._run, self._saves, part.length))
         text = io.BytesIO()
         if self._format == "csv":
             frame.write_csv(text, include_header=not part.length)
@@ -685,11 +723,7 @@ class AppendFile(ReadySink):
         if not self._parts[part.folder]:
             del self._parts[part.folder]
         self._open.pop(part.path, None)
-        try:
-            if part.is_marked and part.mark is not None and part.file is not None:
-                part.mark._replace(end=part.length).write(part.file.fileno())
-        finally:
-            part.sync()
+        part.close()
         if (held := part.join()) is not None:
             self._publish(held, part)
 

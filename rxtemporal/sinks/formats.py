@@ -82,7 +82,7 @@ def find_writer(path: Path) -> str | None:
     """Return the run that has written a Parquet file; None if it does not say."""
     try:
         return pl.read_parquet_metadata(path).get(_RUN)
-    except pl.exceptions.PolarsError:  # no such file
+    except (FileNotFoundError, pl.exceptions.PolarsError):  # no such file
         return None
 
 

@@ -93,7 +93,7 @@ def _explain_zero(rows: pl.DataFrame, error: Exception) -> None:
         return
     raise SchemaError(
         f"a text in field {name!r} has the character '\\0', which PostgreSQL stores in no text. "
-        f"Hint: replace it in the query: with_columns({name}=pl.col({name!r}).str.replace_all("
+        f"Hint: replace it in the query: with_columns(pl.col({name!r}).str.replace_all("
         "'\\0', '', literal=True)). A field of bytes may have it."
     ) from error
 
@@ -175,11 +175,11 @@ class PostgresTable(TableSink):
         """Let a statement that waits for a lock fail, as PostgreSQL has it wait for ever."""
         # a part of the patience, so that there are several attempts; and more than a moment, for
         # which other sinks have locks, too
-        wait = min(LOCKED_SECONDS, max(self._patience / 4, FIRST))
+        wait = min(LOCKED_SECONDS, max(self._patience / 4, FIRST)) if self._patience else None
         self._run_sql(
             "SELECT set_config('lock_timeout', %s, false) "
             "WHERE current_setting('lock_timeout') = '0'",
-            f"{wait:.3f}s",
+            f"{wait or LOCKED_SECONDS:.3f}s",
         )
 
     def _list_times(self) -> dict[str, str]:

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -67,6 +68,13 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+def let_go(sink: rxt.AppendFile) -> None:
+    """Close the files of a sink as the end of its process does."""
+    for part in sink._list_parts():
+        if part.file is not None:
+            part.file.close()
+
+
 class Killed(rxt.AppendFile):
     """Sink of a process that is killed at some batch, in the midst of a line."""
 
@@ -108,8 +116,7 @@ def test_a_run_that_breaks_anywhere_writes_each_row_once(
         sink.left = draw.randrange(1, 5)
         with pytest.raises(KeyError, match="killed"):
             readings(draw.randrange(3, 9)).run(sink, resume=tmp_path / "kept").wait(SOON)
-        for part in sink._list_parts():
-            part.sync()
+        let_go(sink)
     path = folder / f"rows.{suffix}"
     readings().run(rxt.AppendFile(path, roll), resume=tmp_path / "kept").wait(SOON)
     assert numbers(folder) == list(range(200))
@@ -162,8 +169,7 @@ def test_a_run_that_breaks_anywhere_writes_each_row_of_each_partition_once(
         sink.left = draw.randrange(1, 5)
         with pytest.raises(KeyError, match="killed"):
             readings(draw.randrange(3, 9), frame).run(sink, resume=tmp_path / "kept").wait(SOON)
-        for part in sink._list_parts():
-            part.sync()
+        let_go(sink)
     sink = rxt.AppendFile(path, roll, partition_by=by)
     readings(frame=frame).run(sink, resume=tmp_path / "kept").wait(SOON)
     whole = tmp_path / "whole"
@@ -510,8 +516,7 @@ def test_a_run_that_broke_takes_back_its_own_files_alone(
     push_to(source, *range(9))
     with pytest.raises(KeyError, match="killed"):
         process.wait(SOON)
-    for part in sink._list_parts():
-        part.sync()
+    let_go(sink)
     push(rxt.AppendFile(path, 2), 100, 104)
     # what a process leaves that is killed while it writes a file
     (folder / f".rows-000009.{suffix}.{sink._run}.part").write_bytes(b"torn")
@@ -652,8 +657,7 @@ def test_a_file_that_was_there_before_the_run_has_each_row_once(
     sink.left = 3
     with pytest.raises(KeyError, match="killed"):
         write(sink, 2, 5, resume=kept).wait(SOON)
-    for part in sink._list_parts():
-        part.sync()
+    let_go(sink)
     for first in (5, 8):
         write(rxt.AppendFile(path, **options), first, first + 3, resume=kept).stop()
     (found,) = [*folder.glob("*.csv"), *folder.glob("*/*.csv")]
@@ -723,8 +727,7 @@ def test_files_are_written_where_there_are_neither_locks_nor_marks(
     sink.left = 6
     with pytest.raises(KeyError, match="killed"):
         readings(4).run(sink, resume=tmp_path / "kept").wait(SOON)
-    for part in sink._list_parts():
-        part.sync()
+    let_go(sink)
     readings(4).run(rxt.AppendFile(folder / "rows.csv", 2), resume=tmp_path / "kept").wait(SOON)
     assert numbers(folder) == list(range(200))
 
@@ -771,3 +774,70 @@ def test_wrong_arguments_are_refused(folder: Path) -> None:
             rxt.AppendFile(folder / name, roll)
     with pytest.raises(FileNotFoundError, match="folder of the result file does not exist"):
         readings().run(rxt.AppendFile(folder / "away" / "rows.csv"))
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.parquet"])
+def test_a_file_of_this_name_elsewhere_is_not_the_runs(
+    folder: Path, tmp_path: Path, name: str
+) -> None:
+    """While the run's own file is where it was: the folder has not been moved."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / name).write_bytes(b"theirs")
+    push(rxt.AppendFile(folder / name), 0, 3, tmp_path / "kept")
+    push(rxt.AppendFile(folder / name), 3, 5, tmp_path / "kept")
+    with pytest.raises(CheckpointError, match="lost the position of this run"):
+        push(rxt.AppendFile(other / name), 5, 8, tmp_path / "kept")
+    assert (other / name).read_bytes() == b"theirs"
+
+
+def test_lines_that_another_program_adds_meanwhile_end_the_run(
+    folder: Path, tmp_path: Path
+) -> None:
+    """Its position would be wrong from then on."""
+    path = folder / "rows.jsonl"
+    source, process = start(rxt.AppendFile(path), tmp_path / "kept")
+    push_to(source, 1, 2)
+    with path.open("ab") as file:
+        file.write(b"{}\n")
+    with pytest.raises(ProcessEndedError):
+        push_to(source, 3, 4, 5)
+    with pytest.raises(SpoolError, match="another run or program has changed it"):
+        process.wait(SOON)
+
+
+def test_a_parquet_file_of_others_stays(folder: Path, tmp_path: Path) -> None:
+    """Also one with a name that the run might give, and that no run has written."""
+    push(rxt.AppendFile(folder / "rows.parquet", 2), 0, 5, tmp_path / "kept")
+    theirs = folder / "rows-000007.parquet"
+    pl.DataFrame({"n": [1]}).write_parquet(theirs)
+    push(rxt.AppendFile(folder / "rows.parquet", 2), 5, 8, tmp_path / "kept")
+    assert theirs.exists()
+
+
+def test_a_run_that_ends_before_its_first_row_has_completed_a_torn_line(
+    folder: Path, tmp_path: Path
+) -> None:
+    """What its first state says is in the file."""
+    path = folder / "rows.jsonl"
+    path.write_bytes(b'{"n":0}\n{"n"')
+    sink = rxt.AppendFile(path)
+    _, process = start(sink, tmp_path / "kept")
+    shutil.copytree(tmp_path / "kept", tmp_path / "killed")
+    size = path.stat().st_size
+    process.stop()
+    assert path.stat().st_size == size
+    push(rxt.AppendFile(path), 1, 3, tmp_path / "killed")
+    assert path.read_bytes().startswith(b'{"n":0}\n{"n"\n')
+
+
+def test_a_file_that_is_refused_is_not_kept_open(folder: Path, tmp_path: Path) -> None:
+    """The second attempt says what the first one did."""
+    push(rxt.AppendFile(folder / "rows.csv"), 0, 3, tmp_path / "kept")
+    push(rxt.AppendFile(folder / "rows.csv"), 50, 53)
+    said = []
+    for _ in range(2):
+        with pytest.raises(CheckpointError) as raised:
+            push(rxt.AppendFile(folder / "rows.csv"), 5, 6, tmp_path / "kept")
+        said.append(str(raised.value))
+    assert said[0] == said[1]
