@@ -130,20 +130,17 @@ def make_folder(path: Path, *, private: bool = True) -> None:
     path.mkdir(exist_ok=True)  # an error if it is a file
 
 
-def lock_file(handle: int) -> bool:
-    """Lock an open file until it is closed; return False if another handle has locked it.
+def lock_file(handle: int) -> None:
+    """Lock an open file until it is closed.
 
-    The kernel releases the lock when the process ends, however it ends. ``OSError``: the file
-    system has no locks.
+    The kernel releases the lock when the process ends, however it ends. ``BlockingIOError``:
+    another handle has locked it; another ``OSError``: the file system has no locks.
     """
     try:
         # flock, not lockf: it also keeps out a second writer in the same process
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in (errno.EAGAIN, errno.EACCES):
-            raise
-        return False
-    return True
+    except PermissionError as error:  # the same, on some file systems
+        raise BlockingIOError(*error.args) from error
 
 
 class WriterLock:
@@ -156,12 +153,14 @@ class WriterLock:
     def __init__(self, path: Path) -> None:
         self._handle = open_private(path, os.O_RDWR | os.O_CREAT)
         try:
-            if not lock_file(self._handle):
+            try:
+                lock_file(self._handle)
+            except BlockingIOError as error:
                 holder = os.read(self._handle, 32).decode(errors="replace").strip() or "unknown"
                 raise SpoolError(
                     f"{path.parent} is being written by the process with pid {holder}. Hint: end "
                     "that one first, or give this run its own path."
-                )
+                ) from error
             os.ftruncate(self._handle, 0)
             os.write(self._handle, str(os.getpid()).encode())
         except BaseException:

@@ -115,16 +115,18 @@ class _FilePart:
         # also to be read: where locks are mandatory, no other handle can do so
         self.file = path.open("a+b")
         try:
-            if not lock_file(self.file.fileno()):
-                raise SpoolError(
-                    f"{path} is being written by another writer, of this process or of another "
-                    "one. Hint: end that one first, or give each its own path."
-                )
-        except BaseException as error:
-            if not isinstance(error, OSError) or error.errno not in _NO_LOCKS:
-                self.file.close()
-                self.file = None
+            lock_file(self.file.fileno())
+        except OSError as error:
+            if error.errno in _NO_LOCKS:
+                return self.measure()
+            self.file.close()
+            self.file = None
+            if not isinstance(error, BlockingIOError):
                 raise
+            raise SpoolError(
+                f"{path} is being written by another writer, of this process or of another one. "
+                "Hint: end that one first, or give each its own path."
+            ) from error
         return self.measure()
 
     def measure(self) -> int:
@@ -384,7 +386,9 @@ class AppendFile(ReadySink):
         is_there = not names or any(self._at(name).exists() for name in names)
         folder = before.parent
         has_stayed = any((folder / each).exists() for each in names) if names else folder.exists()
-        if before.name == place.name and is_there and not has_stayed:
+        # a copy has the marks of the run
+        is_own = any(self._find_writer(each) == self._run for each in names)
+        if before.name == place.name and is_there and (is_own or not has_stayed):
             return
         raise CheckpointError(
             f"{self.path} has lost the position of this run, which has written into {before}. "
