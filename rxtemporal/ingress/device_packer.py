@@ -116,7 +116,12 @@ class DevicePacker(Packer):
     @in_turn
     def clocks(self) -> DeviceClocks:
         """The clocks, which all rows so far have advanced."""
-        self._settle()
+        return self._read_clocks()
+
+    def _read_clocks(self) -> DeviceClocks:
+        """Return the clocks, which all rows so far have advanced; the caller has the turn."""
+        if self._passed:
+            self._settle()
         self._clocks.set_floor(self.cti)
         return self._clocks
 
@@ -137,7 +142,7 @@ class DevicePacker(Packer):
     @in_turn
     def note_silence(self, devices: Sequence[Any] | None) -> None:
         """Let devices follow the fleet from now on; see ``DeviceClocks``."""
-        self.clocks.note_silence(devices, self.rows)
+        self._read_clocks().note_silence(devices, self.rows)
         self._set_limit()
 
     # Events one by one ----------------------------------------------------------------------------
@@ -190,7 +195,7 @@ class DevicePacker(Packer):
 
     def _enter(self, device: int) -> None:
         """Judge by the time of a device, until ``_leave``."""
-        state, self._why = self.clocks.lift(device)
+        state, self._why = self._read_clocks().lift(device)
         self._floor = self.cti
         cti, self.own, self._count, self._last, self.high = state
         self.set_cti(cti)
@@ -216,12 +221,12 @@ class DevicePacker(Packer):
     @in_turn
     def measure_behind(self, event: RowEvent, time: int) -> int:
         """Return how far an event is behind the highest time of its device."""
-        return self.clocks.measure_behind(event.payload, time)
+        return self._read_clocks().measure_behind(event.payload, time)
 
     def _take_cti(self, event: Cti) -> None:
         if event.device is None:
             self._reach_sent(event.start)
-            self.clocks.note_cti(self.cti, self.rows)
+            self._read_clocks().note_cti(self.cti, self.rows)
         else:
             self.advance_device(event.device, event.start, self.rules.cti_delay)
 
@@ -276,7 +281,7 @@ class DevicePacker(Packer):
         """Return the verdicts on a batch, which advances its devices."""
         if ahead is None and not len(kind) and self._pass(batch, tells=True):
             return Verdicts.of_all(batch.start, batch.end, self.state)
-        clocks = self.clocks
+        clocks = self._read_clocks()
         devices = clocks.number_devices(batch.columns)
         self._numbered = batch.columns.share(clocks.devices.code(devices))
         kind = mark_ahead(kind, len(batch), ahead, drops_ahead=self._drops_ahead)
@@ -408,7 +413,7 @@ class DevicePacker(Packer):
         payload = self._convert_if_typed([run.items[row].payload for row in rows.tolist()])
         if payload is None:
             return None
-        clocks, devices = self.clocks, np.full(len(run.items), -1)
+        clocks, devices = self._read_clocks(), np.full(len(run.items), -1)
         try:
             devices[rows] = clocks.number_devices(payload)
         except EventError:  # one by one, so that those before it are accepted
@@ -434,7 +439,7 @@ class DevicePacker(Packer):
     @in_turn
     def pack(self) -> EventBatch | None:
         """Return the waiting rows as a batch, with the devices that have advanced."""
-        self.clocks.look_for_silent()
+        self._read_clocks().look_for_silent()
         batch, devices = super().pack(), self._waiting_devices
         if batch is not None and devices:
             self._waiting_devices = []
@@ -456,7 +461,7 @@ class DevicePacker(Packer):
         if row_clocks is not None:
             passed = super()._put_batch(batch, late)
             return passed.replace(clocks=row_clocks, in_order=row_clocks.in_order)
-        self.clocks.look_for_silent()
+        self._read_clocks().look_for_silent()
         made = self._add_clocks(super()._put_batch(batch, late))
         assert made is not None
         return made
@@ -465,7 +470,7 @@ class DevicePacker(Packer):
         """Return a batch with the CTI of all devices, and with those of the ones that advanced."""
         if batch is None:
             return None
-        clocks = self.clocks
+        clocks = self._read_clocks()
         if (floor := clocks.find_floor()) > batch.cti:
             self.sent = floor
             batch = batch.replace(cti=floor)
@@ -481,7 +486,7 @@ class DevicePacker(Packer):
     @in_turn
     def save(self) -> list[Any]:
         """Return the state of the packer, and that of each device."""
-        clocks = self.clocks
+        clocks = self._read_clocks()
         return [*super().save(), clocks.save()]
 
     def load(self, state: Sequence[Any]) -> None:
