@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from rxtemporal.errors import SpoolError
 
@@ -131,9 +132,9 @@ def make_folder(path: Path, *, private: bool = True) -> None:
 
 
 def lock_file(handle: int) -> None:
-    """Lock an open file until it is closed.
+    """Lock an open file until all copies of the handle are closed, also those made by a fork.
 
-    The kernel releases the lock when the process ends, however it ends. ``BlockingIOError``:
+    The kernel releases the lock when the processes end, however they end. ``BlockingIOError``:
     another handle has locked it; another ``OSError``: the file system has no locks.
     """
     try:
@@ -141,6 +142,12 @@ def lock_file(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except PermissionError as error:  # the same, on some file systems
         raise BlockingIOError(*error.args) from error
+
+
+def lock_open(file: BinaryIO) -> None:
+    """Lock a file as ``lock_file`` does; a forked process neither holds the lock nor the file."""
+    lock_file(file.fileno())
+    _files.add(file)
 
 
 class WriterLock:
@@ -182,12 +189,19 @@ class WriterLock:
 
 
 _held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
+_files: weakref.WeakSet[BinaryIO] = weakref.WeakSet()
 
 
 def _let_go() -> None:
     """Close the copies made by a fork: they would hold the lock after the end of its owner."""
     for lock in list(_held):
         lock.release()
+    for file in list(_files):
+        if not file.closed:
+            # not closed: another thread may have been writing, and the number would be used again
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, file.fileno(), inheritable=False)
+            os.close(null)
 
 
 os.register_at_fork(after_in_child=_let_go)

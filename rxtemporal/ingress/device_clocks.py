@@ -67,7 +67,7 @@ class DeviceClocks:
     """The clocks of the devices of one stream.
 
     Each device has a row of state, whose columns are those of ``engine/kernels/door``; the *fleet*
-    is the same for all devices together. ``floor`` is the CTI that holds for all. ``rules`` are
+    is the same for all devices together. The *floor* is the CTI that holds for all. ``rules`` are
     those of the door, and ``counts_ahead`` is True if a row that is ahead of the wall clock
     advances its own device.
 

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import END, START, EventBatch, TimeForm
-from rxtemporal.core.files import lock_file, remove, take_name
+from rxtemporal.core.files import lock_open, remove, take_name
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, add, to_datetime
@@ -115,7 +115,7 @@ class _FilePart:
         # also to be read: where locks are mandatory, no other handle can do so
         self.file = path.open("a+b")
         try:
-            lock_file(self.file.fileno())
+            lock_open(self.file)
         except OSError as error:
             if error.errno in _NO_LOCKS:
                 return self.measure()
@@ -237,7 +237,8 @@ class AppendFile(ReadySink):
 
     A file that exists is continued, or, if files have numbers or are Parquet, the next one is
     begun. ``SchemaError``: a CSV file that exists has other columns. Several runs may write files
-    with numbers, or Parquet files, at the same time; ``SpoolError``: another file is being written.
+    with numbers, or Parquet files, at the same time; ``SpoolError``: another file is being written,
+    or has been changed by others.
 
     A run that is resumed cuts off what it wrote after its checkpoint, and writes it again, perhaps
     in other files; for a program that reads the files meanwhile, use ``ParquetFolder``.

@@ -841,3 +841,25 @@ def test_a_file_that_is_refused_is_not_kept_open(folder: Path, tmp_path: Path) -
             push(rxt.AppendFile(folder / "rows.csv"), 5, 6, tmp_path / "kept")
         said.append(str(raised.value))
     assert said[0] == said[1]
+
+
+def test_a_forked_process_does_not_keep_a_file_locked(folder: Path, tmp_path: Path) -> None:
+    """It may outlive the run, whose files another one continues."""
+    path = folder / "rows.csv"
+    source, process = start(rxt.AppendFile(path), tmp_path / "kept")
+    push_to(source, 1, 2)
+    ends, go_on = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(go_on)
+        os.read(ends, 1)
+        os._exit(0)
+    os.close(ends)
+    try:
+        push_to(source, 3)
+        process.stop()
+        push(rxt.AppendFile(path), 4, 6, tmp_path / "kept")
+    finally:
+        os.close(go_on)
+        os.waitpid(child, 0)
+    assert numbers(folder) == [1, 2, 3, 4, 5]
