@@ -28,6 +28,8 @@ _HINTS = {
     errno.EEXIST: _NO_FOLDER,
     errno.EXDEV: "a folder and what lies beside it have to be on one file system",
 }
+# of file systems without locks
+_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 @contextmanager
@@ -144,10 +146,39 @@ def lock_file(handle: int) -> None:
         raise BlockingIOError(*error.args) from error
 
 
-def lock_open(file: BinaryIO) -> None:
-    """Lock a file as ``lock_file`` does; a forked process neither holds the lock nor the file."""
-    lock_file(file.fileno())
+def open_alone(path: Path) -> BinaryIO:
+    """Open a file to be read and appended to, which no other writer has open; made if need be.
+
+    A forked process neither holds its lock nor the file. Where the file system has no locks, other
+    writers are not noticed. ``SpoolError``: another writer has it open.
+    """
+    # also to be read: where locks are mandatory, no other handle can do so
+    file = path.open("a+b")
+    try:
+        lock_file(file.fileno())
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            return file
+        file.close()
+        if not isinstance(error, BlockingIOError):
+            raise
+        raise SpoolError(
+            f"{path} is being written by another writer, of this process or of another one. "
+            "Hint: end that one first, or give each its own path."
+        ) from error
+    if not is_at(file, path):  # the writer before has renamed or removed it
+        file.close()
+        return open_alone(path)
     _files.add(file)
+    return file
+
+
+def is_at(file: BinaryIO, path: Path) -> bool:
+    """Return True if an open file is the one at a path, and no other one is there by now."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 class WriterLock:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import errno
 import hashlib
 import io
 import os
@@ -20,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import END, START, EventBatch, TimeForm
-from rxtemporal.core.files import lock_open, remove, take_name
+from rxtemporal.core.files import open_alone, remove, take_name
 from rxtemporal.core.safe_text import brief
 from rxtemporal.core.spans import span
 from rxtemporal.core.ticks import MAX_TIME, add, to_datetime
@@ -37,8 +36,6 @@ _PART = re.compile(r"-(-?\d{6,}|\d{4}-\d\d-\d\d(T\d{6})?)(-\d+)?")
 # rows of a Parquet file unless roll= says otherwise, and of a piece that is written at once
 PARQUET_ROWS, PIECE = 1_000_000, 65_536
 _DAY = 86_400_000_000
-# errors of file systems that have no locks
-_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 # so many files are open at once
 MOST_OPEN = 64
 # the value of a null in the name of a folder, as in Hive
@@ -112,21 +109,7 @@ class _FilePart:
 
     def open(self, path: Path) -> int:
         """Open the file for this sink alone, and return its length."""
-        # also to be read: where locks are mandatory, no other handle can do so
-        self.file = path.open("a+b")
-        try:
-            lock_open(self.file)
-        except OSError as error:
-            if error.errno in _NO_LOCKS:
-                return self.measure()
-            self.file.close()
-            self.file = None
-            if not isinstance(error, BlockingIOError):
-                raise
-            raise SpoolError(
-                f"{path} is being written by another writer, of this process or of another one. "
-                "Hint: end that one first, or give each its own path."
-            ) from error
+        self.file = open_alone(path)
         return self.measure()
 
     def measure(self) -> int:

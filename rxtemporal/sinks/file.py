@@ -14,6 +14,7 @@ from typing import BinaryIO
 import polars as pl
 
 from rxtemporal.core.batch import EventBatch, TimeForm
+from rxtemporal.core.files import is_at, open_alone, remove
 from rxtemporal.errors import CheckpointError, StoppedError
 from rxtemporal.sinks.formats import Format, check_types, find_format
 from rxtemporal.sinks.sink import ReadySink
@@ -27,7 +28,8 @@ class File(ReadySink):
     Rows are written into a hidden file beside it (``.NAME.part``) as they come. When the query has
     completed or the process is stopped, the rows so far replace the file atomically. A run that
     fails leaves the file as it was. In a run with ``resume=`` the hidden file stays until the query
-    has completed, and the next run continues it: each row is in the result once.
+    has completed, and the next run continues it: each row is in the result once. While it is
+    written, a second run that is to write the same file fails with ``SpoolError``.
 
     ``time`` is as in ``Print``. A Parquet result has to fit into memory at the end.
     """
@@ -49,23 +51,25 @@ class File(ReadySink):
         self._schema = schema
         if self._complete:
             return
-        if self._end is None:
-            self._file = self._create()
-            if self._append is _append_csv:
-                self._empty().write_csv(self._file)
-            return
-        if not self._part.exists() or self._part.stat().st_size < self._end:
+        end = self._end or 0
+        if self._end is not None and not self._has(end):
             raise CheckpointError(
                 f"{self._part} lacks rows that the run wrote before its checkpoint. "
                 "Hint: restore the file, or begin with a new folder."
             )
-        self._file = self._part.open("r+b")
-        self._file.truncate(self._end)
-        self._file.seek(self._end)
+        self._file = self._open_part()
+        self._file.truncate(end)
+        self._file.seek(end)
+        if self._end is None and self._append is _append_csv:
+            self._empty().write_csv(self._file)
 
-    def _create(self) -> BinaryIO:
+    def _has(self, length: int) -> bool:
+        """Return True if the hidden file is so long."""
+        return self._part.exists() and self._part.stat().st_size >= length
+
+    def _open_part(self) -> BinaryIO:
         try:
-            return self._part.open("wb")
+            return open_alone(self._part)
         except FileNotFoundError as error:
             folder = str(self.path.parent)
             raise FileNotFoundError(
@@ -84,15 +88,16 @@ class File(ReadySink):
             return
         try:
             self._flush(self._file)
-            self._file.close()
             if error is None:
                 self._replace()
                 self._complete = True
             elif isinstance(error, StoppedError):
                 self._replace(goes_on=self._in_checkpoint)
         finally:
-            if self._complete or not self._in_checkpoint:
-                self._part.unlink(missing_ok=True)
+            goes_on = self._in_checkpoint and not self._complete
+            if not goes_on and is_at(self._file, self._part):  # or another run has begun by now
+                remove(self._part)
+            self._file.close()  # only now another one may write
 
     def save(self) -> bytes | Callable[[], bytes]:
         """Return a function that writes the rows to disk and returns the hidden file's length."""

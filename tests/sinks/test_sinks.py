@@ -17,7 +17,7 @@ from runs import SOON
 import rxtemporal as rxt
 from rxtemporal import Cti, EventShape, IntervalEvent, PointEvent
 from rxtemporal.core.events import Event
-from rxtemporal.errors import ArgumentError, CheckpointError, SchemaError
+from rxtemporal.errors import ArgumentError, CheckpointError, SchemaError, SpoolError
 from rxtemporal.testing import assert_same_history
 
 EVENTS: list[Event] = [
@@ -185,6 +185,33 @@ def test_a_process_that_is_stopped_leaves_its_rows(
             source.close()
         assert read(path).get_column("x").to_list() == list(range(30))
         assert {each.name for each in tmp_path.iterdir()} == {path.name, "kept"}
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+@pytest.mark.parametrize("resumes", [False, True])
+def test_a_file_has_one_writer_at_a_time(tmp_path: Path, suffix: str, resumes: bool) -> None:
+    """A second run is refused before it writes; the first goes on, and then another may begin."""
+    path = tmp_path / f"out{suffix}"
+
+    def start(name: str) -> tuple[rxt.PushSource, rxt.Process]:
+        source = rxt.PushSource("s", schema={"x": int})
+        resume: dict[str, Any] = {"resume": tmp_path / name} if resumes else {}
+        return source, source.stream.run(rxt.File(path), **resume)
+
+    source, process = start("first")
+    source.push([{"time": 0, "x": 0}, rxt.Cti(1)])
+    with pytest.raises(SpoolError, match=rf"\.out\{suffix}\.part is being written by .*Hint: "):
+        start("second")
+    source.push([{"time": 1, "x": 1}, rxt.Cti(2)])
+    source.close()
+    process.wait()
+    assert read(path).sort("start_time").get_column("x").to_list() == [0, 1]
+    source, process = start("third")
+    source.push([{"time": 2, "x": 2}, rxt.Cti(3)])
+    source.close()
+    process.wait()
+    assert read(path).get_column("x").to_list() == [2]
+    assert {each.name for each in tmp_path.iterdir()} - {"first", "second", "third"} == {path.name}
 
 
 def test_a_suffix_that_is_not_known_is_refused(tmp_path: Path) -> None:
