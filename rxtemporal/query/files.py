@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -104,8 +106,9 @@ def read_csv(
     The payload is all other columns, their types read from the first rows; or the columns of
     ``fields``; or the columns of ``schema`` with its types, for example
     ``{"zip": str, "temp": float}``. ``name`` is the stream's name, by default the path. Columns are
-    separated by ``separator``, one character of ASCII. ``clock``, ``behind``, ``silent_after``,
-    ``forget_after`` and ``spread`` are as in ``from_events``.
+    separated by ``separator``, one character of ASCII. Values that are missing at the end of a line
+    are null; a last line that has no end, either, was cut off, and is an error. ``clock``,
+    ``behind``, ``silent_after``, ``forget_after`` and ``spread`` are as in ``from_events``.
 
     >>> import pathlib, tempfile, rxtemporal as rxt
     >>> path = pathlib.Path(tempfile.mkdtemp(), "trips.csv")
@@ -303,6 +306,7 @@ def _scan_csv(
     read = partial(pl.scan_csv, path, separator=separator)
     plain = _collect_schema(read, path)
     _refuse_carriage_returns(path)
+    _refuse_torn_end(path, separator, len(plain))
     for name in plain:
         twice, wanted = name.partition(_DUPLICATED)[0], fields or schema or plain
         if _DUPLICATED in name and twice in plain and twice in (*times, *wanted):
@@ -349,6 +353,16 @@ def _read_head(path: str | Path) -> bytes:
         return b"?"
 
 
+def _read_tail(path: str | Path) -> bytes:
+    """Return the last bytes of a file; nothing of one that cannot be read, as polars will say."""
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _HEAD))
+            return file.read()
+    except OSError:
+        return b""
+
+
 def _is_empty(path: str | Path, schema: pl.Schema | None) -> bool:
     """Return True if a text file has nothing.
 
@@ -383,6 +397,25 @@ def _refuse_carriage_returns(path: str | Path) -> None:
         raise SourceError(
             f"{path} has lines that end with CR alone, as of old Macs. Hint: write it with LF, or "
             "with CR and LF."
+        )
+
+
+def _refuse_torn_end(path: str | Path, separator: str, width: int) -> None:
+    """Raise if the last line has neither all values nor an end, as after a crash of its writer.
+
+    polars takes the values that are missing for nulls.
+    """
+    tail = _read_tail(path)
+    line = tail.rsplit(b"\n", 1)[-1]
+    is_known = line.strip() and len(line) < _HEAD
+    # a text in quotes may have several lines
+    if not is_known or line.count(b'"') % 2 or _read_head(path).startswith(_COMPRESSED):
+        return
+    values = len(next(csv.reader([line.decode(errors="replace")], delimiter=separator)))
+    if values < width:
+        raise SourceError(
+            f"{path} cannot be read: its last line is cut off after {values} of {width} values. "
+            "Hint: complete that line, or remove it."
         )
 
 

@@ -327,6 +327,28 @@ def test_lines_of_old_macs_are_refused(tmp_path: Path) -> None:
     assert starts(rxt.read_csv(path, start="t", unit="ticks")) == [1, 3]
 
 
+@pytest.mark.parametrize("text", ["3", "3,", '3,"c"', "3,b\r"])
+def test_a_last_line_that_was_cut_off_is_refused(tmp_path: Path, text: str) -> None:
+    """The values that it lacks are not null; in a line with an end they are."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"t,x,y\n1,a,b\n" + text.encode())
+    cut = r"a\.csv cannot be read: its last line is cut off after [12] of 3 values\. Hint: "
+    with pytest.raises(SourceError, match=cut):
+        rxt.read_csv(path, start="t", unit="ticks")
+    path.write_bytes(path.read_bytes() + b"\n")
+    assert starts(rxt.read_csv(path, start="t", unit="ticks")) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "text", ["3,b,c", "3,,", '3,b,"c\nd"', '3,b,"c ""d"""', "3,b," + 70_000 * "c"]
+)
+def test_a_last_line_with_all_values_needs_no_end(tmp_path: Path, text: str) -> None:
+    """Also if a text in quotes has several lines, or many characters."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"t,x,y\n1,a,b\n" + text.encode())
+    assert starts(rxt.read_csv(path, start="t", unit="ticks")) == [1, 3]
+
+
 def test_a_file_with_another_separator_is_recognised(tmp_path: Path) -> None:
     """The message says which, and what reads it."""
     path = write(tmp_path, "1;2", head="t;x")
