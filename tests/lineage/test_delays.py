@@ -161,6 +161,48 @@ def test_ctis_of_the_source_are_there_with_any_delay() -> None:
     assert str(delays) == "readings: 2 of 4 late with a delay of 0 ticks"
 
 
+def test_an_end_may_be_late_where_its_start_was_in_time() -> None:
+    """It is moved to the CTI, so it counts with each delay that is too small for the end itself."""
+    events = [
+        rxt.EdgeEvent.create_start(10, {"x": 1}), rxt.PointEvent(30, {"x": 2}),
+        rxt.EdgeEvent.create_end(10, 20, {"x": 1}),
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        record(events, folder, rxt.INCREASING_START_TIME)
+        delays = find_delays(folder)["readings"]
+        lost = [replay_with(folder, each) for each in (0, 9, 10)]
+    assert [delays.count_lost(each) for each in (0, 9, 10)] == lost == [1, 1, 0]
+
+
+def test_a_row_behind_the_end_of_time_is_lost_with_any_delay() -> None:
+    """The delay holds for CTIs that are pushed, but not for the one that ends the stream."""
+    source = rxt.PushSource("readings", schema={"x": int}, start="t", delay=2)
+    with tempfile.TemporaryDirectory() as folder:
+        with source.stream.run(rxt.Collect(), record=folder) as process:
+            source.push([{"t": 5, "x": 1}, rxt.Cti(rxt.MAX_TIME)])
+            source.push({"t": 9, "x": 1})
+            source.close()
+            process.wait(10)
+        delays = find_delays(folder)["readings"]
+        assert replay_with(folder, 50) == 1
+    assert (delays.rows, delays.always) == (2, 1)
+
+
+def test_a_time_from_outside_holds_for_all_devices() -> None:
+    """A row behind it is lost with any delay, though its device itself has not come as far."""
+    source = rxt.PushSource("readings", schema={"d": str}, start="t", delay=0, clock="d")
+    with tempfile.TemporaryDirectory() as folder:
+        with source.stream.run(rxt.Collect(), record=folder) as process:
+            source.push([{"t": 5, "d": "a"}, {"t": 25, "d": "b"}])
+            source.advance(20)
+            source.push({"t": 15, "d": "a"})
+            source.close()
+            process.wait(10)
+        delays = find_delays(folder)["readings"]
+    assert sum(process.diagnostics().late.values()) == 1
+    assert (delays.rows, delays.always, delays.count_lost(50)) == (3, 1, 1)
+
+
 def test_batches_are_measured_as_their_rows() -> None:
     """Rows of frames, edges by their ids."""
     batch = rxt.EventBatch.from_dicts(
