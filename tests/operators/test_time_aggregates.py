@@ -102,6 +102,17 @@ def test_rows_that_overlap() -> None:
     assert found.to_polars().rows() == [(0, 10, 12, 0.8, 2.0, 2)]
 
 
+def test_windows_of_several_keys_are_covered_each_by_its_own_rows() -> None:
+    """Also where windows of other keys lie in the same time."""
+    lifetimes = [("a", 0, 4), ("b", 1, 8), ("a", 3, 5), ("b", 4, 20)]
+    stays = rxt.from_events([rxt.IntervalEvent(t, end, {"k": k}) for k, t, end in lifetimes])
+    rooms = stays.group_by("k")
+    sessions = rooms.session_window(5).aggregate(known=agg.coverage())
+    assert sessions.to_polars().rows() == [(0, 8, "a", 0.625), (1, 9, "b", 1.0)]
+    pairs = rooms.count_window(2, output=rxt.WindowOutput.WINDOW).aggregate(known=agg.coverage())
+    assert pairs.to_polars().rows() == [(0, 4, "a", 1.0), (1, 5, "b", 1.0)]
+
+
 def test_values_that_are_missing_or_infinite() -> None:
     """Null has neither value nor time; NaN makes its own windows NaN, and no other."""
     values = [None, 2.0, math.nan, 4.0, math.inf]
