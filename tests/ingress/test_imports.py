@@ -66,6 +66,22 @@ def test_a_batch_that_ends_its_stream_gives_the_time_of_its_rows() -> None:
         assert sorted(found["x"].to_list()) == [1, 2]
 
 
+@pytest.mark.parametrize("fast_first", [True, False])
+def test_of_events_at_one_time_the_first_stream_has_its_own_first(fast_first: bool) -> None:
+    """Also where the other one is read on, so its event is late by the CTI behind that time."""
+    ahead = rxt.AdvanceTimeGenerationSettings(1, -1)
+    fast, slow = (
+        rxt.from_events([PointEvent(t, {"x": t}) for t in times], name=name, advance_time=given)
+        for name, times, given in [
+            ("fast", (1, 6), settings(None, generation=ahead)), ("slow", (5, 6), settings("fast")),
+        ]
+    )  # fmt: skip
+    query = fast.union(slow) if fast_first else slow.union(fast)
+    with query.run(rxt.Collect()) as process:
+        process.wait(SOON)
+    assert sum(process.diagnostics().late.values()) == fast_first
+
+
 def test_reference_data_follow_the_fast_stream() -> None:
     """“The computation is still correct even if the start edge of the event is adjusted.”
 
