@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -404,6 +404,14 @@ def test_a_lock_is_waited_for(sqlite: Database, monkeypatch: pytest.MonkeyPatch)
     assert len(sqlite.rows()) == 1
 
 
+@contextmanager
+def lock_sqlite(database: Database) -> Iterator[None]:
+    """Keep other writers of a file out."""
+    with closing(database.connect()) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+
+
 def test_a_run_resumes_while_its_database_is_away(
     sqlite: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,6 +441,29 @@ def test_a_run_resumes_while_its_database_is_away(
     assert process.wait(SOON)
     other.close()
     assert sqlite.rows() == [(1, 2, "hall", 2), (6, 7, "hall", 3)]
+
+
+def test_numbered_results_go_on_when_the_database_is_back(
+    sqlite: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The numbers that the table has by then are those of the run itself."""
+    store, locks = type(sqlite.make())._store, [False, True, False, True]
+
+    def store_unless_locked(sink: Any, frame: pl.DataFrame, position: int) -> None:
+        with lock_sqlite(sqlite) if locks and locks.pop() else nullcontext():
+            store(sink, frame, position)
+
+    monkeypatch.setattr("rxtemporal.sinks.sqlite.LOCKED_SECONDS", 0.01)
+    monkeypatch.setattr(type(sqlite.make()), "_store", store_unless_locked)
+    source = rxt.PushSource("rooms", schema={"room": str, "temp": int}, start="t", clock="room")
+    sink = sqlite.make()
+    process = source.stream.run(sink, resume=tmp_path / "kept")
+    for time in range(5):
+        source.push([{"t": time, "room": "hall", "temp": time}])
+    source.close()
+    assert process.wait(SOON)
+    assert sink.restarts == 2
+    assert [temp for (temp,) in sqlite.rows("temp")] == [*range(5)]
 
 
 def test_patience_has_an_end(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> None:
