@@ -215,6 +215,35 @@ def test_what_is_final_for_a_device_leaves_its_bucket(name: str, number: int) ->
     assert streaming.stream(rows, random) == here
 
 
+def count_late(name: str, silent: int | None, rows: list[Row]) -> list[tuple[int, int]]:
+    """Return how many rows have come and been dropped after each micro-batch of one row.
+
+    Before each one the door is loaded from its state.
+    """
+    there = Buckets(QUERIES[name], 1, silent, ends=False)
+    (reader,) = there.readers
+    given = there.inputs[reader.name]
+    door = Bucket(DoorWork(reader, there.advance_time, ("o0",), 1, given.clock, given.synchronized))
+    counts = []
+    for number, row in enumerate(rows):
+        door.kept.clear()
+        packed = door.take([(0, MIN, dump_frame(there.make_frame([row], number)))])
+        counts.append((packed["events"][0], packed["dropped"][0]))
+    return counts
+
+
+def test_a_row_of_a_device_that_was_silent_counts_as_dropped() -> None:
+    """It is in time by the clock of its device, but the others have lifted that."""
+    rows = [("a", 1, 0), ("b", 1, 0), ("c", 1, 0), ("a", 90, 0), ("b", 90, 0), ("c", 2, 0)]
+    assert count_late("rows", 8, rows)[-2:] == [(5, 0), (6, 1)]
+
+
+def test_rows_that_are_late_for_the_fleet_stay_counted() -> None:
+    """Although the door goes on from its state, as another executor does."""
+    rows = [("a", 1, 0), ("b", 1, 0), ("a", 90, 0), ("b", 90, 0), ("c", 2, 0), ("c", 3, 0)]
+    assert count_late("fleet", None, rows)[-3:] == [(4, 0), (5, 1), (6, 2)]
+
+
 def test_a_changed_clock_does_not_continue_the_state_of_a_door() -> None:
     """The error names both settings, and says how to go on."""
     there = Buckets(QUERIES["rows"], 1, 8, ends=False)
