@@ -495,3 +495,14 @@ def test_a_door_that_is_loaded_knows_what_is_late() -> None:
     assert kept is None
     assert late is not None
     assert (late.cti, late.by) == (7, 1)
+
+
+def test_rows_behind_a_loaded_state_have_ids_of_their_own() -> None:
+    """Rows that have ended by then count, too: no id is that of another open row."""
+    first, second = Door(None, "a"), Door(None, "a")
+    ids = [first.accept(start(time, name))[1] for time, name in ((1, "x"), (2, "y"))]
+    first.accept(end(1, 5, "x"))
+    second.load(loads("door", Captured("door", first.save()).dumps()))
+    ids.append(second.accept(start(3, "z"))[1])
+    assert len({*ids}) == 3
+    assert [second.accept(end(time, 6, name))[1] for time, name in ((2, "y"), (3, "z"))] == ids[1:]
