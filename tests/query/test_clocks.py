@@ -915,6 +915,18 @@ def test_many_threads_push_for_their_devices() -> None:
     assert [each["n"] for each in sink.to_dicts()] == [5] * 80
 
 
+def test_a_device_as_far_behind_as_the_delay_is_not_behind() -> None:
+    """The delay is there for it; one that is a tick further back than that counts."""
+    source = make_source(delay=10)
+    process = count(source.stream).run(rxt.Collect())
+    source.push([row("a", 100), row("b", 100), row("c", 90), row("d", 89)])
+    clocks = process.diagnostics().streams[0].clocks
+    assert clocks is not None
+    assert (clocks.devices, clocks.behind) == (4, 1)
+    source.close()
+    process.wait()
+
+
 def test_the_diagnostics_show_the_clocks() -> None:
     """How many devices there are, and who is furthest behind."""
     source, clock = make_source(delay=10, silent_after=2 * MINUTE * 10**6), TestScheduler()
