@@ -10,6 +10,7 @@ import physical
 import polars as pl
 import pytest
 from captured_cases import read_cut
+from forgetting import forgetful
 from oracle import MAX_TIME
 
 import rxtemporal as rxt
@@ -19,6 +20,7 @@ from rxtemporal.engine.step import find_earliest_due
 from rxtemporal.operators.join import step as join_step
 from rxtemporal.operators.join.kernel import NOT_LISTED, release_ended
 from rxtemporal.operators.join.step import JoinedPayload, JoinStep
+from rxtemporal.testing import Stepper
 
 LEFT = pl.DataFrame(
     {"start_time": [1, 2], "end_time": [9, 9], "k": [1, 2], "a": ["x", None]},
@@ -101,6 +103,41 @@ def test_a_row_that_ends_at_the_cti_is_released() -> None:
     alive, nowhere = np.ones(3, np.bool_), np.full(3, NOT_LISTED)
     count = release_ended(end, alive, 4, key, nowhere, nowhere, np.full(1, NOT_LISTED))
     assert (count, alive.tolist()) == (2, [False, False, True])
+
+
+def make_rows(cti: int, *lifetimes: tuple[str, int, int]) -> rxt.EventBatch:
+    """Return rows with a text, and the CTI after them."""
+    rows = [{"start_time": start, "end_time": end, "k": k} for k, start, end in lifetimes]
+    if not rows:
+        return rxt.EventBatch.empty({"k": pl.String}, cti)
+    return rxt.EventBatch.from_dicts(rows, cti=cti)
+
+
+def make_anti_join() -> Stepper:
+    """Return an anti join of two streams, to be pushed into."""
+    left, right = (rxt.from_events([], schema={"k": str}, name=each) for each in ("left", "right"))
+    return Stepper(left.left_anti_join(right, on="k"))
+
+
+def test_a_row_without_a_match_leaves_whole_at_its_end() -> None:
+    """A right row that starts at the CTI covers nothing before it, so that nothing has to wait."""
+    stepper = make_anti_join()
+    stepper.push("right", make_rows(5))
+    (found,) = stepper.push("left", make_rows(5, ("a", 0, 5)))
+    assert (found.start.tolist(), found.end.tolist(), found.edge.tolist()) == ([0], [5], [0])
+
+
+def test_a_key_is_held_for_a_right_row_that_is_still_to_begin() -> None:
+    """Though no left row has come for it, and other keys come meanwhile."""
+    with forgetful():
+        stepper = make_anti_join()
+        for name, rows in [
+            ("right", make_rows(5, ("a", 10, 20))), ("left", make_rows(5)),
+            ("left", make_rows(8, ("b", 6, 7))), ("right", make_rows(8)),
+            ("left", make_rows(30, ("a", 12, 14))),
+        ]:  # fmt: skip
+            stepper.push(name, rows)
+        assert sum(map(len, stepper.push("right", make_rows(30)))) == 0
 
 
 @pytest.mark.parametrize("key", [[2, 1], ["b", "a"], [0.0, 2.0]], ids=["int", "text", "float"])
