@@ -126,3 +126,13 @@ def test_windows_of_endless_rows_are_returned_up_to_the_cti() -> None:
     out, errors = collect(from_iterator(ENDLESS).hopping_window2(10, 10).aggregate(**count))
     assert errors == []
     assert out == [IntervalEvent(10, 20, {"n": 2}), IntervalEvent(20, rxt.MAX_TIME, {"n": 1})]
+
+
+def test_a_window_that_ends_with_time_gives_no_point() -> None:
+    """No row starts at the last tick; the point of a window before it is there."""
+    late = from_iterator([PointEvent(rxt.MAX_TIME - 3, {"x": 1}), Cti(rxt.MAX_TIME)])
+    windows = late.hopping_window(4, 2, output=WindowOutput.POINT_AT_END)
+    points = rxt.Collect(rxt.EventShape.POINT)
+    with windows.aggregate(n=agg.count()).run(points):
+        pass
+    assert points.batch.start.tolist() == [rxt.MAX_TIME - 1]
