@@ -105,6 +105,21 @@ def absence(stream: rxt.Streamable, **options: Any) -> rxt.Streamable:
     return stream.detect("A !B", A=k == "a", B=k == "b", within=3, **options)
 
 
+def test_a_match_that_waits_for_an_absence_holds_the_time_of_its_last_row() -> None:
+    """It may still leave, as a point there, so the CTI cannot pass it."""
+    k = pl.col("k")
+    stream = rxt.from_events([], schema={"k": str}, name="rows")
+    made = stream.detect(
+        "A B !C", A=k == "a", B=k == "b", C=k == "c", within=9, skip="next", at="last"
+    )
+    stepper = Stepper(made)
+    rows = [{"start_time": time, "k": k} for time, k in ((1, "a"), (3, "b"), (5, "x"))]
+    (out,) = stepper.push("rows", rxt.EventBatch.from_dicts(rows, cti=8))
+    assert (len(out), out.cti) == (0, 3)
+    (out,) = stepper.push("rows", rxt.EventBatch.from_dicts(rows[:0], cti=10))
+    assert (out.start.tolist(), out.cti) == ([3], 10)
+
+
 def test_an_absence_leaves_by_a_cti_alone() -> None:
     """As soon as no row that may come is early enough, and no sooner."""
     stream = rxt.from_events([], schema={"k": str}, name="left")
