@@ -286,6 +286,20 @@ def test_a_mixed_state_is_told(kind: str, number: int, given: Any, says: str) ->
         bucket.take(micro_batch(20))
 
 
+def test_a_last_entry_of_other_rows_is_told() -> None:
+    """It follows the same micro-batches as the one that the head tells of."""
+    bucket, other = Bucket(make_work()), Bucket(make_work())
+    for each in range(8):
+        for one in bucket, other:
+            one.take(micro_batch(each, rows=2_000 if each == 0 else 20))
+    bucket.take(micro_batch(8))
+    other.take(micro_batch(9))
+    bucket.kept.clear()
+    bucket.store.write("log", 9, other.store.read("log", 9) or b"")
+    with pytest.raises(rxt.CheckpointError, match="entry 9 of its log is from another attempt"):
+        bucket.take(micro_batch(20))
+
+
 @pytest.mark.parametrize("number", draw_seeds(20, 8))
 def test_any_failure_changes_nothing(number: int) -> None:
     """Attempts that fail at any step, workers with little memory: the same results."""
