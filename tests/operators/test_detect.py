@@ -350,6 +350,17 @@ def test_silent_keys_hold_nothing(pattern: str) -> None:
     assert sum(map(len, stepper.save())) < 100_000
 
 
+def test_rows_that_are_skipped_are_held_while_prev_may_ask_for_them() -> None:
+    """Also where time passes between the rows."""
+    stream = rxt.from_events([], schema={"x": int}, name="rows")
+    stepper = Stepper(stream.detect("A ~> B", A=X == 1, B=pt.prev("x") == 7, within=20))
+    found = []
+    for time, x in ((1, 1), (3, 7), (5, 3)):
+        batch = rxt.EventBatch.from_dicts([{"start_time": time, "x": x}], cti=time + 1)
+        found += [out.start.tolist() for out in stepper.push("rows", batch) if len(out)]
+    assert found == [[1]]
+
+
 def test_last_rows_are_held_where_a_match_may_begin_with_prev() -> None:
     """And explain says so; where it cannot, nothing is held."""
     stream = rxt.from_events([], schema={"k": int, "x": int}, name="left").group_by("k")

@@ -167,6 +167,19 @@ def test_one_window_waits_for_its_end(finished: bool) -> None:
     process.dispose()
 
 
+def test_a_row_of_several_windows_is_due_at_the_first_that_has_not_ended() -> None:
+    """Not at the last of them, in which it ends."""
+    source = Subject[Any]()
+    query = rxt.from_observable(source, schema=SCHEMA).tumbling_window(10)
+    process = query.aggregate(n=agg.count()).run(Log())
+    source.on_next(IntervalEvent(5, 45, row(1)))
+    for cti, due in ((12, 20), (20, 30), (39, 40), (44, 50)):
+        source.on_next(Cti(cti))
+        (window,) = process.diagnostics().operators
+        assert window.next_due == due
+    process.dispose()
+
+
 def test_an_open_row_is_due_at_each_window() -> None:
     """A row that has not ended is in every window: the end of the next one is due."""
     source = Subject[Any]()
