@@ -186,6 +186,19 @@ def test_the_greatest_gap() -> None:
     assert query.to_polars(time="ticks").rows() == [(0, 4, 2), (7, 10, 2)]
 
 
+def test_of_ways_within_the_greatest_gap_the_nearest_rows_are_taken() -> None:
+    """Also where another way that came first has ended meanwhile, as 1A 2B 3C does at 9."""
+    rows = [
+        rxt.PointEvent(t, {"k": k}) for t, k in zip((1, 2, 3, 4, 8, 9, 10), "abcbccd", strict=True)
+    ]
+    k = pl.col("k")
+    query = rxt.from_events(rows).detect(
+        "A ~>> B ~>> C ~>> D", A=k == "a", B=k == "b", C=k == "c", D=k == "d",
+        max_gap=5, rows="all",
+    )  # fmt: skip
+    assert query.to_polars(time="ticks")["start_time"].to_list() == [1, 4, 8, 10]
+
+
 def test_starts_that_time_out() -> None:
     """Each gives its longest part, once, and what became a match gives none."""
     values = [(0, "start"), (2, "ready"), (3, "start"), (5, "stop"), (20, "start"), (21, "stop")]
