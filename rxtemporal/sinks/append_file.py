@@ -117,6 +117,11 @@ class _FilePart:
         assert self.file is not None
         return os.fstat(self.file.fileno()).st_size
 
+    def is_deleted(self) -> bool:
+        """Return True if the open file has no name any more, so that nobody will find its rows."""
+        assert self.file is not None
+        return os.fstat(self.file.fileno()).st_nlink == 0
+
     def put_mark(self, mark: WriterMark) -> None:
         """Mark the open file as one that the run writes."""
         assert self.file is not None
@@ -572,6 +577,13 @@ class AppendFile(ReadySink):
             self._make_room()
             part.open(self._at(part.path))
         assert part.file is not None
+        if part.is_deleted():
+            part.close()
+            raise SpoolError(
+                f"{self._at(part.path)} has been deleted while this run was writing it: its rows "
+                "are lost. Hint: delete only files that are complete, which roll= makes; and begin "
+                "again, with a new folder of resume= if there is one."
+            )
         if (length := part.measure()) != part.length:
             part.close()
             raise SpoolError(

@@ -791,6 +791,20 @@ def test_a_file_of_this_name_elsewhere_is_not_the_runs(
     assert (other / name).read_bytes() == b"theirs"
 
 
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
+def test_a_file_that_is_deleted_meanwhile_ends_the_run(
+    folder: Path, tmp_path: Path, name: str
+) -> None:
+    """Its rows, and all that came later, would be in no file."""
+    source, process = start(rxt.AppendFile(folder / name), tmp_path / "kept")
+    push_to(source, 1, 2)
+    (folder / name).unlink()
+    with pytest.raises(ProcessEndedError):
+        push_to(source, 3, 4, 5)
+    with pytest.raises(SpoolError, match="has been deleted while this run was writing it"):
+        process.wait(SOON)
+
+
 def test_lines_that_another_program_adds_meanwhile_end_the_run(
     folder: Path, tmp_path: Path
 ) -> None:
