@@ -97,7 +97,10 @@ class ParquetFolder(LakeSink):
         if not self.path.is_dir():
             return None
         path = next(iter(sorted(self.path.glob("*.parquet"), reverse=True)), None)
-        return None if path is None else pl.read_parquet_schema(path)
+        if path is None:
+            return None
+        # read_parquet_schema takes some characters of a path for patterns
+        return pl.scan_parquet(path, glob=False).collect_schema()
 
     def _make(self, schema: pl.Schema) -> None:
         self._append(pl.DataFrame(schema=schema), MIN_TIME)

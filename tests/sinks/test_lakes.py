@@ -167,6 +167,16 @@ def expect(query: rxt.Streamable) -> list[tuple[Any, ...]]:
     return query.to_polars().sort("start_time", "room").rows()
 
 
+@pytest.mark.parametrize("name", ["x[1]", "a*b", "{a,b}"])
+def test_any_name_of_a_folder_of_files_will_do(tmp_path: Path, name: str) -> None:
+    """Though polars takes some characters for patterns."""
+    for _ in range(2):
+        with readings().run(rxt.ParquetFolder(tmp_path / name)):
+            pass
+    rows = [pl.read_parquet(each.read_bytes()) for each in (tmp_path / name).glob("*.parquet")]
+    assert sum(each.height for each in rows) == 2 * FRAME.height
+
+
 @pytest.mark.parametrize("saves", [save_at_once, save_never])
 def test_a_run_that_breaks_anywhere_writes_each_row_once(
     lake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saves: Any
