@@ -44,7 +44,10 @@ _FULL = {"timestamptz": "timestamp with time zone", "timestamp": "timestamp with
 def as_text(column: pl.Series) -> pl.Series:
     """Return a column as text that PostgreSQL reads from CSV."""
     if isinstance(column.dtype, pl.Datetime):
-        zone = "%:z" if column.dtype.time_zone is not None else ""
+        zone = ""
+        if column.dtype.time_zone is not None:
+            # offsets of before standard time have seconds, which the text would lack
+            column, zone = column.dt.convert_time_zone("UTC"), "%:z"
         return column.dt.strftime(f"%Y-%m-%d %H:%M:%S%.6f{zone}")
     if column.dtype == pl.Binary:
         return ("\\x" + column.bin.encode("hex")).alias(column.name)

@@ -185,7 +185,10 @@ def _as_stored(column: pl.Series) -> pl.Series:
     """Return a column with values that SQLite stores."""
     dtype = column.dtype
     if isinstance(dtype, pl.Datetime):
-        zone = "%:z" if dtype.time_zone is not None else ""
+        zone = ""
+        if dtype.time_zone is not None:
+            # offsets of before standard time have seconds, which the text would lack
+            column, zone = column.dt.convert_time_zone("UTC"), "%:z"
         return column.dt.strftime(f"%Y-%m-%dT%H:%M:%S%.6f{zone}")
     if isinstance(dtype, pl.Duration):
         return column.dt.total_microseconds()

@@ -276,6 +276,17 @@ def test_values_of_all_types_are_stored(database: Database) -> None:
         }
 
 
+def test_an_instant_is_kept_in_any_zone(database: Database) -> None:
+    """Berlin's offset was 53 minutes and 28 seconds, of which a text has only the minutes."""
+    moment = datetime.datetime(1850, 6, 1, 11, 6, 32, tzinfo=datetime.UTC)
+    at = pl.Series("at", [moment], pl.Datetime("us", "Europe/Berlin"))
+    rxt.from_polars(pl.DataFrame({"t": [1], "at": at}), start="t").run(database.make()).wait(SOON)
+    ((found,),) = database.run("SELECT at FROM results")
+    text = isinstance(found, str)
+    assert (datetime.datetime.fromisoformat(found) if text else found) == moment
+    assert not text or found.endswith("+00:00")
+
+
 @pytest.mark.parametrize("key", ["room", ["room"], ["start_time", "room"]])
 def test_a_key_has_the_last_row(database: Database, key: Any) -> None:
     """Rows of one key replace each other, within a batch and over batches."""
