@@ -144,6 +144,32 @@ def test_days_are_in_utc(
     assert_frame_equal(read(tmp_path / "t").collect(), got, check_row_order=False)
 
 
+@pytest.mark.java
+@pytest.mark.parametrize("names", [["007", "7"], ["true", "false"], ["2026-05-04", None]])
+def test_texts_that_name_folders_stay_texts(
+    spark: SparkSession, tmp_path: Path, names: list[str | None]
+) -> None:
+    """Though readers of folders take them for numbers, of which 007 and 7 are the same."""
+    payload = pl.DataFrame({"name": names})
+    times = pl.Series([1, 2]).to_numpy()
+    given = EventBatch.of_rows(times, times + 2, payload, MAX_TIME)
+    folder = make_spool(tmp_path / "s", payload.schema, [given])
+    path = tmp_path / "above=1" / "t"
+    path.parent.mkdir()
+    table = ParquetTable(path, "name")
+    table.open(Origin("q", "id", payload.schema, 0)).write(SegmentBatch(1, folder, spark))
+    assert read(path).sort("start_time").collect()["name"].to_list() == names
+    found: Any = read(path, session=spark)
+    assert [row["name"] for row in found.sort("start_time").collect()] == names
+
+
+def test_bytes_name_no_folders(tmp_path: Path) -> None:
+    """They would be texts, and those that are none would all be the same."""
+    schema = pl.Schema({"raw": pl.Binary})
+    with pytest.raises(SchemaError, match="values name no folders"):
+        ParquetTable(tmp_path / "t", "raw").open(Origin("q", "id", schema, 0))
+
+
 def test_a_ledger_of_another_spool_is_refused(tmp_path: Path) -> None:
     """A table that holds another run's rows of the same query says so instead of mixing them."""
     aside = tmp_path / ".t.rxtemporal"

@@ -172,7 +172,8 @@ def read(
     """Return the rows of a ``ParquetTable``: whole micro-batches, each row once.
 
     A polars ``LazyFrame`` without ``session``, otherwise a Spark ``DataFrame``, with the columns
-    that ``polars.read_parquet(path)`` or ``spark.read.parquet(path)`` has. No running sink and no
+    that ``polars.read_parquet(path)`` or ``spark.read.parquet(path)`` has; but a text that
+    partitions the table is a text, even if all of them could be numbers. No running sink and no
     crash lets it see a part of a micro-batch, or rows both before and after a compaction.
 
     The ``LazyFrame`` looks at the table anew in each ``collect``; filters and columns are pushed
@@ -193,9 +194,18 @@ def read(
     found: Any = session.read.option("basePath", f"file://{table}")
     files = list_files(table) or _find_samples(table)
     # Spark takes these characters for patterns
-    return found.parquet(
-        *("file://" + re.sub(r"[\\*?{}\[\]]", r"\\\g<0>", str(each)) for each in files)
-    )
+    paths = ["file://" + re.sub(r"[\\*?{}\[\]]", r"\\\g<0>", str(each)) for each in files]
+    rows = found.parquet(*paths)
+    name = read_layout(find_aside(table) / LAYOUT)
+    if name is None or not _names_texts(table, name):
+        return rows
+    from pyspark.sql import types as st
+
+    fields = [
+        st.StructField(each.name, st.StringType() if each.name == name else each.dataType)
+        for each in rows.schema
+    ]
+    return found.schema(st.StructType(fields)).parquet(*paths)
 
 
 def _read_lazily(table: Path) -> pl.LazyFrame:
@@ -239,11 +249,14 @@ def _scan(table: Path) -> pl.LazyFrame:
     partition_by = read_layout(find_aside(table) / LAYOUT)
     if not files:
         return pl.scan_parquet(_find_samples(table), glob=False)
-    rows = pl.scan_parquet(files, hive_partitioning=partition_by is not None, glob=False)
     if partition_by is None:
-        return rows
+        return pl.scan_parquet(files, hive_partitioning=False, glob=False)
     # polars takes the names of folders above the table for columns, too
     above = {name for name, equals, _ in (part.partition("=") for part in table.parts) if equals}
+    texts = None
+    if _names_texts(table, partition_by):
+        texts = dict.fromkeys([*above, partition_by], pl.String)
+    rows = pl.scan_parquet(files, hive_partitioning=True, hive_schema=texts, glob=False)
     inside = pl.scan_parquet(files[0], hive_partitioning=False, glob=False).collect_schema()
     clash = above & {*inside, f"{partition_by}_day", partition_by}
     if clash:
@@ -252,6 +265,14 @@ def _scan(table: Path) -> pl.LazyFrame:
             "polars takes that for its values. Hint: pass session=, or move the table."
         )
     return rows.drop(above, strict=False)
+
+
+def _names_texts(table: Path, partition_by: str) -> bool:
+    """Return True if the names of folders are texts, which readers may take for numbers."""
+    samples = find_aside(table).glob(name_columns(Path(), "*").name)
+    schemas = [pl.scan_parquet(each, glob=False).collect_schema() for each in samples]
+    types = [each.get(partition_by) for each in schemas]
+    return bool(types) and all(each == pl.String for each in types)
 
 
 def _find_samples(table: Path) -> list[Path]:

@@ -108,6 +108,12 @@ class ParquetTable:
             raise SchemaError(
                 f"partition_by names {self.partition_by!r}, and the columns are {list(columns)}"
             )
+        if self.partition_by is not None and isinstance(columns[self.partition_by], pl.Binary):
+            raise SchemaError(
+                f"partition_by={self.partition_by!r} has the type Binary, whose values name no "
+                "folders. Hint: a text, an integer, a date or a time does; "
+                f"pl.col({self.partition_by!r}).bin.encode('hex') is a text."
+            )
         day = f"{self.partition_by}_day"
         if self.partition_by is None or not isinstance(columns[self.partition_by], pl.Datetime):
             day = ""
