@@ -86,8 +86,12 @@ def test_another_number_of_partitions(spark: SparkSession, tmp_path: Path) -> No
     (operator,) = query.lastProgress.stateOperators
     assert operator.numShufflePartitions == 4
     assert read(spark, tmp_path) == expect(5)
-    with pytest.raises(CheckpointError, match=r"cannot be repartitioned: .*Hint: run the query"):
+    with pytest.raises(CheckpointError, match=r"is the same as the requested 4 .*Hint: nothing"):
         repartition(tmp_path / "checkpoint", 4, spark)
+    (newest,) = (tmp_path / "checkpoint" / "commits").glob(str(query.lastProgress.batchId))
+    newest.unlink()
+    with pytest.raises(CheckpointError, match=r"repartitioned: \[STATE_REP.*Hint: run the query"):
+        repartition(tmp_path / "checkpoint", 3, spark)
 
 
 class DyingProcessor(processor.BucketProcessor):

@@ -164,11 +164,21 @@ def repartition(
     try:
         running._streamingCheckpointManager.repartition(os.fspath(checkpoint), partitions)
     except Exception as error:
-        said = str(error).splitlines()[0]
+        said = _find_reason(error)
+        hint = "run the query until it has completed its last micro-batch, and stop it."
+        if "SHUFFLE_PARTITIONS_ALREADY_MATCH" in said:
+            hint = "nothing is to be done; or give another number."
         raise CheckpointError(
-            f"the checkpoint {os.fspath(checkpoint)!r} cannot be repartitioned: {said} "
-            "Hint: run the query until it has completed its last micro-batch, and stop it."
+            f"the checkpoint {os.fspath(checkpoint)!r} cannot be repartitioned: {said} Hint: {hint}"
         ) from error
+
+
+def _find_reason(error: Exception) -> str:
+    """Return the first line of what Spark says; py4j puts a line about its own call before it."""
+    lines = str(error).splitlines()
+    if type(error).__module__.startswith("py4j") and len(lines) > 1:
+        return lines[1].removeprefix(": ").partition(": ")[2] or lines[1]
+    return lines[0] if lines else repr(error)
 
 
 def explain(query: Query, /, *, buckets: int | None = None, **dataframes: Any) -> str:
