@@ -163,7 +163,7 @@ class _Partitions:
             )
         dtype = columns[self.name]
         self._is_day = isinstance(dtype, pl.Datetime)
-        if isinstance(dtype, (pl.Float64, pl.Binary, pl.List)):
+        if isinstance(dtype, (pl.Float32, pl.Float64, pl.Binary, pl.Duration, pl.List)):
             raise SchemaError(
                 f"partition_by={self.name!r} has the type {dtype}, whose values name no folders. "
                 "Hint: a text, an integer, a date or a time does."

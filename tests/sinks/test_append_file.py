@@ -233,6 +233,7 @@ def test_wrong_partitions_are_refused(folder: Path) -> None:
     wrong: list[tuple[Any, Any, str]] = [
         ("rooms", FRAME, r"partition_by names 'rooms', .*they are .*'n'.*Hint"),
         ("x", FRAME.with_columns(x=1.5), r"'x' has the type Float64.*Hint"),
+        ("x", FRAME.with_columns(x=timedelta(1)), r"'x' has the type Duration.*Hint"),
         (
             "start_time",
             FRAME.with_columns(start_time_day=1),
