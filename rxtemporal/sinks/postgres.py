@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -36,6 +38,12 @@ _WIDER = {
     "real": {"double precision"},
     "text": {"character varying"},
 }
+# kinds that keep no decimals
+_WHOLE = {"smallint", "integer", "bigint"}
+# what limits a type, in its name: numeric(10,2), timestamp(3) with time zone
+_LIMIT = re.compile(r"\(([-\d, ]+)\)")
+# the decimals of times and spans
+_MICROSECONDS = 6
 _ZERO = "\0"
 # the names that PostgreSQL gives in a catalogue
 _FULL = {"timestamptz": "timestamp with time zone", "timestamp": "timestamp without time zone"}
@@ -220,7 +228,9 @@ class PostgresTable(TableSink):
 
     def _find_columns(self) -> dict[str, str] | None:
         found = self._run_sql(
-            "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute "
+            "SELECT attname, format_type(atttypid, CASE WHEN atttypid IN "
+            "('numeric'::regtype, 'timestamptz'::regtype, 'timestamp'::regtype, "
+            "'interval'::regtype) THEN atttypmod END) FROM pg_attribute "
             "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
             self._table.as_string(self._connection),
         )
@@ -306,7 +316,18 @@ class PostgresTable(TableSink):
 
     def _accepts(self, found: str, wanted: str) -> bool:
         plain = wanted.partition("(")[0]
-        return found == _FULL.get(plain, plain) or found in _WIDER.get(plain, ())
+        kind = _LIMIT.sub("", found)
+        if kind != _FULL.get(plain, plain) and kind not in _WIDER.get(plain, ()):
+            return False
+        return _find_places(found) >= _find_places(wanted)
+
+
+def _find_places(kind: str) -> float:
+    """Return how many decimals a type keeps, of seconds too; it rounds to them in silence."""
+    limit = _LIMIT.search(kind)
+    if limit is not None:
+        return int(limit[1].split(",")[-1]) if "," in limit[1] or "numeric" not in kind else 0
+    return 0 if kind in _WHOLE else math.inf if kind == "numeric" else _MICROSECONDS
 
 
 def join_names(names: Sequence[str]) -> Any:

@@ -314,6 +314,43 @@ def test_a_table_that_is_there_has_to_fit(database: Database) -> None:
     assert len(database.rows()) == 3
 
 
+@pytest.mark.parametrize(
+    ("kind", "has"),
+    [
+        ("start_time timestamptz(0)", r"start_time is timestamp\(0\) with time zone, not"),
+        ("price numeric(10, 1)", r"price is numeric\(10,1\), not numeric\(10, 2\)"),
+        ("price numeric(10)", r"price is numeric\(10,0\), not"),
+        ("n numeric(12, -2)", r"n is numeric\(12,-2\), not bigint"),
+        ("span interval(3)", r"span is interval\(3\), not interval"),
+        ("price numeric", None),
+        ("price numeric(12, 4)", None),
+        ("n numeric(20, 0)", None),
+        ("name varchar(10)", None),
+    ],
+)
+def test_a_column_that_would_round_is_refused(postgres: Database, kind: str, has: Any) -> None:
+    """PostgreSQL says nothing when it stores 1.25 as 1.3."""
+    row = {"price": Decimal("1.25"), "n": 5, "span": datetime.timedelta(microseconds=1), "name": ""}
+    types = {name: type(value) for name, value in row.items()} | {"price": pl.Decimal(10, 2)}
+    columns = {
+        **dict.fromkeys(["start_time", "end_time"], "timestamptz"),
+        "price": "numeric(10, 2)",
+        "n": "bigint",
+        "span": "interval",
+        "name": "text",
+        **dict([kind.split(" ", 1)]),
+    }
+    parts = ", ".join(" ".join(each) for each in columns.items())
+    postgres.run(f"CREATE TABLE results ({parts})")
+    query = rxt.from_events([rxt.PointEvent(NOON, row)], schema=types)
+    if has is None:
+        query.run(postgres.make()).wait(SOON)
+        assert postgres.run("SELECT price, n FROM results") == [(Decimal("1.25"), 5)]
+        return
+    with pytest.raises(SchemaError, match=has):
+        query.run(postgres.make()).wait(SOON)
+
+
 def test_a_table_that_somebody_creates_meanwhile_has_to_fit(postgres: Database) -> None:
     """It is checked as one that was there before."""
     source = rxt.PushSource("rooms", schema={"room": str, "temp": int}, start="t", unit="ticks")
