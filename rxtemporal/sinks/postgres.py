@@ -44,6 +44,12 @@ _WHOLE = {"smallint", "integer", "bigint"}
 _LIMIT = re.compile(r"\(([-\d, ]+)\)")
 # the decimals of times and spans
 _MICROSECONDS = 6
+# the columns of a table, with those limits of types by which values are rounded
+FIND_COLUMNS = """
+SELECT attname, format_type(atttypid, CASE WHEN atttypid IN ('numeric'::regtype,
+  'timestamptz'::regtype, 'timestamp'::regtype, 'interval'::regtype) THEN atttypmod END)
+FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
+"""
 _ZERO = "\0"
 # the names that PostgreSQL gives in a catalogue
 _FULL = {"timestamptz": "timestamp with time zone", "timestamp": "timestamp without time zone"}
@@ -228,10 +234,7 @@ class PostgresTable(TableSink):
 
     def _find_columns(self) -> dict[str, str] | None:
         found = self._run_sql(
-            "SELECT attname, format_type(atttypid, CASE WHEN atttypid IN "
-            "('numeric'::regtype, 'timestamptz'::regtype, 'timestamp'::regtype, "
-            "'interval'::regtype) THEN atttypmod END) FROM pg_attribute "
-            "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+            FIND_COLUMNS,
             self._table.as_string(self._connection),
         )
         return dict(found.fetchall()) or None
@@ -319,7 +322,15 @@ class PostgresTable(TableSink):
         kind = _LIMIT.sub("", found)
         if kind != _FULL.get(plain, plain) and kind not in _WIDER.get(plain, ()):
             return False
-        return _find_places(found) >= _find_places(wanted)
+        return not rounds(found, wanted)
+
+
+def rounds(found: str, wanted: str) -> bool:
+    """Return True if a column of one type keeps less of numbers, times and spans of another one."""
+    if found == "real" and wanted == "double precision":
+        return True
+    is_exact = _LIMIT.search(found) is not None
+    return is_exact and _find_places(found) < _find_places(wanted)
 
 
 def _find_places(kind: str) -> float:

@@ -186,6 +186,21 @@ def test_every_type_gets_through(
     assert [(*row[:5], row[5] and round(row[5], 7), *row[6:]) for row in got] == text.rows()
 
 
+@pytest.mark.parametrize(
+    "kind", ["x numeric(10, 1)", "x real", "start_time timestamptz(0)", "end_time timestamp(3)"]
+)
+def test_a_column_that_would_round_is_refused(connect: Any, kind: str) -> None:
+    """PostgreSQL says nothing when it stores 1.25 as 1.3."""
+    columns = {"start_time": "timestamptz", "end_time": "timestamptz", "x": "double precision"}
+    columns |= dict([kind.split(" ", 1)])
+    parts = ", ".join(" ".join(each) for each in columns.items())
+    with connect() as connection:
+        connection.execute(f"CREATE TABLE t ({parts})")
+    origin = Origin("q", "id", pl.Schema({"x": pl.Float64}), 0)
+    with pytest.raises(SchemaError, match=rf"{kind.split()[0]} of the table t .* would round"):
+        DatabaseTable(connect, "t").open(origin)
+
+
 def test_a_ledger_that_does_not_fit_is_refused(connect: Any, query: Query) -> None:
     """Another spool, another table, lost rows, a table that is gone: each says what to do."""
     table = DatabaseTable(connect, "t")

@@ -12,7 +12,13 @@ import polars as pl
 from rxtemporal.core.batch import END, START
 from rxtemporal.core.events import EventShape
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError, SpoolError
-from rxtemporal.sinks.postgres import copy_rows, find_postgres_type, join_names
+from rxtemporal.sinks.postgres import (
+    FIND_COLUMNS,
+    copy_rows,
+    find_postgres_type,
+    join_names,
+    rounds,
+)
 from rxtemporal.spark.targets.target import DIRECT, EDGE, STATE, MicroBatch, Origin, Writer
 from rxtemporal.storage.segments import SEGMENT
 
@@ -204,6 +210,14 @@ class _DatabaseWriter:
         missing = [name for name in wanted if name not in found]
         if missing:
             raise SchemaError(f"the table {self._name} lacks {missing}; it has {found}")
+        kinds = dict(self._run(FIND_COLUMNS, self._table.as_string(self._connection)).fetchall())
+        for name, kind in self._columns.items():
+            if rounds(kinds.get(name, kind), kind):
+                raise SchemaError(
+                    f"the column {name} of the table {self._name} is {kinds[name]}, to which "
+                    f"PostgreSQL would round the values of {kind} in silence. Hint: alter the "
+                    "table, or round the field in the query."
+                )
 
     def _store(self, rows: pl.DataFrame) -> None:
         """Insert rows; in edge shape through a temporary table, each edge once."""
