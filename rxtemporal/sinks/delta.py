@@ -11,6 +11,7 @@ import polars as pl
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.core.spans import Span
 from rxtemporal.errors import ArgumentError, BindingError
+from rxtemporal.sinks.formats import restore_os_errors
 from rxtemporal.sinks.lake import LakeSink
 
 
@@ -107,10 +108,11 @@ class DeltaTable(LakeSink):
     def _write(self, frame: pl.DataFrame, commit: Any) -> None:
         from deltalake import write_deltalake
 
-        write_deltalake(
-            self.path if self._table is None else self._table,
-            frame,
-            mode="append",
-            storage_options=self._options,
-            commit_properties=commit,
-        )
+        with restore_os_errors(self.path):
+            write_deltalake(
+                self.path if self._table is None else self._table,
+                frame,
+                mode="append",
+                storage_options=self._options,
+                commit_properties=commit,
+            )

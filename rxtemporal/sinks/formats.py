@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,8 @@ _FORMATS: dict[str, Format] = {
 
 # the key of the run in the metadata of a Parquet file
 _RUN = "rxtemporal.run"
+# how Rust ends the text of an error of the system
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
 # types of fields that polars cannot write into files of a format, and what to write instead
 _BYTES = ("bytes", 'pl.col("{0}").bin.encode("hex")')
 _SPANS = ("spans of time", 'pl.col("{0}").dt.total_microseconds()')
@@ -91,12 +94,31 @@ def _write_aside(frame: pl.DataFrame, hidden: Path, facts: dict[str, str]) -> It
     """Write a Parquet file with a hidden name, which is gone at the end."""
     try:
         with hidden.open("wb") as file:
-            frame.write_parquet(file, metadata=facts)
+            with restore_os_errors(hidden):
+                frame.write_parquet(file, metadata=facts)
             file.flush()
             sync(file.fileno())
         yield hidden
     finally:
         remove(hidden)
+
+
+@contextmanager
+def restore_os_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise an error of the system, which a library in Rust reports as its own, as an OSError.
+
+    So a full disk is known as one.
+    """
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        found = _OS_ERROR.search(str(error))
+        if found is None or os.name == "nt":  # whose numbers are others
+            raise
+        number = int(found[1])
+        raise OSError(number, os.strerror(number), os.fspath(path)) from error
 
 
 def make_encoder(sink: str) -> Any:

@@ -20,6 +20,7 @@ from runs import SOON
 import rxtemporal as rxt
 from rxtemporal import agg
 from rxtemporal.errors import ArgumentError, ProcessEndedError, SchemaError, SpoolError
+from rxtemporal.sinks.sink import SinkAwayError
 
 deltalake = pytest.importorskip("deltalake", reason="Delta tables need the delta extra")
 pyiceberg = pytest.importorskip("pyiceberg.catalog", reason="Iceberg needs the iceberg extra")
@@ -165,6 +166,34 @@ def readings(**options: Any) -> rxt.Streamable:
 def expect(query: rxt.Streamable) -> list[tuple[Any, ...]]:
     """Return the rows that a table has to have."""
     return query.to_polars().sort("start_time", "room").rows()
+
+
+@pytest.mark.parametrize("kind", [Delta, ParquetFiles])
+def test_a_full_disk_is_waited_for(
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an outage, though the libraries that write report it as errors of their own."""
+    left = [3]
+    owner: Any = deltalake if kind is Delta else pl.DataFrame
+    name = "write_deltalake" if kind is Delta else "write_parquet"
+    write = getattr(owner, name)
+
+    def fill(*arguments: Any, **options: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            raise pl.exceptions.ComputeError("IO error: No space left on device (os error 28)")
+        return write(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, fill)
+    lake = kind(tmp_path / "lake")
+    sink = lake.make(patience=SOON)
+    with readings().run(sink):
+        pass
+    assert (left, sink.restarts) == ([0], 3)
+    assert lake.read().height == FRAME.height
+    left[0] = 1000
+    with pytest.raises(SinkAwayError, match="No space left on device"):
+        readings().run(lake.make(patience=0.2)).wait(SOON)
 
 
 @pytest.mark.parametrize("name", ["x[1]", "a*b", "{a,b}"])
