@@ -62,13 +62,30 @@ def as_text(column: pl.Series) -> pl.Series:
         if column.dtype.time_zone is not None:
             # offsets of before standard time have seconds, which the text would lack
             column, zone = column.dt.convert_time_zone("UTC"), "%:z"
-        return column.dt.strftime(f"%Y-%m-%d %H:%M:%S%.6f{zone}")
+        return _write_years(column, column.dt.strftime(f"%Y-%m-%d %H:%M:%S%.6f{zone}"))
+    if column.dtype == pl.Date:
+        return _write_years(column, column.dt.strftime("%Y-%m-%d"))
     if column.dtype == pl.Binary:
         return ("\\x" + column.bin.encode("hex")).alias(column.name)
     if isinstance(column.dtype, pl.Duration):
         microseconds = column.dt.total_microseconds().cast(pl.String)
         return (microseconds + " microseconds").alias(column.name)
     return column
+
+
+def _write_years(times: pl.Series, texts: pl.Series) -> pl.Series:
+    """Return texts of times with the years before 1 and after 9999 as PostgreSQL reads them.
+
+    It would take a sign for that of an offset.
+    """
+    years = times.dt.year()
+    is_odd = ~years.is_between(1, 9999)
+    if not is_odd.any():
+        return texts
+    rest = texts.str.replace(r"^[+-]?\d+", "")
+    number = pl.when(years > 0).then(years).otherwise(1 - years).cast(pl.String).str.zfill(4)
+    era = pl.when(years > 0).then(pl.lit("")).otherwise(pl.lit(" BC"))
+    return pl.select(number + rest + era).to_series().alias(times.name)
 
 
 def find_postgres_type(dtype: pl.DataType) -> str:

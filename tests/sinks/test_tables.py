@@ -276,6 +276,22 @@ def test_values_of_all_types_are_stored(database: Database) -> None:
         }
 
 
+def test_years_of_any_length_are_stored(postgres: Database) -> None:
+    """PostgreSQL took their signs for those of offsets, and ended the run."""
+    years = [1, 9999, 10_000, 200_000, 0, -1, -4000]
+    days = [(year - 1970) * 365_2425 // 10_000 + 40 for year in years]
+    day = pl.Series("day", days, pl.Int32).cast(pl.Date)
+    frame = pl.DataFrame({"t": range(len(years)), "day": day}).with_columns(
+        at=pl.col("day").cast(pl.Datetime("us", "UTC")), local=pl.col("day").cast(pl.Datetime("us"))
+    )
+    rxt.from_polars(frame, start="t").run(postgres.make()).wait(SOON)
+    for name in ("day", "at", "local"):
+        found = postgres.run(
+            f"SELECT (extract(epoch from {name}) / 86400)::bigint FROM results ORDER BY start_time"
+        )
+        assert [each for (each,) in found] == days, name
+
+
 def test_an_instant_is_kept_in_any_zone(database: Database) -> None:
     """Berlin's offset was 53 minutes and 28 seconds, of which a text has only the minutes."""
     moment = datetime.datetime(1850, 6, 1, 11, 6, 32, tzinfo=datetime.UTC)
