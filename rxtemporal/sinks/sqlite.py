@@ -25,13 +25,26 @@ _TYPES: dict[type[pl.DataType], str] = {
     pl.Duration: "INTEGER",
     pl.Binary: "BLOB",
 }
+# parts of a declared type and the affinity that it gives a column: https://sqlite.org/datatype3.html
+_AFFINITIES = {
+    "INT": "INTEGER", "CHAR": "TEXT", "CLOB": "TEXT", "TEXT": "TEXT", "BLOB": "BLOB",
+    "REAL": "REAL", "FLOA": "REAL", "DOUB": "REAL",
+}  # fmt: skip
+# affinities that change values of a type: "007" to 7, 2**60 + 1 to a float, 0.1 to a text
+_CHANGING = {
+    "TEXT": {"INTEGER", "REAL", "NUMERIC"},
+    "INTEGER": {"REAL", "TEXT"},
+    "REAL": {"TEXT"},
+    "BOOLEAN": {"TEXT"},
+}
 
 
 class SqliteTable(TableSink):
     """Sink that writes rows into a table of an SQLite file; in a run with ``resume=`` each once.
 
     Columns: ``start_time``, ``end_time`` (null: never ends) and the fields. Both file and table are
-    created if missing; a table that exists needs these columns, and keeps the rows it has. Numbers
+    created if missing; a table that exists needs these columns, of types that SQLite does not
+    convert values for, and keeps the rows it has. Numbers
     and texts are stored as such, datetimes and dates as text in ISO 8601 (with ``+00:00`` if they
     have a time zone), decimals as text, spans as microseconds, NaN as null. ``time`` is as in
     ``Print``.
@@ -170,7 +183,18 @@ class SqliteTable(TableSink):
         return "INTEGER" if form == "ticks" else "TEXT"
 
     def _accepts(self, found: str, wanted: str) -> bool:
-        return True  # a column of SQLite takes any value
+        # a column of SQLite takes any value; texts of times look like no numbers
+        if wanted == "TEXT" and any(part in found.upper() for part in ("DATE", "TIME")):
+            return True
+        return _find_affinity(found) not in _CHANGING.get(wanted, ())
+
+
+def _find_affinity(kind: str) -> str:
+    """Return the affinity of a column of a declared type, by which SQLite converts its values."""
+    if not kind:
+        return "BLOB"
+    found = (to for part, to in _AFFINITIES.items() if part in kind.upper())
+    return next(found, "NUMERIC")
 
 
 def _quote(name: str) -> str:
