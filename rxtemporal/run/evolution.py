@@ -228,6 +228,10 @@ def _read_fields(held: bytes) -> list[pl.Schema | None]:
             "in the saved run each device had its own time (clock=), and now all have one. Hint: "
             "resume with the query as it was, or begin with a new folder."
         )
+    return _list_fields(saved)
+
+
+def _list_fields(saved: Sequence[Any]) -> list[pl.Schema | None]:
     return [None if each is None else each.schema for each in saved[0]]
 
 
@@ -242,7 +246,11 @@ def add_fields_to_held(node: Node, held: bytes, *, is_output: bool = False) -> b
     given = (node,) if is_output else node.inputs
     if any(each.clock is not None for each in given):
         return held  # the state of lanes, of the same query
-    before = _read_fields(held)
+    saved = loads("operator", held)
+    if not saved:
+        # an operator over one time, which the lanes of a join compute for each device
+        return held
+    before = _list_fields(saved)
     after = [each.schema for each in given]
     pairs = [
         (was, now)

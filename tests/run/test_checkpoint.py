@@ -281,3 +281,46 @@ def test_a_sink_that_stops_its_own_run(tmp_path: Path) -> None:
     sink = Table(EventShape.EDGE, got, 10**6, "")
     query(readings()).run(sink, resume=tmp_path).wait(SOON)
     assert_same_history(whole.batches, got, tolerance=0)
+
+
+# operators over one time; the lanes of the join behind them compute them for each device
+OVER_ONE_TIME = {
+    "select": lambda stream: stream.select("room", n="temp"),
+    "where": lambda stream: stream.where(lambda row: row["temp"] >= 0).select("room", n="temp"),
+    "window": lambda s: s.group_by("room").tumbling_window(9).aggregate(n=agg.count()),
+}
+
+
+@pytest.mark.parametrize("name", OVER_ONE_TIME)
+def test_clocks_that_are_joined_with_an_operator_over_one_time_go_on(
+    tmp_path: Path, name: str
+) -> None:
+    """Its state is that of the lanes."""
+    fields = {"room": str, "temp": int}
+    rows = FRAME.select(pl.col("t").alias("time"), "room", "temp").to_dicts()[:60]
+
+    def make() -> tuple[rxt.PushSource, rxt.PushSource, rxt.Streamable]:
+        clocks = rxt.PushSource("clocks", schema=fields, delay=5, clock="room", behind=50)
+        others = rxt.PushSource("others", schema=fields, delay=5)
+        return clocks, others, clocks.stream.join(OVER_ONE_TIME[name](others.stream), on="room")
+
+    def push(folder: Path, cuts: int) -> list[Any]:
+        for part in range(cuts):
+            clocks, others, joined = make()
+            process = joined.run(rxt.AppendFile(folder / "rows.jsonl"), resume=folder / "run")
+            for row in rows[part * len(rows) // cuts : (part + 1) * len(rows) // cuts]:
+                others.push(row)
+                clocks.push(row)
+            process.stop()
+        clocks, others, joined = make()
+        process = joined.run(rxt.AppendFile(folder / "rows.jsonl"), resume=folder / "run")
+        clocks.close()
+        others.close()
+        process.wait(SOON)
+        return sorted(pl.read_ndjson(folder / "rows.jsonl").rows())
+
+    for each in ("whole", "cut"):
+        (tmp_path / each).mkdir()
+    whole = push(tmp_path / "whole", 1)
+    assert len(whole) > 10
+    assert push(tmp_path / "cut", 4) == whole
