@@ -11,6 +11,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
 from operator import attrgetter
+from types import GenericAlias
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -138,6 +139,14 @@ class JsonMessages:
         found = read(rows)
         return _merge(found, places, bad) if bad else found
 
+    def list_rows(self) -> list[Any]:
+        """Return the objects, each at the index that a verdict has for it; None for the others."""
+        rows, places, bad = _decode_messages(self.payloads)
+        listed: list[Any] = [None] * (len(rows) + len(bad))
+        for place, row in zip(places, rows, strict=True):
+            listed[place] = row
+        return listed
+
 
 class MessageReader:
     """Reader of single messages of one stream, most of which are an object.
@@ -192,9 +201,9 @@ def _list_objects(payload: bytes, decode: Callable[[bytes], Any]) -> list[Any]:
         value = decode(payload)
     except Exception as error:
         whole = Rejected(0, f"it is not JSON: {explain(error)}", payload[:_MOST_KEPT])
-        lines = [_read_line(line, decode) for line in payload.split(b"\n") if line.strip(_SPACE)]
-        is_lines = any(isinstance(line, dict) for line in lines)
-        return lines if is_lines else [whole]
+        parts = [_read_part(part, decode) for part in _split_parts(payload)]
+        has_objects = any(isinstance(part, dict) for part in parts)
+        return parts if has_objects else [whole]
     return (
         [_check_object(item) for item in value]
         if isinstance(value, list)
@@ -202,11 +211,20 @@ def _list_objects(payload: bytes, decode: Callable[[bytes], Any]) -> list[Any]:
     )
 
 
-def _read_line(line: bytes, decode: Callable[[bytes], Any]) -> Any:
+def _split_parts(payload: bytes) -> list[bytes]:
+    """Return the items of an array that has a value out of range, or else the lines."""
+    msgspec = _load_msgspec()
+    raws = GenericAlias(list, msgspec.Raw)
+    with suppress(Exception):
+        return list(map(bytes, msgspec.json.Decoder(raws).decode(payload)))
+    return [line for line in payload.split(b"\n") if line.strip(_SPACE)]
+
+
+def _read_part(part: bytes, decode: Callable[[bytes], Any]) -> Any:
     try:
-        return _check_object(decode(line))
+        return _check_object(decode(part))
     except Exception as error:
-        return Rejected(0, f"it is not JSON: {explain(error)}", line[:_MOST_KEPT])
+        return Rejected(0, f"it is not JSON: {explain(error)}", part[:_MOST_KEPT])
 
 
 def _check_object(value: Any) -> Any:

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -22,7 +21,6 @@ from rxtemporal.serve.results import EVENT_BYTES, FeedEvent
 
 _log = get_logger(__name__)
 
-_JSON = msgspec.json.Decoder()
 # so many rows of one push are shown, and so many pushes and bytes wait for a reader
 _MOST_ROWS, _MOST_PUSHES, _MOST_BYTES = 200, 256, 16 << 20
 
@@ -127,8 +125,7 @@ def _encode(items: Any, verdict: Verdict, source: str | None) -> bytes:
     if isinstance(items, pl.DataFrame):
         count, first = items.height, items.head(most).to_dicts()
     else:
-        messages = isinstance(items, JsonMessages)
-        rows = _list_messages(items.payloads) if messages else items
+        rows = items.list_rows() if isinstance(items, JsonMessages) else items
         rows = rows if isinstance(rows, list) else [rows]
         count, first = len(rows), rows[:most]
     kept = (row for number, row in enumerate(first) if number not in dropped)
@@ -150,16 +147,3 @@ def _encode_first(rows: Iterable[Any]) -> Iterator[msgspec.Raw]:
         if size > EVENT_BYTES:
             return
         yield msgspec.Raw(text)
-
-
-def _list_messages(payloads: Iterable[bytes]) -> list[Any]:
-    """Return the rows of messages; None for one that cannot be read, which is rejected."""
-    rows: list[Any] = []
-    for payload in payloads:
-        value: Any = None
-        with suppress(Exception):
-            value = _JSON.decode_lines(payload)
-        with suppress(Exception):
-            value = _JSON.decode(payload)
-        rows += value if isinstance(value, list) else [value]
-    return rows

@@ -19,6 +19,7 @@ from reactivex.subject import Subject
 import rxtemporal as rxt
 from rxtemporal import ArrowIpc, JsonLines
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
+from rxtemporal.ingress.encoded_rows import JsonMessages
 
 FIELDS = {"device": str, "temp": float, "n": int}
 ROW = {"ts": 5, "device": "a", "temp": 20.5, "n": 3}
@@ -98,6 +99,18 @@ def test_a_bad_line_loses_none_of_the_others(line: bytes, reason: str, lines: in
     assert index == lines - 1
     assert why.startswith(f"line {2 * lines - 1}: ")
     assert reason in why
+
+
+@pytest.mark.parametrize("value", [b"1e999", b"-1e999", b'"\xff"'])
+def test_an_item_of_a_message_that_cannot_be_decoded_loses_none_of_the_others(
+    value: bytes,
+) -> None:
+    """It alone is rejected, as a line of JSON lines is; so is what is no object."""
+    item = b'{"ts": 5, "device": "a", "temp": ' + value + b', "n": 1}'
+    array = b"[\n" + GOOD + b",\n" + item + b", 5, " + GOOD + b"\n]"
+    good, bad = read(JsonMessages([GOOD, array, GOOD]))
+    assert len(good) == 4
+    assert [index for index, _ in bad] == [2, 3]
 
 
 def test_no_lines_are_no_rows() -> None:

@@ -536,6 +536,19 @@ def test_a_tap_shows_messages_of_a_broker() -> None:
     ]
 
 
+def test_a_tap_counts_the_rows_of_messages_as_the_verdict_does() -> None:
+    """A line that is torn is one row that is rejected, and those behind it keep their places."""
+    source, tap = rxt.PushSource("rows", schema={"n": int}, start=rxt.ARRIVAL), StreamTap()
+    process, reader = source.stream.run(rxt.Collect()), tap.open()
+    texts = [b'{"n": 1}\n{"n', b'{"n": 2}', b'{"n": "x"}', b'[{"n": 3}, {"n": 1e999}]', b'{"n": 4}']
+    messages = JsonMessages(texts)
+    tap.offer_all([(None, messages)], [source.push(messages)])
+    process.stop()
+    assert [json.loads(event.data) for event in iter(reader.read, None)] == [
+        {"source": None, "rows": [{"n": n} for n in (1, 2, 3, 4)]}
+    ]
+
+
 def test_the_feed_of_a_broker_tells_the_tap() -> None:
     """What comes over MQTT shows like what is posted."""
     house, _ = make_house()
