@@ -22,6 +22,7 @@ from rxtemporal.core.fields import UnfitError
 from rxtemporal.core.log import get_logger
 from rxtemporal.core.safe_text import json_text
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND, Time, time_ticks
+from rxtemporal.core.time_forms import Unit
 from rxtemporal.errors import ArgumentError, EventError, SchemaError
 from rxtemporal.ingress.encoded_rows import convert_texts, has_texts
 from rxtemporal.ingress.pushed_inputs import MOST_INPUTS, OWN
@@ -486,7 +487,7 @@ class Ingest:
         share = self.load.share()
         try:
             body = await read_body(receive, head, 4_096, self.limits.body_seconds, share.add)
-            cti = _read_cti(body, self.limits)
+            cti = _read_cti(body, self.limits, sender.stream.source.unit)
             self.rates.take(sender.access, 1)
             verdict = await self._push(sender, share, cti, 1, None)
             if verdict.rejected:
@@ -669,7 +670,7 @@ def _log_receipt(sender: Sender, verdict: Verdict, refused: int) -> None:
         )  # fmt: skip
 
 
-def _read_cti(body: bytes, limits: Any) -> Cti:
+def _read_cti(body: bytes, limits: Any, unit: Unit | None) -> Cti:
     value = read_rows(body, "JSON", limits).items
     if type(value) is not dict or "time" not in value:
         example = '{"time": "2026-05-01T12:00:00Z"}'
@@ -685,7 +686,8 @@ def _read_cti(body: bytes, limits: Any) -> Cti:
             "'device' is null. Hint: a CTI without this field is for all devices.", byte=0
         )
     try:
-        cti = Cti(plain_time(value["time"], "time"), value.get("device"))
+        # a number of a unit may have a fraction, and is no number of ticks
+        cti = Cti(plain_time(value["time"], "time", unit), value.get("device"))
         if not MIN_TIME < time_ticks(cti.start_time) < MAX_TIME:
             raise UnfitError("'time' lies outside of time")
     except (UnfitError, EventError, ArgumentError, ValueError, OverflowError) as error:

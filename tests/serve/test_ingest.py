@@ -247,6 +247,26 @@ def test_a_cti_can_be_posted():
         assert post(body, path=path).status_code in (400, 413)
 
 
+@pytest.mark.parametrize(
+    ("unit", "second"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)]
+)
+def test_a_cti_is_a_unix_time_as_the_times_of_rows_are(unit, second):
+    """Fractions and nanoseconds, too; and one that is ahead of the wall clock is told so."""
+    path, noon = f"{ROWS}/cti", 1_777_636_800  # 2026-05-01T12:00:00Z
+
+    def send(time):
+        house = make_house(delay="0s", unit=unit)[0]
+        return post({"time": time}, path=path, house=house).json()
+
+    assert send(noon * second)["cti"] == "2026-05-01T12:00:00Z"
+    if unit in ("s", "ms"):
+        assert send((noon + 0.5) * second)["cti"] == "2026-05-01T12:00:00.500000Z"
+    late = send((noon + 10**9) * second)
+    assert late["cti"] is None
+    assert late["ignored"].startswith("the CTI is too far ahead of the wall clock")
+    assert "not a valid time in the unit" in send(10**30)["error"]
+
+
 def test_a_service_is_refused_without_the_newest_file_of_a_sink(tmp_path):
     """Also if a reader deletes it after the stop: what has been delivered then is in the state."""
     settings = Settings(state=StateSettings(folder=tmp_path / "state"))
