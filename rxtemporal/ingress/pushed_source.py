@@ -48,7 +48,7 @@ class PushedSource(StreamSource):
         hand_off: HandOff | None,
         attach: Attach,
         owner: Any,
-        stats: Callable[[], Mapping[str, SourceStats]],
+        stats: Callable[[Any], Mapping[str, SourceStats]],
         *,
         min_rows: int,
         refuses_ahead: bool,
@@ -92,9 +92,12 @@ class PushedSource(StreamSource):
             ahead = min(max(settings.generation.delay_ticks, SECOND), 60 * SECOND)
         self.settings = dataclasses.replace(settings, ahead=ahead)
 
-    def inputs(self) -> Mapping[str, SourceStats]:
-        """Return the counters of the inputs there have been, by name."""
-        return self._stats()
+    def inputs(self, entry: Any = None) -> Mapping[str, SourceStats]:
+        """Return the counters of the inputs there have been, by name.
+
+        Those of an ``entry`` are of its own run; by default of the last one.
+        """
+        return self._stats(entry)
 
     def open(self, position: Any = None) -> Cursor:
         """Return a cursor that attaches a run."""

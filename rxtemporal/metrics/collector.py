@@ -276,7 +276,10 @@ class Collector:
         if before is not None:
             # what it has counted since it was last asked
             totals.add_up(list_samples(before.diagnostics(), self._now()))
-            totals.begin_life(continues=process.diagnostics().storage is not None)
+            begun = process.diagnostics()
+            totals.begin_life(continues=begun.storage is not None)
+            # what it begins with; what comes from now on is new
+            totals.add_up(list_samples(begun, self._now()))
 
     def remove(self, process: Process) -> None:
         """Forget a process and its counters."""

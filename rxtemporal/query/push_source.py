@@ -602,7 +602,7 @@ class PushSource:
         Duplicates and rejected rows are not logged: those since the last checkpoint of an earlier
         life are not counted, and with ``log=`` none of an earlier life.
         """
-        inputs = self._input_stats()
+        inputs = self._input_stats(None)
         entry = self._entry
         states = [] if entry is None else list(entry.inputs.values())
         return PushStats(
@@ -618,8 +618,8 @@ class PushSource:
             unsure=sum(each.unsure for each in states),
         )
 
-    def _input_stats(self) -> Mapping[str, SourceStats]:
-        entry = self._entry
+    def _input_stats(self, entry: PushEntry | None) -> Mapping[str, SourceStats]:
+        entry = self._entry if entry is None else entry
         if entry is None:
             return {}
         states = list(entry.inputs.values())

@@ -420,7 +420,7 @@ def diagnose(
 
 
 def _describe_stream(reader: Reader, now: float) -> StreamDiagnostics:
-    door, inputs = reader.door, reader.source.inputs()
+    door, inputs = reader.door, reader.list_inputs()
     return StreamDiagnostics(
         name=door.source,
         events_in=door.events,

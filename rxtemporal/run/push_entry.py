@@ -41,6 +41,7 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, Time, to_datetime
 from rxtemporal.core.turns import FORKED, FORKS
 from rxtemporal.errors import ProcessEndedError
 from rxtemporal.ingress.batch_verdicts import Verdicts
+from rxtemporal.ingress.input_state import SourceStats
 from rxtemporal.ingress.lateness import NO_CTI, LateEvent, Lateness
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.pushed_inputs import (
@@ -213,6 +214,12 @@ class PushEntry(Reader):
         if self.queue is None:
             self._entry = self._held = HeldRows(self._entry, self.door, log)
             self.holds_rows = True
+
+    def list_inputs(self) -> Mapping[str, SourceStats]:
+        """Return the counters of the inputs of this run, also when the source is in another one."""
+        source: Any = self.source
+        found: Mapping[str, SourceStats] = source.inputs(self)
+        return found
 
     def count_refused(self) -> int:
         """Return the number of rows that are in no log: rejected ones and duplicates."""

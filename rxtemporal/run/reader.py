@@ -10,6 +10,7 @@ from reactivex import abc
 from rxtemporal.core.batch import EventBatch
 from rxtemporal.core.ticks import MAX_TIME
 from rxtemporal.engine.driver import Entry
+from rxtemporal.ingress.input_state import SourceStats
 from rxtemporal.ingress.lateness import NO_CTI
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.source import Cursor, Position, StreamSource, check_items
@@ -80,6 +81,10 @@ class Reader(InputStream):
     def call_when_safe(self, on_safe: Callable[[], object]) -> None:
         """Call a function, outside of any batch, when pushed events are on disk."""
         self.on_safe = on_safe
+
+    def list_inputs(self) -> Mapping[str, SourceStats]:
+        """Return the counters of the inputs of the source, by name."""
+        return self.source.inputs()
 
     @property
     def event_log(self) -> StreamLog | None:

@@ -29,6 +29,8 @@ class ServiceMetrics:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._collector = Collector()
+        # a run that begins and fails between two scrapes counts, too
+        service.add_run_callback(self._collector.add)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a scrape."""

@@ -302,6 +302,8 @@ class Service:
         self._drain_callbacks: list[Callable[[], None]] = []
         # called when another run has begun after one that has failed
         self.on_restart: Callable[[], object] = lambda: None
+        # called with each run when it has begun
+        self._run_callbacks: list[Callable[[Process], object]] = []
         self.pairs: dict[str, SinkPair] = {}
         # a process that the caller runs has compiled what it needs so far
         self.compilation = Compilation([])
@@ -425,6 +427,8 @@ class Service:
                 keep_history=self.settings.state.keep_history,
             )
         assert self.process is not None
+        for callback in self._run_callbacks:
+            callback(self.process)
         self._began = time.monotonic()
         if self.state is not ServiceState.DRAINING:
             self.state = ServiceState.RUNNING
@@ -457,6 +461,10 @@ class Service:
     def call_on_restart(self, on_restart: Callable[[], object]) -> None:
         """Call a function when another run has begun after one that has failed."""
         self.on_restart = on_restart
+
+    def add_run_callback(self, callback: Callable[[Process], object]) -> None:
+        """Call a function with each run when it has begun."""
+        self._run_callbacks.append(callback)
 
     def restart_delay(self) -> float:
         """Return the seconds from a failure to the next start."""

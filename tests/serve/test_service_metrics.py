@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -183,4 +186,53 @@ def test_counters_go_on_after_a_failure() -> None:
         asyncio.run(asyncio.sleep(0.01))
     source.push({"time": 5, "temp": 20})
     assert (read("events"), read("restarts"), read("running")) == (before + 1, 1, 1)
+    service.stop()
+
+
+class FailsOnce(rxt.Sink):
+    """Sink that fails when it is asked to."""
+
+    fails = False
+
+    def write(self, batch: rxt.EventBatch) -> None:
+        """Fail, if it is time."""
+        if self.fails:
+            self.fails = False
+            raise RuntimeError("the sink fails")
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+@pytest.mark.parametrize("is_scraped", [False, True])
+def test_a_run_counts_though_it_ends_and_another_begins_between_two_scrapes(
+    is_kept: bool, is_scraped: bool, tmp_path: Path
+) -> None:
+    """Its rows count once, not as often as those of the run after it; duplicates do, too."""
+    (house, source), sink = make_house(), FailsOnce()
+    state = {"restart_after": 0.001, **({"folder": str(tmp_path / "state")} if is_kept else {})}
+    service = Service(house, Settings.parse({"state": state}), {"all": sink})
+    metrics = ServiceMetrics(service)
+
+    def push(numbers: range) -> None:
+        for n in numbers:
+            row = {"time": n, "temp": 20}
+            source.push([row, row, {"time": n}], seq=[n, n, n])
+
+    service.start()
+    first = service.process
+    push(range(5))
+    if is_scraped:
+        metrics.collect()
+    sink.fails = True
+    # in a run with a folder the row is on disk, and so is accepted
+    with nullcontext() if is_kept else pytest.raises(rxt.ProcessEndedError):
+        source.push({"time": 5, "temp": 20}, seq=5)
+    deadline = time.monotonic() + 20
+    while service.process is first:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    push(range(6, 13))
+    found = {each.metric.name: each.value for each in metrics.collect()}
+    assert (found["events"], found["duplicates"], found["rejected"]) == (13, 12, 12)
+    assert first is not None
+    assert first.diagnostics().streams[0].inputs["source"].duplicates == 5
     service.stop()
