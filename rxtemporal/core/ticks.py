@@ -97,7 +97,10 @@ def time_ticks(value: TimeLike) -> int:
         tick = value.__index__()
         if MIN_TIME <= tick <= MAX_TIME:
             return tick
-        raise EventError(f"{tick} ticks lie outside of time, from {MIN_TIME} to {MAX_TIME}")
+        raise EventError(
+            f"{tick} ticks lie outside of time, from {MIN_TIME} to {MAX_TIME}. Hint: a tick is a "
+            "microsecond; write a Unix time of nanoseconds as a datetime."
+        )
     from rxtemporal.core.safe_text import hint_time
 
     raise EventError(

@@ -172,6 +172,12 @@ def test_what_is_no_time_makes_no_event(time: Any) -> None:
         Cti(time)
 
 
+def test_a_unix_time_of_nanoseconds_is_told_to_be_no_ticks() -> None:
+    """A source with ``unit="ns"`` takes them in rows, and an event does not."""
+    with pytest.raises(EventError, match=r"ticks lie outside of time.*Hint: a tick is a micros"):
+        Cti(1_777_636_800_000_000_000)
+
+
 @pytest.mark.parametrize(
     "make", [PointEvent, EdgeEvent.create_start, lambda t, p: IntervalEvent(t, t, p)]
 )
