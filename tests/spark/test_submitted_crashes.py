@@ -61,8 +61,11 @@ def running(folder: Path, hours: int) -> Iterator[subprocess.Popen[str]]:
 
 
 def find_program(java: int) -> list[int]:
-    """The Python process that spark-submit has started, if it has."""
-    return [pid for pid, command in descendants(java).items() if f" {PROGRAM} " in f"{command} "]
+    """The Python process that spark-submit has started, if it has.
+
+    The shells and the launcher by which it starts Java have the program among their arguments.
+    """
+    return [pid for pid, command in descendants(java).items() if command.split()[1:2] == [PROGRAM]]
 
 
 def kill_once(java: subprocess.Popen[str], folder: Path, draw: random.Random) -> str:
