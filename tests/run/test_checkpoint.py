@@ -324,3 +324,24 @@ def test_clocks_that_are_joined_with_an_operator_over_one_time_go_on(
     whole = push(tmp_path / "whole", 1)
     assert len(whole) > 10
     assert push(tmp_path / "cut", 4) == whole
+
+
+@pytest.mark.parametrize("name", OVER_ONE_TIME)
+def test_clocks_that_are_joined_cannot_be_taken_away(tmp_path: Path, name: str) -> None:
+    """The lanes have the state of the join and of the operator before it, and nobody reads it."""
+
+    def make(**clock: Any) -> tuple[rxt.PushSource, rxt.PushSource, rxt.Streamable]:
+        fields = {"room": str, "temp": int}
+        rows = rxt.PushSource("rows", schema=fields, delay=5, **clock)
+        others = rxt.PushSource("others", schema=fields, delay=5)
+        return rows, others, rows.stream.join(OVER_ONE_TIME[name](others.stream), on="room")
+
+    rows, others, joined = make(clock="room", behind=50)
+    process = joined.run(rxt.Collect(), resume=tmp_path)
+    for source in rows, others:
+        source.push({"time": 1, "room": "hall", "temp": 20})
+    process.stop()
+    for evolve in (False, True):
+        *_, joined = make()
+        with pytest.raises(CheckpointError, match="device had its own time"):
+            joined.run(rxt.Collect(), resume=tmp_path, evolve=evolve)
