@@ -14,7 +14,13 @@ import polars as pl
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.errors import ArgumentError, BindingError, SchemaError
 from rxtemporal.sinks.positioned import FIRST
-from rxtemporal.sinks.table import LOCKED_SECONDS, POSITIONS, TableSink, check_table
+from rxtemporal.sinks.table import (
+    LOCKED_SECONDS,
+    POSITIONS,
+    TableSink,
+    check_table,
+    format_times,
+)
 
 _TYPES: dict[type[pl.DataType], str] = {
     pl.Boolean: "boolean",
@@ -58,13 +64,9 @@ _FULL = {"timestamptz": "timestamp with time zone", "timestamp": "timestamp with
 def as_text(column: pl.Series) -> pl.Series:
     """Return a column as text that PostgreSQL reads from CSV."""
     if isinstance(column.dtype, pl.Datetime):
-        zone = ""
-        if column.dtype.time_zone is not None:
-            # offsets of before standard time have seconds, which the text would lack
-            column, zone = column.dt.convert_time_zone("UTC"), "%:z"
-        return _write_years(column, column.dt.strftime(f"%Y-%m-%d %H:%M:%S%.6f{zone}"))
+        return _write_years(format_times(column, "%Y-%m-%d %H:%M:%S%.6f"))
     if column.dtype == pl.Date:
-        return _write_years(column, column.dt.strftime("%Y-%m-%d"))
+        return _write_years(format_times(column, "%Y-%m-%d"))
     if column.dtype == pl.Binary:
         return ("\\x" + column.bin.encode("hex")).alias(column.name)
     if isinstance(column.dtype, pl.Duration):
@@ -73,19 +75,18 @@ def as_text(column: pl.Series) -> pl.Series:
     return column
 
 
-def _write_years(times: pl.Series, texts: pl.Series) -> pl.Series:
+def _write_years(texts: pl.Series) -> pl.Series:
     """Return texts of times with the years before 1 and after 9999 as PostgreSQL reads them.
 
     It would take a sign for that of an offset.
     """
-    years = times.dt.year()
-    is_odd = ~years.is_between(1, 9999)
-    if not is_odd.any():
+    if not texts.str.contains(r"^([+-]|0000)").any():
         return texts
+    years = texts.str.extract(r"^([+-]?\d+)").cast(pl.Int32)
     rest = texts.str.replace(r"^[+-]?\d+", "")
     number = pl.when(years > 0).then(years).otherwise(1 - years).cast(pl.String).str.zfill(4)
     era = pl.when(years > 0).then(pl.lit("")).otherwise(pl.lit(" BC"))
-    return pl.select(number + rest + era).to_series().alias(times.name)
+    return pl.select(number + rest + era).to_series().alias(texts.name)
 
 
 def find_postgres_type(dtype: pl.DataType) -> str:

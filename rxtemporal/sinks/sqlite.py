@@ -12,7 +12,13 @@ import polars as pl
 
 from rxtemporal.core.batch import TimeForm
 from rxtemporal.errors import ArgumentError
-from rxtemporal.sinks.table import LOCKED_SECONDS, POSITIONS, TableSink, check_table
+from rxtemporal.sinks.table import (
+    LOCKED_SECONDS,
+    POSITIONS,
+    TableSink,
+    check_table,
+    format_times,
+)
 
 _TYPES: dict[type[pl.DataType], str] = {
     pl.Boolean: "BOOLEAN",
@@ -43,11 +49,10 @@ class SqliteTable(TableSink):
     """Sink that writes rows into a table of an SQLite file; in a run with ``resume=`` each once.
 
     Columns: ``start_time``, ``end_time`` (null: never ends) and the fields. Both file and table are
-    created if missing; a table that exists needs these columns, of types that SQLite does not
-    convert values for, and keeps the rows it has. Numbers
-    and texts are stored as such, datetimes and dates as text in ISO 8601 (with ``+00:00`` if they
-    have a time zone), decimals as text, spans as microseconds, NaN as null. ``time`` is as in
-    ``Print``.
+    created if missing; a table that exists needs these columns, of types that convert no value, and
+    keeps the rows it has. Numbers and texts are stored as such, datetimes and dates as text in ISO
+    8601 (with ``+00:00`` if they have a time zone), decimals as text, spans as microseconds, NaN as
+    null. ``time`` is as in ``Print``.
 
     ``key`` names one column or several, ``"device"`` for example: of the rows with the same key the
     table has the last one. Without it rows are only added.
@@ -209,11 +214,7 @@ def _as_stored(column: pl.Series) -> pl.Series:
     """Return a column with values that SQLite stores."""
     dtype = column.dtype
     if isinstance(dtype, pl.Datetime):
-        zone = ""
-        if dtype.time_zone is not None:
-            # offsets of before standard time have seconds, which the text would lack
-            column, zone = column.dt.convert_time_zone("UTC"), "%:z"
-        return column.dt.strftime(f"%Y-%m-%dT%H:%M:%S%.6f{zone}")
+        return format_times(column, "%Y-%m-%dT%H:%M:%S%.6f")
     if isinstance(dtype, pl.Duration):
         return column.dt.total_microseconds()
     if isinstance(dtype, (pl.Date, pl.Decimal)):

@@ -24,6 +24,16 @@ def check_table(table: object) -> None:
         raise ArgumentError(f"table is a name, got {table!r}")
 
 
+def format_times(column: pl.Series, form: str) -> pl.Series:
+    """Return datetimes as texts of a form; those with a zone in UTC, with their offset behind.
+
+    Offsets of before standard time have seconds, which a text of another zone would lack.
+    """
+    if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
+        column, form = column.dt.convert_time_zone("UTC"), f"{form}%:z"
+    return column.dt.strftime(form)
+
+
 class TableSink(PositionedSink):
     """Base class of sinks that write into a table, with the position of the run beside it.
 
