@@ -14,6 +14,9 @@ from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.sinks.formats import restore_os_errors
 from rxtemporal.sinks.lake import LakeSink
 
+# deltalake makes a URL of a path: it takes some characters for escapes, and panics at others
+_NOT_IN_FOLDERS = frozenset("%[]\\^|\t\n\r")
+
 
 class DeltaTable(LakeSink):
     """Sink that appends rows to a Delta table, without Spark; with ``resume=`` each row once.
@@ -52,6 +55,7 @@ class DeltaTable(LakeSink):
         if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
             raise ArgumentError(f"path is the folder or the URL of a Delta table, got {path!r}")
         self.path = os.fspath(path)
+        _check_characters(self.path)
         super().__init__(self.path, rows, every, time, patience)
         self._options = None if storage_options is None else dict(storage_options)
         self._table: Any = None
@@ -116,3 +120,13 @@ class DeltaTable(LakeSink):
                 storage_options=self._options,
                 commit_properties=commit,
             )
+
+
+def _check_characters(path: str) -> None:
+    """Raise ``ArgumentError`` for a folder that deltalake takes for another one, or panics at."""
+    bad = "" if "://" in path else "".join(sorted({*os.path.abspath(path)} & _NOT_IN_FOLDERS))
+    if bad:
+        raise ArgumentError(
+            f"deltalake cannot write to a folder with {bad!r} in its path, got {path!r}. "
+            "Hint: give the table a folder without it."
+        )
