@@ -156,20 +156,23 @@ _Key: TypeAlias = tuple[Metric, tuple[str, ...]]
 class Totals:
     """The totals of counters and histograms of a process that is started again and again.
 
-    A run with ``log=`` or ``resume=`` continues with the counters of the life before, and all that
-    its log has is counted again; so its counters are taken as they are, unless they are lower.
-    Without either they begin at 0, and are added to the totals of the lives before.
+    What a life counts is added to the totals of those before it. Its counters need not begin at 0:
+    a run with ``log=`` or ``resume=`` continues with saved ones, and counts the rows of its log
+    again; the inputs of a subject count on while one run after the other has it.
     """
 
     def __init__(self) -> None:
         self._totals: dict[_Key, Value] = {}
         # what the lives before this one have counted, as far as this life does not
         self._before: dict[_Key, Value] = {}
-        self._is_new, self._continues = False, False
 
-    def begin_life(self, *, continues: bool) -> None:
-        """Begin a new life; ``continues``: its counters are those of the life before."""
-        self._is_new, self._continues = True, continues
+    def begin_life(self, first: Iterable[Sample]) -> None:
+        """Begin a new life; ``first`` are the samples with which it begins."""
+        counted = {each[:2]: each.value for each in first}
+        self._before = {
+            key: _less(total, counted[key]) if key in counted else total
+            for key, total in self._totals.items()
+        }
 
     def add_up(self, samples: Iterable[Sample]) -> list[Sample]:
         """Return the samples of this life with totals in place of counters.
@@ -178,8 +181,6 @@ class Totals:
         """
         samples = list(samples)
         counted = {each[:2]: each.value for each in samples if _is_count(each.metric)}
-        if self._is_new:
-            self._note_lives_before(counted)
         for key, value in counted.items():
             total = _plus(value, self._before.get(key))
             self._totals[key] = _highest(total, self._totals.get(key))
@@ -189,12 +190,6 @@ class Totals:
     def list_totals(self) -> list[Sample]:
         """Return the samples of counters and histograms at the last ``add_up``."""
         return [Sample(*key, value) for key, value in self._totals.items()]
-
-    def _note_lives_before(self, counted: dict[_Key, Value]) -> None:
-        self._is_new = False
-        for key, total in self._totals.items():
-            now = counted.get(key) if self._continues else None
-            self._before[key] = total if now is None else _less(total, now)
 
 
 def _is_count(metric: Metric) -> bool:
@@ -276,10 +271,7 @@ class Collector:
         if before is not None:
             # what it has counted since it was last asked
             totals.add_up(list_samples(before.diagnostics(), self._now()))
-            begun = process.diagnostics()
-            totals.begin_life(continues=begun.storage is not None)
-            # what it begins with; what comes from now on is new
-            totals.add_up(list_samples(begun, self._now()))
+            totals.begin_life(list_samples(process.first_diagnostics(), self._now()))
 
     def remove(self, process: Process) -> None:
         """Forget a process and its counters."""

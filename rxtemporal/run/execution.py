@@ -421,6 +421,19 @@ class Execution:
 
         The first error, or the end of all outputs, is reported once.
         """
+        self.begin(on_next, on_error, on_completed)
+        self.connect()
+
+    def begin(
+        self,
+        on_next: Sequence[Callable[[Any], None]],
+        on_error: Callable[[Exception], None],
+        on_completed: Callable[[], None],
+    ) -> None:
+        """Do what ``start_each`` does, up to the sources: nothing comes from them yet.
+
+        A saved run is loaded by then, its event log has been replayed, and the sources are open.
+        """
 
         def fail(error: Exception) -> None:
             if not self.ended:
@@ -453,6 +466,11 @@ class Execution:
         for reader in self.readers:
             if not reader.ended:
                 reader.open()
+
+    def connect(self) -> None:
+        """Connect the sources, after ``begin``."""
+        if self.ended:
+            return
         for reader in self.readers:
             if reader.ended:
                 continue

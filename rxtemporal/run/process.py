@@ -111,6 +111,7 @@ class Process:
         self._writer: int | None = None
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
+        self._first: Diagnostics | None = None
 
     if not TYPE_CHECKING:
 
@@ -170,7 +171,9 @@ class Process:
             for outlet in self._outlets:
                 outlet.note_result(self._execution.clock.elapsed())
             writes = [partial(self._write, outlet) for outlet in self._outlets]
-            self._execution.start_each(writes, self._fail, lambda: self._end(None))
+            self._execution.begin(writes, self._fail, lambda: self._end(None))
+            self._first = self.diagnostics()
+            self._execution.connect()
         except BaseException as error:
             self._listeners.hear()  # from the caller, to whom it is raised
             self._fail(error)
@@ -438,6 +441,14 @@ class Process:
             asked = "peek needs the name of a query" if query is None else f"no query {query!r}"
             raise ArgumentError(f"{asked}; there are {', '.join(map(repr, names))}.")
         return names.index(query)
+
+    def first_diagnostics(self) -> Diagnostics:
+        """Return the diagnostics from before the sources were connected; for metrics.
+
+        They have what this run did not count: the counts of a saved run, of its event log, and of
+        inputs that outlive a run.
+        """
+        return self._first or self.diagnostics()
 
     def diagnostics(self) -> Diagnostics:
         """Return the counts so far, the error that ended the process, and what it waits for.

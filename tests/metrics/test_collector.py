@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from runs import SOON
 
 import rxtemporal as rxt
 from rxtemporal.metrics.catalog import METRICS
@@ -54,17 +55,61 @@ def test_a_counter_that_continues_lower_does_not_go_down() -> None:
     duplicates = METRICS["duplicates"]
     totals, found = Totals(), []
     for value, new in ((10, False), (8, True), (9, False)):
+        sample = Sample(duplicates, ("house", "readings"), value)
         if new:
-            totals.begin_life(continues=True)
-        found.append(totals.add_up([Sample(duplicates, ("house", "readings"), value)])[0].value)
+            totals.begin_life([sample])
+        found.append(totals.add_up([sample])[0].value)
     assert found == [10, 10, 11]
+
+
+class Fails(rxt.Sink):
+    """Sink that fails when it is asked to."""
+
+    fails = False
+
+    def write(self, batch: rxt.EventBatch) -> None:
+        """Fail, if it is time."""
+        if self.fails:
+            raise RuntimeError("the disk is full")
+
+
+def test_what_a_run_counts_before_it_is_added_counts_too(tmp_path: Path) -> None:
+    """Also duplicates, which a run that failed has counted and not saved."""
+    source = rxt.PushSource("rows", schema={"n": int})
+    collector, totals = Collector(), []
+    for life in range(3):
+        sink = Fails()
+        process = source.stream.run(sink, name="house", resume=tmp_path)
+        source.push([{"time": 2 * life, "n": 0}] * 2, seq=[2 * life] * 2)
+        collector.add(process)
+        sink.fails = True
+        source.push([{"time": 2 * life + 1, "n": 0}] * 2, seq=[2 * life + 1] * 2)
+        with pytest.raises(RuntimeError, match="the disk is full"):
+            process.wait(SOON)
+        totals.append([read(collector)[name] for name in ("events", "duplicates")])
+    assert totals == [[2, 2], [4, 4], [6, 6]]
+
+
+def test_the_inputs_of_a_subject_count_once_in_all_its_lives() -> None:
+    """They outlive a run, so the next one begins with what they have counted."""
+    subject = rxt.CtiSynchronizingSubject(rxt.EventShape.POINT, 1, rxt.AdvanceTimePolicy.DROP)
+    collector, totals = Collector(), []
+    with subject.input("hall") as hall:
+        for life in range(3):
+            process = rxt.from_observable(subject).run(rxt.Collect(), name="house")
+            collector.add(process)
+            for n in range(life + 1):
+                hall.on_next(rxt.PointEvent(10 * life + n, n))
+            process.stop()
+            totals.append(read(collector)["events"])
+    assert totals == [1, 3, 6]
 
 
 def test_a_histogram_is_added_up() -> None:
     """Buckets and sum of a histogram go on in the next life."""
     totals, lateness = Totals(), METRICS["lateness"]
     totals.add_up([Sample(lateness, ("a", "b"), Histogram((1, 2), 5.0))])
-    totals.begin_life(continues=False)
+    totals.begin_life([])
     (after,) = totals.add_up([Sample(lateness, ("a", "b"), Histogram((1, 0), 1.0))])
     assert after.value == Histogram((2, 2), 6.0)
 
@@ -75,7 +120,7 @@ def test_counters_of_a_life_without_a_stream_stay() -> None:
     totals.add_up(
         [Sample(METRICS["events"], ("a", "b"), 4), Sample(METRICS["idle"], ("a", "b"), 1)]
     )
-    totals.begin_life(continues=False)
+    totals.begin_life([])
     assert [(each.metric.name, each.value) for each in totals.add_up([])] == [("events", 4)]
 
 
