@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
@@ -204,7 +205,8 @@ class Refusal(RunObserver):
     def begin(self) -> None:
         """Subscribe in place of the run, unless this was done before."""
         with _lock:
-            before, _refusals[self._subject] = _refusals.get(self._subject), self
+            before = _find(self._subject)
+            _refusals[self._subject] = weakref.ref(self)
         if before is not self:
             if before is not None:
                 before.end()
@@ -241,12 +243,19 @@ class Refusal(RunObserver):
 
 
 _lock = threading.Lock()
-_refusals: WeakKeyDictionary[Observable[Any], Refusal] = WeakKeyDictionary()
+# a refusal knows its subject, which has it among its observers: only the subject keeps it alive
+_refusals: WeakKeyDictionary[Observable[Any], weakref.ref[Refusal]] = WeakKeyDictionary()
+
+
+def _find(subject: Observable[Any]) -> Refusal | None:
+    found = _refusals.get(subject)
+    return None if found is None else found()
 
 
 def release(subject: Observable[Any]) -> None:
     """Remove the refusal from a subject to which a run subscribes."""
     with _lock:
-        refusal = _refusals.pop(subject, None)
+        refusal = _find(subject)
+        _refusals.pop(subject, None)
     if refusal is not None:
         refusal.end()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import itertools
 import shutil
 import threading
+import weakref
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,6 +30,7 @@ import rxtemporal as rxt
 from rxtemporal import (
     AdvanceTimePolicy,
     Cti,
+    CtiSynchronizingSubject,
     EdgeEvent,
     EventBatch,
     EventShape,
@@ -151,6 +154,25 @@ def test_a_stopped_run_refuses_until_it_runs_again(kind: Any, durable: str, tmp_
     subject.on_next(PointEvent(1, {"x": 1}))
     subject.on_completed()
     assert process.wait(SOON)
+
+
+@durable_runs
+def test_a_subject_is_freed_with_the_run_that_it_fed(durable: str, tmp_path: Path) -> None:
+    """What refuses its pushes behind the run does not keep it alive."""
+    subject = CtiSynchronizingSubject.create_point(0)
+    process = run(subject, durable, tmp_path / "state")
+    subject.on_next(PointEvent(1, {"x": 1}))
+    process.stop()
+    with pytest.raises(ProcessEndedError):
+        subject.on_next(PointEvent(2, {"x": 1}))
+    freed = weakref.ref(subject)
+    del subject, process
+
+    def is_freed() -> bool:
+        gc.collect()
+        return freed() is None
+
+    wait_until(is_freed)  # a thread of the run may be about to end
 
 
 @both_subjects
