@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
+import numpy as np
+
+from rxtemporal.core.batch import Bools
 from rxtemporal.engine.codec import Captured, Saved, loads
 from rxtemporal.engine.holdings import PART, Held, Hold, Moves, NextEdge, Selection, pair_parts
 from rxtemporal.engine.key_store import KeptKeys
@@ -13,6 +16,20 @@ from rxtemporal.errors import CheckpointError
 
 if TYPE_CHECKING:
     from rxtemporal.engine.cut_windows import Windows
+
+
+class Keys(Protocol):
+    """Keys that are known by their codes, which their owner forgets from time to time."""
+
+    @property
+    def is_full(self) -> bool:
+        """True if so many keys are known that their owner should see which ones it holds."""
+
+    def __len__(self) -> int:
+        """Return the number of keys."""
+
+    def forget(self, held: Bools) -> KeptKeys | None:
+        """Forget keys that are not held; return those kept, or None if all stay."""
 
 
 class Stateful:
@@ -53,6 +70,16 @@ class Stateful:
         """Drop the keys that are not kept, of which no row is held; None: all are kept."""
         if kept is not None:
             self.keep_selected(Selection.of_keys(kept))
+
+    def forget_unused(self, keys: Keys, mark: Callable[[Bools], object]) -> None:
+        """Drop the keys of which nothing is held, once so many are known that it is time to look.
+
+        ``mark`` sets ``held``, ``bool[keys]``, to True for those that are in use.
+        """
+        if keys.is_full:
+            held = np.zeros(len(keys), np.bool_)
+            mark(held)
+            self.drop_keys(keys.forget(held))
 
     def merge_from(self, other: Self, moves: Moves) -> None:
         """Take over the state of an equal object that holds other keys, at the same CTI.

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.expressions.evaluator import Predicate
@@ -131,16 +131,12 @@ class AntiJoinStep(Stateful):
         if closed is not None:
             self._bare(closed.left, closed.end)
         pairs.forget()
-        if self._keying.is_full:
-            self._forget_keys()
+        self.forget_unused(self._keying, self._mark_keys)
         return self._make_pieces()
 
-    def _forget_keys(self) -> None:
-        """Forget keys of which no row is held."""
-        held = np.zeros(len(self._keying), np.bool_)
+    def _mark_keys(self, held: Bools) -> None:
         self._pairs.mark_keys(held)
         self._coverage.mark_keys(held)
-        self.drop_keys(self._keying.forget(held))
 
     def _bare(self, left: Int64s, end: Int64s) -> None:
         """Queue the ends of pairs, unless they are the end of time or not certain."""

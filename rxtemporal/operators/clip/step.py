@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -128,18 +129,14 @@ class ClipStep(Stateful):
         begun = what[(what & 1) == 0] >> 1
         result = self._leave(begun, done, cti)
         self._forget(done)
-        if self._keying.is_full:
-            self._forget_keys()
+        self.forget_unused(self._keying, self._mark_keys)
         return result
 
-    def _forget_keys(self) -> None:
-        """Forget keys of which no row is held."""
-        held = np.zeros(len(self._keying), np.bool_)
+    def _mark_keys(self, held: Bools) -> None:
+        # when a key last clipped matters only while rows of that time come
         self._rows.mark_keys(KEY, held)
         for _, what in self._begins.runs:
             held[what[(what & 1) == 1] >> 1] = True
-        # when a key last clipped matters only while rows of that time come
-        self.drop_keys(self._keying.forget(held))
 
     def _leave(self, begun: Int64s, done: Int64s, cti: int) -> EventBatch:
         columns = self._rows.columns
@@ -311,10 +308,7 @@ class SignalStep(Stateful):
             self._ends.renumber(new)
             columns = self._rows.columns
             relink(new, columns[KEY], self._head, columns[BESIDE])
-        if self._keying.is_full:
-            held = np.zeros(len(self._keying), np.bool_)
-            self._rows.mark_keys(KEY, held)
-            self.drop_keys(self._keying.forget(held))
+        self.forget_unused(self._keying, partial(self._rows.mark_keys, KEY))
 
 
 class LimitStep(Stateful):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -96,8 +97,7 @@ class DetectStep(Stateful):
             new = self._stores.compact()
             if new is not None:
                 self._starts.renumber(new)
-        if self._coder.is_full:
-            self._forget_keys()
+        self.forget_unused(self._coder, partial(self._rows.mark_keys, KEY))
         return made.replace(cti=int(min(batch.cti, self._stores.hold.min(initial=MAX_TIME))))
 
     def find_holds(self, cti: int) -> list[Hold]:
@@ -155,9 +155,3 @@ class DetectStep(Stateful):
     def _make_payload(self, matches: Matches) -> pl.DataFrame:
         """Return the fields of the results."""
         return self._results.make(matches)
-
-    def _forget_keys(self) -> None:
-        """Forget the keys of which no row is held."""
-        held = np.zeros(len(self._coder), np.bool_)
-        self._rows.mark_keys(KEY, held)
-        self.drop_keys(self._coder.forget(held))

@@ -91,12 +91,5 @@ class DistinctStep(Stateful):
         codes = self._coder.encode(batch.columns)  # the group's keys are part of the value
         result, of = self._coverage.take(batch, codes, len(self._coder))
         result = result.replace(payload=self._coder.decode(of), keys=batch.keys)
-        if self._coder.is_full:
-            self._forget_values()
+        self.forget_unused(self._coder, self._coverage.mark_keys)
         return result
-
-    def _forget_values(self) -> None:
-        """Forget values that are not alive."""
-        held = np.zeros(len(self._coder), np.bool_)
-        self._coverage.mark_keys(held)
-        self.drop_keys(self._coder.forget(held))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 import polars as pl
@@ -122,6 +122,11 @@ class Pairs(Stateful):
         for side in sides:
             side.restart()
         self.cti = min(side.cti for side in sides)
+
+    @property
+    def output_cti(self) -> int:
+        """The CTI of what is made of the pairs."""
+        return self.cti
 
     def keep_selected(self, selection: Selection) -> None:
         """Drop the rows of all keys that are not selected, and their pairs."""
@@ -613,30 +618,22 @@ class JoinedPayload:
         return few[: max(count, 0)], which
 
 
-class JoinStep(Stateful):
-    """Joins rows that match and overlap: a row with both payloads, alive while both are.
+P = TypeVar("P", bound=Pairs)
 
-    Holds rows until they have ended before both CTIs, and one entry for each pair that has left as
-    a start edge.
-    """
 
-    held = MappingProxyType({"_keying": PART, "_pairs": PART, "_next_edge": NEXT_EDGE})
+class PairStep(Stateful, Generic[P]):
+    """Base class of steps whose results are pairs of matching rows, with both payloads."""
+
+    held = MappingProxyType({"_keying": PART, "_pairs": PART})
 
     def __init__(
-        self,
-        keying: KeyMatcher,
-        schemas: tuple[pl.Schema, pl.Schema],
-        merged: JoinedPayload,
-        where: pl.Expr | None,
-        keys: Sequence[str],
+        self, keying: KeyMatcher, pairs: P, merged: JoinedPayload, keys: Sequence[str]
     ) -> None:
         self._keying = keying
-        self._pairs = Pairs(merged.store_as(schemas))
+        self._pairs = pairs
         self._merged = merged
-        self._where = None if where is None else Predicate(where, merged.schema)
         # what a batch gives that only advances time
         self._nothing = EventBatch.empty(merged.schema, MIN_TIME, tuple(keys))
-        self._next_edge = 1
 
     @property
     def rows(self) -> int:
@@ -659,19 +656,41 @@ class JoinStep(Stateful):
             batch, key = batch.take(able), key[able]
         pairs.take(side, batch, key)
         if pairs.cti == before and not pairs.has_ended:
-            return self._nothing.replace(cti=pairs.cti)
-        out = self._begin(pairs.find(len(self._keying)))
-        ends = self._ends()
+            return self._nothing.replace(cti=pairs.output_cti)
+        out = self._make_result(pairs.find(len(self._keying)))
         pairs.forget()
-        if self._keying.is_full:
-            self._forget_keys()
-        return out if ends is None else EventBatch.concat([out, ends])
+        self.forget_unused(self._keying, pairs.mark_keys)
+        return out
 
-    def _forget_keys(self) -> None:
-        """Forget keys of which no row is held."""
-        held = np.zeros(len(self._keying), np.bool_)
-        self._pairs.mark_keys(held)
-        self.drop_keys(self._keying.forget(held))
+    def _make_result(self, found: NewPairs) -> EventBatch:
+        """Return the result of a batch with which these pairs begin to meet."""
+        raise NotImplementedError
+
+
+class JoinStep(PairStep[Pairs]):
+    """Joins rows that match and overlap: a row with both payloads, alive while both are.
+
+    Holds rows until they have ended before both CTIs, and one entry for each pair that has left as
+    a start edge.
+    """
+
+    held = MappingProxyType({**PairStep.held, "_next_edge": NEXT_EDGE})
+
+    def __init__(
+        self,
+        keying: KeyMatcher,
+        schemas: tuple[pl.Schema, pl.Schema],
+        merged: JoinedPayload,
+        where: pl.Expr | None,
+        keys: Sequence[str],
+    ) -> None:
+        super().__init__(keying, Pairs(merged.store_as(schemas)), merged, keys)
+        self._where = None if where is None else Predicate(where, merged.schema)
+        self._next_edge = 1
+
+    def _make_result(self, found: NewPairs) -> EventBatch:
+        out, ends = self._begin(found), self._ends()
+        return out if ends is None else EventBatch.concat([out, ends])
 
     def _begin(self, found: NewPairs) -> EventBatch:
         """Return the pairs that begin to meet."""

@@ -10,11 +10,10 @@ import numpy as np
 import polars as pl
 
 from rxtemporal.core.batch import Bools, EventBatch, Int64s
-from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
-from rxtemporal.engine.holdings import PART, Entries, Hold, StoredRows
+from rxtemporal.core.ticks import MAX_TIME
+from rxtemporal.engine.holdings import Entries, Hold, StoredRows
 from rxtemporal.engine.key_matcher import KeyMatcher
 from rxtemporal.engine.open_rows import DueRows
-from rxtemporal.engine.state import Stateful
 from rxtemporal.operators.join.step import (
     AFTER,
     BEFORE,
@@ -27,6 +26,7 @@ from rxtemporal.operators.join.step import (
     JoinedPayload,
     NewPairs,
     Pairs,
+    PairStep,
     Side,
 )
 from rxtemporal.operators.relate.kernel import RELATED, WAITS, judge_pairs, settle_pairs
@@ -242,14 +242,12 @@ class RelatedPairs(Pairs):
         return found  # ``judge`` asks for the ends of both rows
 
 
-class RelateStep(Stateful):
+class RelateStep(PairStep[RelatedPairs]):
     """Relates rows: a row with both payloads, alive from the earlier start to the later end.
 
     Holds rows while one that may still come can be related to them, and pairs of which an end is
     not known, with their rows.
     """
-
-    held = MappingProxyType({"_keying": PART, "_pairs": PART})
 
     def __init__(
         self,
@@ -260,45 +258,17 @@ class RelateStep(Stateful):
         within: int | None,
         keys: Sequence[str],
     ) -> None:
-        self._keying = keying
-        self._pairs = RelatedPairs(merged.store_as(schemas), wanted, within)
-        self._merged = merged
-        # what a batch gives that only advances time
-        self._nothing = EventBatch.empty(merged.schema, MIN_TIME, tuple(keys))
-
-    @property
-    def rows(self) -> int:
-        """The number of rows held of both inputs."""
-        return len(self._pairs)
+        pairs = RelatedPairs(merged.store_as(schemas), wanted, within)
+        super().__init__(keying, pairs, merged, keys)
 
     def find_holds(self, cti: int) -> list[Hold]:
         """Return the keys of the rows that may be in a result."""
         key, start = self._pairs.list_holds()
         return [Hold(self._keying.decode(key), start)]
 
-    def on_left(self, batch: EventBatch) -> EventBatch:
-        """Take a batch of the left input."""
-        return self._on(0, batch)
-
-    def on_right(self, batch: EventBatch) -> EventBatch:
-        """Take a batch of the right input."""
-        return self._on(1, batch)
-
-    def _on(self, side: int, batch: EventBatch) -> EventBatch:
-        pairs = self._pairs
-        before = pairs.cti
-        key, able = self._keying.match(side, batch.columns)
-        if able is not None:
-            batch, key = batch.take(able), key[able]
-        pairs.take(side, batch, key)
-        if pairs.cti == before and not pairs.has_ended:
-            return self._nothing.replace(cti=pairs.output_cti)
-        related = pairs.judge(pairs.find(len(self._keying)))
-        out = self._make_rows(np.concatenate([related, pairs.settle()], axis=1))
-        pairs.forget()
-        if self._keying.is_full:
-            self._forget_keys()
-        return out
+    def _make_result(self, found: NewPairs) -> EventBatch:
+        related = self._pairs.judge(found)
+        return self._make_rows(np.concatenate([related, self._pairs.settle()], axis=1))
 
     def _make_rows(self, related: Int64s) -> EventBatch:
         """Return the results for pairs of a left and a right row."""
@@ -309,9 +279,3 @@ class RelateStep(Stateful):
         start = np.minimum(pairs.column(0, START)[left], pairs.column(1, START)[right])
         end = np.maximum(pairs.column(0, LAST)[left], pairs.column(1, LAST)[right])
         return EventBatch.of_rows(start, end, self._merged(pairs.rows, left, right), cti, keys)
-
-    def _forget_keys(self) -> None:
-        """Forget keys of which no row is held."""
-        held = np.zeros(len(self._keying), np.bool_)
-        self._pairs.mark_keys(held)
-        self.drop_keys(self._keying.forget(held))

@@ -246,8 +246,7 @@ class OrderedStep(Stateful):
         else:
             self._keep(batch)
         begun = self._begin(batch)
-        if self._coder.is_full:
-            self._forget_keys(batch.cti)
+        self.forget_unused(self._coder, partial(self._mark_keys, batch.cti))
         ended = self._open_results.pop_ended(batch)
         return begun if ended is None else EventBatch.concat([begun, ended])
 
@@ -309,13 +308,10 @@ class OrderedStep(Stateful):
         )
         return made.replace(edge=own, end=np.where(mine, MAX_TIME, made.end))
 
-    def _forget_keys(self, cti: int) -> None:
-        """Forget keys that have no waiting rows, and of which no earlier rows matter."""
-        held = np.zeros(len(self._coder), np.bool_)
+    def _mark_keys(self, cti: int, held: Bools) -> None:
         self._waiting.mark_keys(KEY, held)
         self._open_results.mark_keys(held)
         self.mark_states(held, cti)
-        self.drop_keys(self._coder.forget(held))
 
     def _forget(self, due: Int64s, edge: Int64s) -> None:
         """Release the rows that are due; those with an edge id are open."""

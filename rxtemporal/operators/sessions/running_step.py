@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Self
 
@@ -100,9 +101,8 @@ class RunningSessionStep(FinalWindowStep):
                 self._add_up(NO_WINDOWS)
         if self._count > self._limit:
             self._forget_ended()
-        if self._keys.is_full:
-            held = self._sessions.find_held(self._rows, KEY, len(self._keys), batch.cti)
-            self.drop_keys(self._keys.forget(held))
+        mark = partial(self._sessions.mark_held, self._rows, KEY, batch.cti)
+        self.forget_unused(self._keys, mark)
         return result
 
     def _keep(self, batch: EventBatch) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME
 from rxtemporal.engine.due_queue import Queue
 from rxtemporal.engine.holdings import KEYS, NEXT_EDGE, PART, ByKey, Entries, Held, StoredRows
@@ -95,7 +95,7 @@ class Sessions(Stateful):
         ]
         self._queued = grow(self._queued, keys, False)
 
-    def mark_keys(self, held: npt.NDArray[np.bool_], cti: int) -> None:
+    def mark_keys(self, held: Bools, cti: int) -> None:
         """Set ``held`` to True for the keys whose last session matters after a CTI.
 
         A session that starts less than the timeout after its last start belongs to it, or has an
@@ -104,15 +104,10 @@ class Sessions(Stateful):
         last = self._state[1]
         held[: len(last)] |= (cti < last + self._timeout)[: len(held)]
 
-    def find_held(self, rows: RowStore, column: int, keys: int, cti: int) -> npt.NDArray[np.bool_]:
-        """Return the mask of the keys that have rows, or a session that matters after a CTI.
-
-        ``column`` of ``rows`` has the keys, of which there are so many.
-        """
-        held = np.zeros(keys, np.bool_)
+    def mark_held(self, rows: RowStore, column: int, cti: int, held: Bools) -> None:
+        """Set ``held`` to True for the keys, in this column, of rows, and as ``mark_keys`` does."""
         rows.mark_keys(column, held)
         self.mark_keys(held, cti)
-        return held
 
     def advance(
         self, cti: int, due: Int64s, start: Int64s, key: Int64s, link: Int64s, number: int = -1
@@ -203,9 +198,8 @@ class SessionLifetimesStep(Stateful):
             batch,
         )
         self._forget(ended)
-        if self._keys.is_full:
-            held = self._sessions.find_held(self._rows, KEY, len(self._keys), batch.cti)
-            self.drop_keys(self._keys.forget(held))
+        mark = partial(self._sessions.mark_held, self._rows, KEY, batch.cti)
+        self.forget_unused(self._keys, mark)
         return result
 
     def _keep(self, batch: EventBatch) -> None:
@@ -268,7 +262,7 @@ class SessionBounds(StartBounds):
     def _grow(self, keys: int) -> None:
         self._sessions.grow(keys)
 
-    def _mark_keys(self, held: npt.NDArray[np.bool_], cti: int) -> None:
+    def _mark_keys(self, held: Bools, cti: int) -> None:
         self._sessions.mark_keys(held, cti)
 
     def _renumber(self, new: Int64s, keys: Int64s) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import MappingProxyType
 from typing import Self
 
@@ -141,15 +142,8 @@ class StitchStep(Stateful):
             self._changes.renumber(new, BITS)
             if len(self._open):
                 self._open.renumber(new)
-        if self._values.is_full:
-            self._forget_values()
+        self.forget_unused(self._values, partial(self._rows.mark_keys, VALUE))
         new = self._chains.compact()
         if new is not None:
             stretch = self._rows.columns[STRETCH]
             stretch[stretch >= 0] = new[stretch[stretch >= 0]]
-
-    def _forget_values(self) -> None:
-        """Forget payloads of which no row is held."""
-        held = np.zeros(len(self._values), np.bool_)
-        self._rows.mark_keys(VALUE, held)
-        self.drop_keys(self._values.forget(held))

@@ -8,10 +8,9 @@ from types import MappingProxyType
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.columns import Column, Columns
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.due_queue import Queue
@@ -210,12 +209,12 @@ class StartBounds(Stateful):
 
     def forget_keys(self, cti: int) -> None:
         """Forget keys that no later row's window depends on after a CTI, if the keys are many."""
-        if not self.keys.is_full:
-            return
-        held = np.zeros(len(self.keys), np.bool_)
-        self._rows.mark_keys(KEY, held)
-        self._mark_keys(held, cti)
-        self.drop_keys(self.keys.forget(held))
+
+        def mark(held: Bools) -> None:
+            self._rows.mark_keys(KEY, held)
+            self._mark_keys(held, cti)
+
+        self.forget_unused(self.keys, mark)
 
     def _release(self, rows: Int64s) -> None:
         self._rows.release(rows)
@@ -243,7 +242,7 @@ class StartBounds(Stateful):
         """Make room for so many keys."""
         raise NotImplementedError
 
-    def _mark_keys(self, held: npt.NDArray[np.bool_], cti: int) -> None:
+    def _mark_keys(self, held: Bools, cti: int) -> None:
         """Set ``held`` to True for the keys whose past windows matter for later rows."""
         raise NotImplementedError
 

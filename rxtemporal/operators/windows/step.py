@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import polars as pl
 
-from rxtemporal.core.batch import EventBatch, Int64s
+from rxtemporal.core.batch import Bools, EventBatch, Int64s
 from rxtemporal.core.columns import NO_FIELDS, Coded, Column, Columns, Repeated, concat_columns
 from rxtemporal.core.ticks import MAX_TIME, TICK
 from rxtemporal.engine.codec import Captured, Saved
@@ -264,8 +264,7 @@ class WindowStep(Stateful):
             return self._make_none(batch.cti)
         result = self._make_result(windows, due, batch.cti)
         self._forget(due.changes.what)
-        if self._keys.is_full:
-            self._forget_keys()
+        self.forget_unused(self._keys, self._mark_keys)
         return result
 
     def find_holds(self, cti: int) -> list[Hold]:
@@ -584,12 +583,9 @@ class WindowStep(Stateful):
         start, end = (times[window] for times in self._lifetimes(windows))
         return EventBatch(start, end, ids, payload, 0)
 
-    def _forget_keys(self) -> None:
-        """Forget keys that have no rows and no open window."""
-        held = np.zeros(len(self._keys), np.bool_)
+    def _mark_keys(self, held: Bools) -> None:
         self._rows.mark_keys(KEY, held)
         self._bounds.mark_keys(held)
-        self.drop_keys(self._keys.forget(held))
 
     def _forget(self, what: Int64s) -> None:
         """Release the rows that are not needed any more, and renumber if most are released."""
