@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -362,6 +362,21 @@ def compose_again(outputs: Sequence[Node], **changes: Any) -> list[Node]:
         own = changes if node.source is not None else {"inputs": inputs}
         made[id(node)] = dataclasses.replace(node, **own)
     return [made[id(output)] for output in outputs]
+
+
+def number_names(names: Iterable[str]) -> list[str]:
+    """Return names of streams, each of them once: the second ``a`` is ``a 2``.
+
+    >>> number_names(["a", "b", "a", "a 2"])
+    ['a', 'b', 'a 2', 'a 2 2']
+    """
+    found: list[str] = []
+    for name in names:
+        own, again = name, 2
+        while own in found:
+            own, again = f"{name} {again}", again + 1
+        found.append(own)
+    return found
 
 
 def set_pace(output: Node, pace: Pace) -> Node:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ from rxtemporal.core.log import get_logger
 from rxtemporal.errors import ArgumentError, BindingError
 from rxtemporal.ingress.side_source import SideSource, find_origin
 from rxtemporal.operators.operator import TwoInputs
-from rxtemporal.operators.plan import Node
+from rxtemporal.operators.plan import Node, number_names
 
 
 def replace_sources(output: Node, named: Mapping[str, Node]) -> Node:
@@ -38,21 +37,19 @@ def replace_sources(output: Node, named: Mapping[str, Node]) -> Node:
 def _find_streams(nodes: list[Node], named: Mapping[str, Node]) -> dict[int, Node]:
     """Return the stream that replaces each source, by the id of the source."""
     found: dict[int, Node] = {}
-    seen: dict[str, int] = {}
+    origins: dict[int, Any] = {}
     for node in nodes:
-        source: Any = node.source
-        source = find_origin(source)
-        if source is None or id(source) in found:
-            continue
-        seen[source.name] = seen.get(source.name, 0) + 1
-        name = source.name if seen[source.name] == 1 else f"{source.name} {seen[source.name]}"
+        if (source := find_origin(node.source)) is not None:
+            origins[id(source)] = source
+    names = number_names(each.name for each in origins.values())
+    for key, name in zip(origins, names, strict=True):
         if name not in named:
             raise BindingError(
                 f"the query reads a stream {name!r}, and there is no such stream; there are "
                 f"{', '.join(map(repr, named)) or 'none'}. Hint: name= where a stream is made "
                 "gives it its name; or give the query as a function of streams."
             )
-        found[id(source)] = named[name]
+        found[key] = named[name]
     return found
 
 
@@ -74,7 +71,7 @@ _log = get_logger(__name__)
 
 
 def open_recording(path: str | os.PathLike[str]) -> dict[str, Node]:
-    """Return the streams of a recording by name; the second of one name is called ``name 2``.
+    """Return the streams of a recording by name, numbered by ``number_names``.
 
     There is a warning in the log if the recorded run has no end. ``SpoolError``: the recording is
     missing or damaged.
@@ -92,11 +89,9 @@ def open_recording(path: str | os.PathLike[str]) -> dict[str, Node]:
             records=recording.count(),
         )
     nodes: dict[str, Node] = {}
-    seen: Counter[str] = Counter()
-    for number in range(len(recording.streams)):
-        source = RecordedSource(recording, number)
-        seen[source.name] += 1
-        again = f" {seen[source.name]}" if seen[source.name] > 1 else ""
+    sources = [RecordedSource(recording, number) for number in range(len(recording.streams))]
+    names = number_names(source.name for source in sources)
+    for name, source in zip(names, sources, strict=True):
         source.read_with(nodes)
-        nodes[source.name + again] = Node(source.schema, (), source=source)
+        nodes[name] = Node(source.schema, (), source=source)
     return nodes

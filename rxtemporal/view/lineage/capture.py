@@ -21,7 +21,7 @@ from rxtemporal.operators.causes.history import (
     close_rows,
     make_no_rows,
 )
-from rxtemporal.operators.plan import Node, list_nodes
+from rxtemporal.operators.plan import Node, compose_again, list_nodes, number_names
 from rxtemporal.run.execution import Execution
 from rxtemporal.run.ordering import accept_next, group_recordings
 from rxtemporal.run.stalls import find_stalls
@@ -182,7 +182,7 @@ def capture(
     >>> [(history.name, len(history)) for history in flow.histories], flow.steps
     ([('readings', 2), ('to_point_events', 2)], 3)
     """
-    output, *others = _without_pace([output, *find_imported([output], named or {})])
+    output, *others = compose_again([output, *find_imported([output], named or {})], pace=None)
     _refuse_endless([output, *others])
     names = {id(node.source): name for name, node in (named or {}).items()}
     every = _choose_every([output, *others]) if every is None else every
@@ -290,25 +290,9 @@ class _Capture:
 
     def _name_streams(self) -> dict[int, str]:
         """Return a name for each input stream, by the id of its source; each name is there once."""
-        names: dict[int, str] = {}
-        for reader in self._run.readers:
-            name, again = reader.name, 2
-            while name in names.values():
-                name, again = f"{reader.name} {again}", again + 1
-            names[id(reader.source)] = name
-        return names
-
-
-def _without_pace(outputs: list[Node]) -> list[Node]:
-    """Return the same plans over sources that are read as fast as possible."""
-    nodes = list_nodes(outputs)
-    if not any(node.pace for node in nodes):
-        return outputs
-    made: dict[int, Node] = {}
-    for node in nodes:
-        inputs = tuple(made[id(each)] for each in node.inputs)
-        made[id(node)] = dataclasses.replace(node, inputs=inputs, pace=None)
-    return [made[id(each)] for each in outputs]
+        readers = self._run.readers
+        names = number_names(reader.name for reader in readers)
+        return {id(each.source): name for each, name in zip(readers, names, strict=True)}
 
 
 def _get_sources(outputs: list[Node]) -> list[Any]:

@@ -25,6 +25,7 @@ from rxtemporal.ingress.settings import (
     WhenAhead,
 )
 from rxtemporal.operators.causes.history import match_codes
+from rxtemporal.operators.plan import number_names
 from rxtemporal.storage.event_log.reader import Recording, StreamRecords
 
 Flags = npt.NDArray[np.bool_]
@@ -271,14 +272,9 @@ def find_delays(recording: str | os.PathLike[str]) -> dict[str, Delays]:
     if not isinstance(recording, (str, os.PathLike)):
         raise ArgumentError(f"a recording is the path of its folder, got {recording!r}")
     there = Recording(recording)
-    found: dict[str, Delays] = {}
-    seen: dict[str, int] = {}
-    for stream in there.streams:
-        name = stream.facts.name
-        seen[name] = seen.get(name, 0) + 1
-        again = name if seen[name] == 1 else f"{name} {seen[name]}"
-        found[again] = _measure(again, stream)
-    return found
+    names = number_names(stream.facts.name for stream in there.streams)
+    streams = zip(names, there.streams, strict=True)
+    return {name: _measure(name, stream) for name, stream in streams}
 
 
 def _measure(name: str, stream: StreamRecords) -> Delays:
