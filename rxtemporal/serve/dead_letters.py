@@ -151,6 +151,12 @@ class DeadLetters:
             path.unlink(missing_ok=True)
             del self._files[path]
             self.files_dropped += 1
+            _log.warning(
+                "dead_letters.dropped",
+                file=path,
+                files=self.files_dropped,
+                hint="the newest letters are kept: more of them with a larger bytes",
+            )
 
     def _close_file(self) -> None:
         if self._file is not None:
