@@ -149,9 +149,9 @@ def loads(
     return read()
 
 
-def read_kind(data: bytes, what: str = "the saved state", otherwise: str = _START_AGAIN) -> str:
+def read_kind(data: bytes) -> str:
     """Return the kind of a value that ``dumps`` was given; errors are those of ``loads``."""
-    tree, *_ = _split(_check(data, what, otherwise))
+    tree, *_ = _split(_check(data, "the saved state", _START_AGAIN))
     return str(json.loads(bytes(tree))[0])
 
 

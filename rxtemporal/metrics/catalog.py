@@ -64,8 +64,8 @@ _STREAM, _QUERY = ("process", "stream"), ("process", "query")
 _COUNTER, _GAUGE, _HISTOGRAM = MetricKind
 
 
-def _make_time(name: str, unit: str, labels: tuple[str, ...], text: str) -> Metric:
-    return Metric(name, _GAUGE, unit, labels, text, needs_datetimes=True)
+def _make_time(name: str, labels: tuple[str, ...], text: str) -> Metric:
+    return Metric(name, _GAUGE, "s", labels, text, needs_datetimes=True)
 
 
 def _make_served(
@@ -98,7 +98,7 @@ _STREAMS = [
     Metric("lateness", _HISTOGRAM, "s", _STREAM,
            "Distance of late events behind the CTI, except events that a subject judged",
            needs_datetimes=True),
-    _make_time("largest_lateness", "s", _STREAM,
+    _make_time("largest_lateness", _STREAM,
                "The smallest delay with which no event would have been late"),
     Metric("ahead.events", _COUNTER, "{event}", _STREAM,
            "Events and CTIs that were ahead of the wall clock"),
@@ -109,9 +109,9 @@ _STREAMS = [
     Metric("rejected", _COUNTER, "{event}", _STREAM,
            "Rows pushed that do not fit the schema or cannot be read"),
     Metric("inputs", _GAUGE, "{input}", _STREAM, "Inputs (devices) so far"),
-    _make_time("cti.timestamp", "s", _STREAM,
+    _make_time("cti.timestamp", _STREAM,
                "The CTI in seconds since 1970; absent before the first and after the end of time"),
-    _make_time("cti.lag", "s", _STREAM, "Distance of the CTI behind the wall clock"),
+    _make_time("cti.lag", _STREAM, "Distance of the CTI behind the wall clock"),
     Metric("cti.age", _GAUGE, "s", _STREAM, "Time since the CTI last advanced"),
     Metric("waiting.events", _GAUGE, "{event}", _STREAM, "Accepted events that wait for a CTI"),
     Metric("open.events", _GAUGE, "{event}", _STREAM, "Start edges without an end edge"),
@@ -133,9 +133,9 @@ _QUERIES = [
     Metric("operator.late", _COUNTER, "{row}", ("process", "operator", "line"),
            "Rows that came too late for synchronize"),
     Metric("results", _COUNTER, "{row}", _QUERY, "Rows given to the sink of a query"),
-    _make_time("query.cti.timestamp", "s", _QUERY,
+    _make_time("query.cti.timestamp", _QUERY,
                "The CTI of a query's results in seconds since 1970: they are complete up to it"),
-    _make_time("query.cti.lag", "s", _QUERY,
+    _make_time("query.cti.lag", _QUERY,
                "Distance of the CTI of the results behind the wall clock"),
     Metric("query.cti.age", _GAUGE, "s", _QUERY, "Time since the CTI of the results last advanced"),
     Metric("held_back.age", _GAUGE, "s", (*_QUERY, "stream"),
@@ -203,20 +203,6 @@ def list_metrics(*owners: MetricOwner) -> list[Metric]:
     ['spark.running', 'spark.failures']
     """
     return [each for each in METRICS.values() if each.owner in owners]
-
-
-def describe_metrics() -> str:
-    """Return all metrics as a table in Markdown.
-
-    >>> print(describe_metrics().split(chr(10))[2])
-    | `rxtemporal_running` | gauge | 1 | `process` | 1 while the process accepts events, else 0 |
-    """
-    lines = ["| Prometheus | kind | unit | labels | meaning |", "|---|---|---|---|---|"]
-    for each in METRICS.values():
-        labels = ", ".join(f"`{label}`" for label in each.labels)
-        cells = [f"`{each.prometheus}`", each.kind.value, each.unit, labels, each.help]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
 
 
 def list_bounds() -> list[str]:

@@ -79,9 +79,7 @@ class OuterJoin(Matcher):
         if self.where is None:
             return LeftAntiJoin(on=on, line=self.line)
         taken, schema = self._join().merge_fields(left, right, keys)
-        return SwappedAntiJoin(
-            on=on, where=self.where, line=self.line, taken=taken, joined=schema, lefts=tuple(left)
-        )
+        return SwappedAntiJoin(on=on, where=self.where, line=self.line, taken=taken, joined=schema)
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return the direct causes of rows of the output."""

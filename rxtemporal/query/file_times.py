@@ -19,7 +19,6 @@ from rxtemporal.errors import ArgumentError, EventError, SourceError
 Ambiguous = Literal["earliest", "latest"]
 Nonexistent = Literal["forward"]
 
-_UTC = pl.Datetime("us", "UTC")
 _FORMATS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
 _YEAR_FIRST = r"^\s*\d{4}[-/]"
 _FOUR_DIGITS = 1_000

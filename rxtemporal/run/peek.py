@@ -212,10 +212,6 @@ class SourceDouble:
         return EventBatch.empty(self.door.payloads.frame([]).schema, cti)
 
 
-def _do_nothing() -> None:
-    """Ignore the end."""
-
-
 def _list_clocks(sources: Sequence[SourceDouble]) -> list[DeviceClocks]:
     """Return the clocks of the streams in which each device has its own time."""
     return [each.door.clocks for each in sources if each.door.by_device]

@@ -213,7 +213,6 @@ def describe_recording(recording: RecordingSalvage) -> list[str]:
 
 
 _WAL_HEAD = 32
-_MAGIC = b"SQLite format 3\0"
 
 
 def copy_pages(file: Path, out: Path, *, all_frames: bool) -> None:

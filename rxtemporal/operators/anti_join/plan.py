@@ -83,7 +83,6 @@ class SwappedAntiJoin(LeftAntiJoin):
 
     taken: dict[str, str]
     joined: pl.Schema
-    lefts: tuple[str, ...]
 
     def _join_payload(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> JoinedPayload:
         """Return the payload that ``where`` sees; ``left`` is the join's right input here."""

@@ -64,7 +64,6 @@ class AntiJoinStep(Stateful):
         if where is not None:
             assert merged is not None
             self._where = Predicate(where, merged.schema)
-        self._schema = schemas[0]
         self._left = RowStore([np.int64] * 4, schemas[0])
         self._queue, self._ends = Queue(), Queue()
         self._open = OpenEdges()

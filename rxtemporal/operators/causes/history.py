@@ -169,16 +169,13 @@ def close_rows(batch: EventBatch, step: Int64s) -> ClosedRows:
 _START, _END, _ROW = "\0start", "\0end", "\0row"
 
 
-def match_equal_rows(
-    left: History, right: History, *, fields: Sequence[str] | None = None
-) -> tuple[Int64s, Int64s]:
+def match_equal_rows(left: History, right: History) -> tuple[Int64s, Int64s]:
     """Return pairs of rows of two histories with the same lifetime and payload.
 
     Of several equal rows the first of one is that of the other, and so on; rows without a partner
-    are in no pair. ``fields`` are the fields that are compared; None: all. Nulls are equal to each
-    other, and so are NaNs.
+    are in no pair. Nulls are equal to each other, and so are NaNs.
     """
-    names = list(left.payload.columns if fields is None else fields)
+    names = left.payload.columns
     return match_codes(*code_rows(*(_to_frame(each, names) for each in (left, right))))
 
 

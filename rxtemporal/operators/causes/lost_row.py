@@ -160,8 +160,7 @@ class Candidate:
     """An event that might have been in the missing row, and its fate.
 
     ``position`` is the number of the event in its stream, from 0, and ``input`` its sender, where a
-    stream merges several. ``start`` and ``end`` are in ticks. ``mismatches`` is the number of
-    fields that the missing row should have with another value.
+    stream merges several. ``start`` and ``end`` are in ticks.
     """
 
     stream: str
@@ -170,7 +169,6 @@ class Candidate:
     start: int
     end: int
     payload: Mapping[str, Any]
-    mismatches: int
     fate: Fate
 
 

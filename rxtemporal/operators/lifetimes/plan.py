@@ -46,9 +46,9 @@ class ToPointEvents(RowOperator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        from rxtemporal.operators.lifetimes.step import ToPointsStep
+        from rxtemporal.engine.shape import PointStep
 
-        return ToPointsStep()
+        return PointStep()
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

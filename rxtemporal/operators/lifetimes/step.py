@@ -104,15 +104,6 @@ class LengthenStep(Stateless):
         return drop_vanished(batch, batch.replace(end=shift(batch.end, self._by)))
 
 
-class ToPointsStep(Stateless):
-    """Makes each row a point at its start; drops end edges. Holds nothing."""
-
-    def on_batch(self, batch: EventBatch) -> EventBatch:
-        """Return a point for each row that begins, and the CTI."""
-        begins = batch.take_begins()
-        return EventBatch.of_rows(begins.start, None, begins.columns, batch.cti, batch.keys)
-
-
 class PointAtEndStep(Stateless):
     """Makes each row that ends a point at its end; drops start edges. Holds nothing."""
 

@@ -106,7 +106,7 @@ class LinearSignal(Operator):
 
         output = self.output(schema, keys)
         return LinearSignalStep(
-            lambda: self.make_matcher(schema, keys), self.linear, self.max_gap, schema, output
+            lambda: self.make_matcher(schema, keys), self.linear, self.max_gap, output
         )
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:

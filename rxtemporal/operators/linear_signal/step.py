@@ -36,13 +36,11 @@ class LinearSignalStep(Stateful):
         make_matcher: Callable[[], KeyMatcher],
         linear: Sequence[str],
         max_gap: int | None,
-        schema: pl.Schema,
         output: pl.Schema,
     ) -> None:
         self._make_matcher = make_matcher
         self._linear = linear
         self._max_gap = max_gap
-        self._schema = schema
         self._output = output
         self._coming: list[EventBatch] = []
         self._latest: list[EventBatch] = []

@@ -55,7 +55,6 @@ class StitchStep(Stateful):
     })  # fmt: skip
 
     def __init__(self, schema: pl.Schema) -> None:
-        self._schema = schema
         self._values = KeyCoder(schema)
         self._rows = RowStore([np.int64] * 2, schema)
         self._changes = Queue()

@@ -266,7 +266,7 @@ class UserDefinedAggregate(_UserCode):
         )
 
         if self._incremental:
-            return IncrementalAggregate(self, self.reads, name, self.dtype(schema))
+            return IncrementalAggregate(self, name, self.dtype(schema))
         given = self.compute, self.reads, self.where, self.dtype(schema)
         return WindowAggregate(*given, sensitive=False)
 

@@ -153,11 +153,10 @@ class IncrementalAggregate(Stateful):
     dtypes = (object,)
     held = MappingProxyType({"states": BY_KEY})
 
-    def __init__(self, user: Any, reads: pl.Expr | None, name: str, dtype: pl.DataType) -> None:
+    def __init__(self, user: Any, name: str, dtype: pl.DataType) -> None:
         self._user = user
         self._name = name
         self._dtype = dtype
-        self._whole = reads is None
         self._states: defaultdict[int, Any] = defaultdict(user.init)
 
     @property

@@ -566,10 +566,10 @@ class LiveFlow:
                 yield encode_late(node.number, node.name, own, node.schema or pl.Schema())
 
 
-def describe_shell(title: str, events: str = "debug/events") -> dict[str, Any]:
-    """Return the data of a live page before its first event: ``events`` is where it asks."""
+def describe_shell(title: str) -> dict[str, Any]:
+    """Return the data of a live page before its first event."""
     return {
-        "version": VERSION, "title": cut_text(title), "live": True, "events": events,
+        "version": VERSION, "title": cut_text(title), "live": True, "events": "debug/events",
         "time": "datetime", "zone": "UTC", "every": 1, "steps": 0, "sampled": None, "sentence": "",
         "output": 0, "nodes": [], "arrivals": [], "delay": {}, "latency": None, "diff": None,
     }  # fmt: skip

@@ -124,8 +124,8 @@ def find_nearest(wanted: Wanted, history: History, most: int) -> tuple[Int64s, I
 
 def find_nearest_arrivals(
     wanted: Wanted, arrivals: Arrivals, history: History | None, most: int
-) -> tuple[Int64s, Int64s]:
-    """Return the numbers of the events that are nearest to the missing row, and their mismatches.
+) -> Int64s:
+    """Return the numbers of the events that are nearest to the missing row.
 
     The end of a start edge is that of its row.
     """
@@ -137,7 +137,7 @@ def find_nearest_arrivals(
         end[entered] = history.end[row[entered]]
     mismatches = wanted.count_mismatches(arrivals.payload[events], start, end)
     order = np.lexsort((wanted.measure(start, end), mismatches))[:most]
-    return events[order], mismatches[order]
+    return events[order]
 
 
 # a worse end has a greater rank: whether the row could only have removed others, distance from the
@@ -443,13 +443,10 @@ class _Candidates:
     def _find_in(self, name: str, arrivals: Arrivals) -> tuple[Candidate, ...]:
         source = self._sources.get(name)
         found = find_nearest_arrivals(self._wanted, arrivals, source, self._most)
-        return tuple(
-            self._make(name, arrivals, source, number, mismatches)
-            for number, mismatches in zip(found[0].tolist(), found[1].tolist(), strict=True)
-        )
+        return tuple(self._make(name, arrivals, source, number) for number in found.tolist())
 
     def _make(
-        self, name: str, arrivals: Arrivals, source: History | None, number: int, mismatches: int
+        self, name: str, arrivals: Arrivals, source: History | None, number: int
     ) -> Candidate:
         row = int(arrivals.row[number])
         end = int(arrivals.end[number] if row < 0 or source is None else source.end[row])
@@ -468,7 +465,6 @@ class _Candidates:
             start=int(arrivals.start[number]),
             end=end,
             payload=arrivals.payload.row(number, named=True),
-            mismatches=mismatches,
             fate=fate,
         )
 

@@ -30,7 +30,7 @@ NEVER = -(1 << 62)
 # places in ``progress``: the next change, the next sample, the entries in use, the next window
 CHANGE, SAMPLE, USED, NOW = range(4)
 _A, _B, _C = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(29)
-_HALF, _LOW, _TAG = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(0x7FFFFFFF00000000)
+_LOW, _TAG = np.uint64(0xFFFFFFFF), np.uint64(0x7FFFFFFF00000000)
 _ONE = np.uint64(1)
 
 
