@@ -10,6 +10,7 @@ import enum
 import os
 from datetime import timedelta
 from enum import Enum
+from numbers import Integral
 from typing import Any, TypeAlias
 
 from rxtemporal.core.safe_text import brief
@@ -347,6 +348,19 @@ class HandOff:
     def linger_seconds(self) -> float:
         """The longest wait for more rows, in seconds."""
         return span(self.linger, "linger") / TICKS_PER_SECOND
+
+
+def check_hand_off(hand_off: Any, batch_rows: Any) -> None:
+    """Raise ``ArgumentError`` unless these are a ``HandOff`` or None, and a number of rows."""
+    if not isinstance(hand_off, HandOff | None):
+        raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff().")
+    check_batch_rows(batch_rows)
+
+
+def check_batch_rows(batch_rows: Any) -> None:
+    """Raise ``ArgumentError`` unless this is a number of rows."""
+    if not isinstance(batch_rows, Integral) or batch_rows < 1:
+        raise ArgumentError(f"batch_rows must be positive, got {batch_rows!r}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from rxtemporal.errors import ArgumentError, SchemaError, SourceError, explain_c
 from rxtemporal.ingress.arrivals import HINT_ARRIVAL, refuse_arrival
 from rxtemporal.ingress.built_in_sources import FrameSource, scan_batches
 from rxtemporal.ingress.clock_settings import ClockFields, add_clock
-from rxtemporal.ingress.settings import AdvanceTime, read_advance_time
+from rxtemporal.ingress.settings import AdvanceTime, check_batch_rows, read_advance_time
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.file_times import Ambiguous, Nonexistent, TimeOptions
 from rxtemporal.query.inputs import BATCH_ROWS, get_frame_rows
@@ -190,8 +190,7 @@ class _File:
         clocks: Sequence[Any],
     ) -> Streamable:
         """Return the file as a stream; the first rows are read to check the options."""
-        if batch_rows < 1:
-            raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
+        check_batch_rows(batch_rows)
         what = str(self.path)
         columns = self._find_columns(_collect_schema(self.scan, what))
         scan = self.scan if columns is None else lambda: self.scan().select(columns)

@@ -42,6 +42,8 @@ from rxtemporal.ingress.settings import (
     HandOff,
     Heartbeat,
     Liveliness,
+    check_batch_rows,
+    check_hand_off,
     read_advance_time,
 )
 from rxtemporal.ingress.source import Source, StreamSource, UserSource
@@ -299,10 +301,7 @@ def from_observable(
             f"from_observable takes an observable, got {brief(observable)}. Hint: "
             "rxt.from_events takes a list or an iterator, rxt.from_async an async generator."
         )
-    if batch_rows < 1:
-        raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
-    if not isinstance(hand_off, HandOff | None):
-        raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff().")
+    check_hand_off(hand_off, batch_rows)
     given = None if schema is None else payload_schema(schema)
     rows = _make_reader(name, given, start, end, check_unit(unit), list_fields(clock))
     settings = _read_arrival_settings(start, clock, advance_time)
@@ -401,8 +400,9 @@ def from_source(
             f"from_source takes an rxt.Source, got {source!r}. Hint: from_events(…) takes any "
             "iterable of events."
         )
-    if batch_rows is not None and batch_rows < 1:
-        raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
+    usual = SIZED_ROWS if source.bounded else 1
+    least = usual if batch_rows is None else batch_rows
+    check_hand_off(hand_off, least)
     settings = _read_arrival_settings(start, clock, advance_time)
     lively = Liveliness.check(heartbeat, idle_after, settings)
     if not source.pushes and (hand_off is not None or lively is not None):
@@ -410,9 +410,6 @@ def from_source(
             f"hand_off=, heartbeat= and idle_after= are for a source with pushes = True, and "
             f"{source.name!r} does not push. Hint: leave them out."
         )
-    if not isinstance(hand_off, HandOff | None):
-        raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff().")
-    least = batch_rows or (SIZED_ROWS if source.bounded else 1)
     given = None if source.schema is None else payload_schema(source.schema)
     if not source.pushes:
         hint = "a source with pushes = True pushes its rows."
@@ -465,8 +462,7 @@ def from_polars(
         raise ArgumentError(
             f"from_polars takes a polars DataFrame, got {type(frame).__name__}{_name_other(frame)}"
         )
-    if batch_rows < 1:
-        raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
+    check_batch_rows(batch_rows)
     if time_zone or ambiguous or nonexistent:
         # imported here: only such a frame needs it
         from rxtemporal.query.file_times import TimeOptions

@@ -57,6 +57,7 @@ from rxtemporal.ingress.settings import (
     Heartbeat,
     Liveliness,
     WhenAhead,
+    check_hand_off,
 )
 from rxtemporal.ingress.verdict import Extra, ReadRows, Rejected, Rejects, Verdict, choose
 from rxtemporal.operators.plan import Node
@@ -187,10 +188,7 @@ class PushSource:
     ) -> None:
         self.name = check_name(name, "a source's name")
         self._rejects = choose(Rejects, rejects, "rejects")
-        if not isinstance(hand_off, HandOff | None):
-            raise ArgumentError(f"hand_off is a HandOff, got {hand_off!r}. Hint: rxt.HandOff().")
-        if not isinstance(batch_rows, int) or batch_rows < 1:
-            raise ArgumentError(f"batch_rows must be positive, got {batch_rows!r}")
+        check_hand_off(hand_off, batch_rows)
         if start is ARRIVAL:
             check_arrival(ahead=ahead, clock=clock)
         settings = make_push_settings(delay, policy, ahead, when_ahead, self._rejects)

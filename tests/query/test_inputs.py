@@ -281,6 +281,7 @@ def test_a_disposed_subscription_hears_nothing_more() -> None:
         (lambda: rxt.from_polars([1], start="t"), "takes a polars DataFrame, got list"),  # type: ignore[arg-type]
         (lambda: rxt.from_polars(FRAME, start="s", batch_rows=0), "batch_rows must be positive"),
         (lambda: rxt.from_observable(Subject(), batch_rows=0), "batch_rows must be positive"),
+        (lambda: rxt.from_observable(Subject(), batch_rows="9"), "must be positive, got '9'"),  # type: ignore[arg-type]
         (lambda: rxt.from_events([], advance_time=0.5), "advance_time is an AdvanceTimeSettings"),  # type: ignore[arg-type]
         (lambda: rxt.from_events([]).to_observable("edge"), "shape is an EventShape, got 'edge'"),  # type: ignore[arg-type]
     ],

@@ -30,7 +30,12 @@ from rxtemporal.errors import (
 )
 from rxtemporal.ingress.built_in_sources import FrameSource
 from rxtemporal.ingress.clock_settings import ClockFields, add_clock
-from rxtemporal.ingress.settings import AdvanceTime, AdvanceTimeSettings, read_advance_time
+from rxtemporal.ingress.settings import (
+    AdvanceTime,
+    AdvanceTimeSettings,
+    check_batch_rows,
+    read_advance_time,
+)
 from rxtemporal.ingress.source import Cursor, Position, PositionedSource, Subscription
 from rxtemporal.operators.plan import Node
 from rxtemporal.query.streamable import Streamable
@@ -340,8 +345,7 @@ def from_dataframe(
     if order:  # the same checks, of the columns as well
         given = DataFrameInput(given.frame, given.start, given.end, settings, order)
         frame.select(*map(quote_name, order))
-    if batch_rows < 1:
-        raise ArgumentError(f"batch_rows must be positive, got {batch_rows}")
+    check_batch_rows(batch_rows)
     times = [given.start] if given.end is None else [given.start, given.end]
     kind = pl.Int64() if given.time == "ticks" else pl.Datetime("us", "UTC")
     schema = pl.Schema({**dict.fromkeys(times, kind), **given.schema})
