@@ -1,1 +1,1 @@
-"""Command line: ``rxtemporal demo``, ``replay`` and ``doctor``."""
+"""The command line ``rxtemporal``: one module for each command."""

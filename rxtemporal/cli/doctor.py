@@ -54,12 +54,12 @@ def examine(path: Path | None = None) -> list[Finding]:
     >>> [finding.name for finding in examine()][:2]
     ['Python', 'pyspark']
     """
-    spark = [*(_package(name) for name in _PACKAGES), _java()]
+    spark = [*(_check_package(name) for name in _PACKAGES), _check_java()]
     if path is None:
         spark = [each if each.ok else _make_optional(each) for each in spark]
-    findings = [_python(), *spark, *(_extra(name) for name in _EXTRAS)]
+    findings = [_check_python(), *spark, *(_check_extra(name) for name in _EXTRAS)]
     if path is not None:
-        findings += [_disk(path), *_spool(path)]
+        findings += [_check_disk(path), *_check_spool(path)]
     return findings
 
 
@@ -69,8 +69,8 @@ def _make_optional(finding: Finding) -> Finding:
     return dataclasses.replace(finding, optional=True, advice=advice)
 
 
-def _extra(name: str) -> Finding:
-    """Return if the packages of an extra can be imported."""
+def _check_extra(name: str) -> Finding:
+    """Return a finding that says if the packages of an extra can be imported."""
     module, purpose = _EXTRAS[name]
     if find_spec(module) is not None:
         return Finding(name, True, f"{purpose}: installed")
@@ -78,13 +78,13 @@ def _extra(name: str) -> Finding:
     return _make_optional(Finding(name, False, f"{purpose}: not installed", advice))
 
 
-def _python() -> Finding:
+def _check_python() -> Finding:
     ok = sys.version_info >= (3, 11)
     detail = f"{platform.python_version()} at {sys.executable}"
     return Finding("Python", ok, detail, "" if ok else "install Python 3.11 or newer")
 
 
-def _package(name: str) -> Finding:
+def _check_package(name: str) -> Finding:
     least, below = _PACKAGES[name]
     try:
         found = version(name)
@@ -103,7 +103,7 @@ def _format_version(number: tuple[int, ...]) -> str:
     return ".".join(map(str, number))
 
 
-def _java() -> Finding:
+def _check_java() -> Finding:
     try:
         java = find_java()
     except JavaError as error:
@@ -112,7 +112,7 @@ def _java() -> Finding:
     return Finding("Java", True, f"{java.version} at {java.home} ({java.kind})")
 
 
-def _disk(path: Path) -> Finding:
+def _check_disk(path: Path) -> Finding:
     place = path.absolute()
     while not os.path.exists(place) and place != place.parent:
         place = place.parent
@@ -131,7 +131,7 @@ def _disk(path: Path) -> Finding:
     return Finding("disk", ok, f"{free / (1 << 30):.1f} GiB free at {place}", advice)
 
 
-def _spool(path: Path) -> Iterator[Finding]:
+def _check_spool(path: Path) -> Iterator[Finding]:
     """Check the spool at a path, or in the folder ``spool`` below it."""
     place = path if os.path.exists(path / "spool.json") else path / "spool"
     if not place.is_dir():
@@ -144,13 +144,13 @@ def _spool(path: Path) -> Iterator[Finding]:
         cti = describe(folder.describe(last).cti) if last else "none yet"
         detail = f"query {header['query']!r}, {last - mark} waiting, last {last}, CTI {cti}"
         yield Finding("spool", True, detail)
-        yield _contents(folder, mark, last)
-        yield _checkpoint(place.parent / "checkpoint", mark, last)
+        yield _check_contents(folder, mark, last)
+        yield _check_position(place.parent / "checkpoint", mark, last)
     except SpoolError as error:
         yield _report_error("spool", error)
 
 
-def _contents(folder: SegmentFolder, mark: int, last: int) -> Finding:
+def _check_contents(folder: SegmentFolder, mark: int, last: int) -> Finding:
     """Verify the segments that wait; report the number of damaged ones, and the first."""
     errors: list[SpoolError] = []
     rows = 0
@@ -168,7 +168,7 @@ def _contents(folder: SegmentFolder, mark: int, last: int) -> Finding:
     return Finding("segments", True, f"{last - mark} verified, {rows} rows wait for Spark")
 
 
-def _checkpoint(checkpoint: Path, mark: int, last: int) -> Finding:
+def _check_position(checkpoint: Path, mark: int, last: int) -> Finding:
     """Compare Spark's checkpoint with the spool."""
     try:
         committed = max(mark, committed_segment(checkpoint))

@@ -29,18 +29,18 @@ def wait_visibly(process: Process, *, show: bool) -> None:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("replaying", total=None)
         while not process.wait(0.2):
-            progress.update(task, description=_count(process))
+            progress.update(task, description=_describe_counts(process))
 
 
 def summarize(process: Process) -> Iterator[str]:
     """Yield a line with the counts, then one for each stream that had late events."""
-    yield _count(process)
+    yield _describe_counts(process)
     for stream in process.diagnostics().streams:
         if sum(stream.late.values()):
             yield _describe_late(stream)
 
 
-def _count(process: Process) -> str:
+def _describe_counts(process: Process) -> str:
     counts = process.diagnostics()
     late = ", ".join(f"{n:,} {reason.value}" for reason, n in counts.late.items())
     return f"{counts.events_in:,} events in, {late or 'none'} late, {counts.rows_out:,} rows out"

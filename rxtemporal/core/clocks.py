@@ -18,7 +18,7 @@ Int64s: TypeAlias = npt.NDArray[np.int64]
 
 
 class HasClocks(Protocol):
-    """A batch."""
+    """A batch that may bring clocks of devices."""
 
     clocks: Clocks | None
 

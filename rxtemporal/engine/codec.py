@@ -106,7 +106,7 @@ class Deferred:
 
     @classmethod
     def restore(cls, plain: Any) -> Self:
-        """Return an object of which ``make_plain`` returns this."""
+        """Return an object from the result of its ``make_plain``."""
         raise NotImplementedError
 
     @classmethod

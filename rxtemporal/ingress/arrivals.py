@@ -43,7 +43,7 @@ UNSTAMPED: datetime = to_datetime(0)
 
 
 class Reached(Protocol):
-    """A door."""
+    """The times that a door has reached."""
 
     cti: int
     high: int

@@ -230,7 +230,7 @@ def _load_kernels() -> ModuleType:
 
 @cache
 def _load_order() -> ModuleType:
-    """Return the compiled functions of order, loaded likewise."""
+    """Return the compiled functions of order, which the first query that needs them loads."""
     from rxtemporal.engine.kernels import order
 
     return order

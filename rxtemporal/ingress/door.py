@@ -89,7 +89,7 @@ class SavedOpenRows(Deferred):
 
     @classmethod
     def restore(cls, plain: Sequence[Sequence[Any]]) -> Self:
-        """Return the rows of which ``make_plain`` returned this."""
+        """Return the rows from the result of ``make_plain``."""
         rows = [
             Opened(EdgeEvent.create_start(time, payload), start, number, owner)
             for time, payload, start, number, owner in plain

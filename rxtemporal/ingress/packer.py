@@ -99,7 +99,7 @@ class SavedWaitingRows(Deferred):
 
     @classmethod
     def restore(cls, plain: Sequence[Sequence[Any]]) -> Self:
-        """Return the rows of which ``make_plain`` returned this."""
+        """Return the rows from the result of ``make_plain``."""
         rows = [(start, end, payload) for start, end, payload, *_ in plain]
         edges = {number: edge for number, (*_, edge, _) in enumerate(plain) if edge}
         ctis = [(number, before) for number, (*_, before) in enumerate(plain)]

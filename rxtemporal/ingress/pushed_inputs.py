@@ -147,7 +147,7 @@ class NumberRanges:
 
     @classmethod
     def load(cls, state: Sequence[Any]) -> NumberRanges:
-        """Return the set of which ``save`` returned the state."""
+        """Return the set from the result of ``save``."""
         numbers = cls()
         numbers.known, numbers.mark = state[0], state[1]
         numbers._begins, numbers._ends = list(state[2]), list(state[3])

@@ -417,7 +417,7 @@ def explain_unsatisfied(operator: Where, lost: LostRow) -> Fate:
 
 
 def explain_refused(operator: WhereRow, lost: LostRow) -> Fate:
-    """Return the row of which a function is not true."""
+    """Return the fate of a row of which the function is not true."""
     name = getattr(operator.predicate, "__name__", "the function")
     values = lost.payload
     return lost.tell(

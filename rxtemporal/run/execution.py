@@ -212,7 +212,7 @@ class Execution:
         self.stopping = True
 
     def make_door(self, source: StreamSource, times: StreamTime) -> Packer:
-        """Return a door for a source, as that of the run."""
+        """Return a new door for a source, with the settings of the run's own."""
         moves = id(source) in self._synchronized
         return make_packer(source, self._names.get(id(source)), times, tells_moves=moves)
 

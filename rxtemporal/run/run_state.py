@@ -84,7 +84,7 @@ class RunState:
     @property
     def inputs(self) -> dict[str, str]:
         """A description of each source."""
-        return {each.name: _description(each) for each in self._readers}
+        return {each.name: _describe_source(each) for each in self._readers}
 
     @property
     def _schemas(self) -> dict[str, pl.Schema | None]:
@@ -208,7 +208,7 @@ def _meters(stage: Stage) -> list[tuple[int, int]]:
     return [(meter.rows_out, meter.cti) for meter in (*stage.inputs, stage)]
 
 
-def _description(reader: Reader) -> str:
+def _describe_source(reader: Reader) -> str:
     """Return a description of a source that is the same in another process."""
     source = reader.source
     clock = "" if source.clock is None else f"; {source.clock}"

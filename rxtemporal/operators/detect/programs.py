@@ -156,7 +156,7 @@ class Programs:
         return True
 
     def _emit(self, operation: int, left: int = 0, right: int = -1, further: int = 0) -> int:
-        """Add an instruction; return the slot of its result. One of one operand has that twice."""
+        """Add an instruction; return the slot of its result. A single operand is on both sides."""
         self._code.append([operation, self._slots, left, left if right < 0 else right, further])
         self._slots += 1
         return self._slots - 1
@@ -260,18 +260,22 @@ class Programs:
         else:
             _require_wide(dtype, left.dtype, right.dtype)
             is_float = dtype.is_float()
-            if is_float and name != "Multiply" and (zero := self._add_no_zero(name, left, right)):
-                return zero - 1
+            if (
+                is_float
+                and name != "Multiply"
+                and (zero := self._add_no_zero(name, left, right)) is not None
+            ):
+                return zero
         return self._emit(_FUNCTIONS[name] + is_float, self._add(left), self._add(right))
 
-    def _add_no_zero(self, name: str, left: Term, right: Term) -> int:
-        """Return a slot plus one, if an operand is a zero, which polars does not add; or 0."""
+    def _add_no_zero(self, name: str, left: Term, right: Term) -> int | None:
+        """Return the slot if an operand is a zero, which polars does not add; else None."""
         if _is_zero(right):
-            return self._add(left) + 1
+            return self._add(left)
         if not _is_zero(left):
-            return 0
+            return None
         slot = self._add(right)
-        return (slot if name == "Plus" else self._emit(layout.NEGATE + 1, slot)) + 1
+        return slot if name == "Plus" else self._emit(layout.NEGATE + 1, slot)
 
     def _cast(self, term: Term) -> int:
         (source,) = term.inputs

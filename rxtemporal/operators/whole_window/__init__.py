@@ -1,1 +1,1 @@
-"""count_window: windows of consecutive distinct starts."""
+"""whole_window: one window over all rows of a stream."""

@@ -104,7 +104,7 @@ class Checkpoint(NamedTuple):
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Checkpoint:
-        """Return the checkpoint of which the fact says this."""
+        """Return the checkpoint that the fact describes."""
         kept = tuple(cls.from_dict(each) for each in facts.get("kept", ()))
         return cls(facts["records"], facts["pieces"], facts.get("save"), facts.get("time"), kept)
 
