@@ -305,10 +305,10 @@ class EventStreams:
         position = find_position(scope, feed)
         if scope["type"] == "http" and position >= MAX_TIME:
             # nothing can follow; a browser comes back after any other answer
-            await _send_head(send, 204)
+            await send_head(send, 204)
             return
         if scope.get("method") == "HEAD":
-            await _send_head(send, 200)
+            await send_head(send, 200)
             return
         await self._send_events(feed.read_from(position), scope, receive, send)
 
@@ -323,7 +323,7 @@ class EventStreams:
         seconds = read_pause(every) if every else 0.0
         self._check_room()
         if every and scope.get("method") == "HEAD":
-            await _send_head(send, 200)
+            await send_head(send, 200)
             return
         self._readers += 1  # who waits for a look is a reader, too
         try:
@@ -341,7 +341,7 @@ class EventStreams:
         tap = _find(self._service.taps, scope, "stream")
         self._check_room()
         if scope.get("method") == "HEAD":
-            await _send_head(send, 200)
+            await send_head(send, 200)
             return
         await self._send_events(tap.open(), scope, receive, send)
 
@@ -364,8 +364,7 @@ class EventStreams:
             reader.close()
 
     def _check_room(self) -> None:
-        if self._service.is_leaving:
-            raise RequestError(503, "the service stops", retry_after=1, close=True)
+        self._service.refuse_if_leaving()
         if self._readers >= self._settings.readers:
             wait = self._service.settings.limits.retry_after
             raise RequestError(503, f"there are {self._readers} readers", retry_after=wait)
@@ -529,7 +528,8 @@ def _describe_schema(schema: pl.Schema | None) -> dict[str, str]:
     return {name: str(dtype) for name, dtype in (schema or {}).items()}
 
 
-async def _send_head(send: Send, status: int) -> None:
+async def send_head(send: Send, status: int) -> None:
+    """Send an answer without a body; with 200 it has the headers of an event stream."""
     headers = HEADERS if status == 200 else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": b""})

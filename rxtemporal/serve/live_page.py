@@ -7,8 +7,8 @@ import threading
 
 from starlette.types import Receive, Scope, Send
 
-from rxtemporal.serve.event_streams import HEADERS, SseChannel
-from rxtemporal.serve.responses import RequestError, dumps
+from rxtemporal.serve.event_streams import SseChannel, send_head
+from rxtemporal.serve.responses import RequestError, dumps, send_page
 from rxtemporal.serve.results import FeedEvent
 from rxtemporal.serve.routes import Need, Route
 from rxtemporal.serve.service import Service
@@ -103,26 +103,14 @@ class LivePage:
     async def show_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the page."""
         page = await asyncio.to_thread(_make_page, self._service.name)
-        headers = [
-            (b"content-type", b"text/html; charset=utf-8"),
-            (b"content-length", b"%d" % len(page)),
-            # beside the policy in the page, which has no word for this
-            (b"content-security-policy", b"frame-ancestors 'none'"),
-            (b"x-content-type-options", b"nosniff"),
-            (b"referrer-policy", b"no-referrer"),
-            (b"cache-control", b"no-cache"),
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        body = b"" if scope["method"] == "HEAD" else page
-        await send({"type": "http.response.body", "body": body})
+        # beside the policy in the page, which has no word for this
+        await send_page(scope, send, page, "frame-ancestors 'none'")
 
     async def send_events(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the flow and its parts until the looker has gone or the service stops."""
-        if self._service.is_leaving:
-            raise RequestError(503, "the service stops", retry_after=1, close=True)
+        self._service.refuse_if_leaving()
         if scope["method"] == "HEAD":
-            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-            await send({"type": "http.response.body", "body": b""})
+            await send_head(send, 200)
             return
         looker = self._lookers.enter()
         channel = SseChannel(scope, receive, send)

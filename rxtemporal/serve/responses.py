@@ -69,6 +69,21 @@ def to_request_error(error: Exception, retry_after: float) -> RequestError | Non
     return None
 
 
+async def send_page(scope: Scope, send: Send, page: bytes, policy: str) -> None:
+    """Send a page of HTML with its content security policy."""
+    headers = [
+        (b"content-type", b"text/html; charset=utf-8"),
+        (b"content-length", b"%d" % len(page)),
+        (b"content-security-policy", policy.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"no-referrer"),
+        (b"cache-control", b"no-cache"),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    body = b"" if scope["method"] == "HEAD" else page
+    await send({"type": "http.response.body", "body": body})
+
+
 async def send_json(
     scope: Scope,
     send: Send,

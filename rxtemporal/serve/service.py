@@ -354,6 +354,11 @@ class Service:
         """True once the service drains: it takes no more work."""
         return self.state in (ServiceState.DRAINING, ServiceState.STOPPED)
 
+    def refuse_if_leaving(self) -> None:
+        """Raise a ``RequestError`` if the service drains or has stopped."""
+        if self.is_leaving:
+            raise RequestError(503, "the service stops", retry_after=1, close=True)
+
     def check_takes(self) -> None:
         """Raise a ``RequestError`` unless the service takes work."""
         if self.state is ServiceState.RUNNING:

@@ -11,6 +11,7 @@ from typing import Any
 
 import rxtemporal as rxt
 from rxtemporal import agg
+from rxtemporal.serve.responses import send_page
 from rxtemporal.serve.routes import Need, Route
 
 # long enough for a slow network, and short enough to watch
@@ -76,18 +77,9 @@ def make_policy(page: bytes) -> str:
 def list_routes(_service: Any) -> list[Route]:
     """Return the route of the page, which holds no data and needs no token."""
     page = read_page()
-    headers = [
-        (b"content-type", b"text/html; charset=utf-8"),
-        (b"content-length", str(len(page)).encode()),
-        (b"content-security-policy", make_policy(page).encode()),
-        (b"x-content-type-options", b"nosniff"),
-        (b"referrer-policy", b"no-referrer"),
-        (b"cache-control", b"no-cache"),
-    ]
+    policy = make_policy(page)
 
     async def show_page(scope: Any, _receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        body = b"" if scope["method"] == "HEAD" else page
-        await send({"type": "http.response.body", "body": body})
+        await send_page(scope, send, page, policy)
 
     return [Route("/", "GET", show_page, Need.NOBODY, summary="The page of the demonstration.")]
