@@ -118,27 +118,14 @@ def stream(
     if end is None and END in frame.columns and start == START:
         end = END
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
-    for name in (start, end, cti, *order):
-        if name is not None and name not in frame.columns:
-            raise SchemaError(f"there is no column {name!r}; there are {frame.columns}")
-    if check_unit(unit) not in (None, "ticks"):
-        for name in filter(None, (start, end, cti)):
-            frame = _read_unit(frame, name, unit)
-    for name in filter(None, (start, end, cti)):
-        _check_time(frame, name)
-    time = _check_one_form(frame, list(filter(None, (start, end, cti))))
+    frame, time = _read_columns(frame, [*filter(None, (start, end, cti))], order, unit)
     if advance_time is not None and cti is not None:
         raise AdvanceTimeError(
             "cti= and advance_time= both advance time. Hint: leave one of them out."
         )
-    settings = read_advance_time(advance_time)
+    settings = _read_settings(advance_time, order)
     if settings is not None:
-        _check_order(settings, order)
         unite_delay(f"column {start!r}", time, settings.time)
-    elif order:
-        raise AdvanceTimeError(
-            "order_by= is the order of events for advance_time=, which is missing"
-        )
     if late is not None:
         _check_late(late, frame, settings)
     given = DataFrameInput(frame, start, end, settings, order, cti, late)
@@ -157,6 +144,35 @@ def stream(
         spread=spread,
     )
     return dataclasses.replace(given, clock=clocks)
+
+
+def _read_columns(
+    frame: DataFrame, times: Sequence[str], order: Sequence[str], unit: Unit | None
+) -> tuple[DataFrame, TimeForm]:
+    """Return the frame with timestamps for the Unix times of a unit, and the form of its times."""
+    for name in (*times, *order):
+        if name not in frame.columns:
+            raise SchemaError(f"there is no column {name!r}; there are {frame.columns}")
+    if check_unit(unit) not in (None, "ticks"):
+        for name in times:
+            frame = _read_unit(frame, name, unit)
+    for name in times:
+        _check_time(frame, name)
+    return frame, _check_one_form(frame, times)
+
+
+def _read_settings(
+    advance_time: AdvanceTime | None, order: tuple[str, ...]
+) -> AdvanceTimeSettings | None:
+    """Return the settings that make CTIs, once it is checked that there is an order for them."""
+    settings = read_advance_time(advance_time)
+    if settings is not None:
+        _check_order(settings, order)
+    elif order:
+        raise AdvanceTimeError(
+            "order_by= is the order of events for advance_time=, which is missing"
+        )
+    return settings
 
 
 def as_input(name: str, given: Any) -> DataFrameInput:
