@@ -24,7 +24,13 @@ from rxtemporal.engine.codec import loads
 from rxtemporal.engine.cut_windows import CutWindows, FindComplete
 from rxtemporal.engine.stage import Meter, Stage
 from rxtemporal.errors import CheckpointError, RxTemporalError
-from rxtemporal.operators.evolution import OperatorRecord, Records, match_operators, passes
+from rxtemporal.operators.evolution import (
+    OperatorRecord,
+    Records,
+    Ref,
+    match_operators,
+    passes,
+)
 from rxtemporal.operators.plan import Node
 from rxtemporal.operators.wiring import Wiring
 from rxtemporal.text.plain_text import text_table
@@ -98,8 +104,33 @@ def compare(
     have been given rows. ``inputs`` describe the present sources, ``ctis`` are those of the saved
     ones.
     """
-    plan = saved["plan"]
-    before = [OperatorRecord(*each) for each in plan["operators"]]
+    plan, (names, present, given) = saved["plan"], outlets
+    refs = {name: records.find(node) for name, node in zip(present, outputs, strict=True)}
+    old_refs = dict(zip(names, plan["leaves"], strict=True))
+    both = {name: (refs[name], old_refs[name]) for name in present if name in old_refs}
+    operators = _match_operators(saved, records, [*both.values()])
+
+    def continues(ref: Ref, old: Ref) -> bool:
+        return (operators[ref] if isinstance(ref, int) else ref) == old
+
+    leaves = [
+        names.index(name) if name in both and continues(*both[name]) else None for name in present
+    ]
+    fates = [
+        *_compare_inputs(saved["inputs"], inputs, ctis),
+        *_compare_operators(plan, records, operators),
+        *_compare_outputs(leaves, present, given),
+    ]
+    kept_inputs = frozenset(saved["inputs"].keys() & inputs.keys())
+    needs_flag = any(each.fate in (CHANGED, LOST) for each in fates)
+    return Evolution(operators, leaves, kept_inputs, fates, needs_flag)
+
+
+def _match_operators(
+    saved: Mapping[str, Any], records: Records, outputs: Sequence[tuple[Ref, Ref]]
+) -> list[int | None]:
+    """Return the saved operator that each one continues; ``outputs`` are those of both plans."""
+    before = [OperatorRecord(*each) for each in saved["plan"]["operators"]]
     seen = [_read_fields(saved["held"][number]) for number in range(len(before))]
 
     def fits(old: int, new: int) -> bool:
@@ -113,15 +144,13 @@ def compare(
             return False
         return True
 
-    names, present, given = outlets
-    refs = [records.find(node) for node in outputs]
-    old_refs = dict(zip(names, plan["leaves"], strict=True))
-    named = [
-        (ref, old_refs[name]) for name, ref in zip(present, refs, strict=True) if name in old_refs
-    ]
-    operators = match_operators(before, records.operators, fits, named)
-    kept_inputs = saved["inputs"].keys() & inputs.keys()
-    fates = [*_compare_inputs(saved["inputs"], inputs, ctis)]
+    return match_operators(before, records.operators, fits, outputs)
+
+
+def _compare_operators(
+    plan: Mapping[str, Any], records: Records, operators: Sequence[int | None]
+) -> Iterator[PartFate]:
+    """Yield what becomes of each operator, of the present plan and then of the saved one."""
     for number, match in enumerate(operators):
         operator = records.nodes[number].operator
         if match is None and operator is not None and operator.makes_one_time:
@@ -132,20 +161,11 @@ def compare(
             )
         note = "" if match is not None else _tell_beginning(records.nodes[number])
         name = _name(records, number)
-        fates.append(PartFate(BEGUN if match is None else KEPT, "operator", name, note))
-    fates += [
-        PartFate(LOST, "operator", name, "" if before[number].passes else "its state is deleted")
-        for number, name in enumerate(plan["names"])
-        if number not in operators
-    ]
-    leaves: list[int | None] = []
-    for name, ref in zip(present, refs, strict=True):
-        kept = operators[ref] if isinstance(ref, int) else ref
-        is_same = name in old_refs and old_refs[name] == kept
-        leaves.append(names.index(name) if is_same else None)
-    fates += _compare_outputs(leaves, present, given)
-    needs_flag = any(each.fate in (CHANGED, LOST) for each in fates)
-    return Evolution(operators, leaves, frozenset(kept_inputs), fates, needs_flag)
+        yield PartFate(BEGUN if match is None else KEPT, "operator", name, note)
+    for number, name in enumerate(plan["names"]):
+        if number not in operators:
+            passes = OperatorRecord(*plan["operators"][number]).passes
+            yield PartFate(LOST, "operator", name, "" if passes else "its state is deleted")
 
 
 def begin_anew(last: Evolution) -> Evolution:
