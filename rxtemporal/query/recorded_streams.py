@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rxtemporal.core.log import get_logger
-from rxtemporal.errors import ArgumentError, BindingError
+from rxtemporal.errors import BindingError
 from rxtemporal.ingress.side_source import SideSource, find_origin
 from rxtemporal.operators.operator import TwoInputs
 from rxtemporal.operators.plan import Node, number_names
@@ -79,8 +79,6 @@ def open_recording(path: str | os.PathLike[str]) -> dict[str, Node]:
     from rxtemporal.storage.event_log.cursors import RecordedSource
     from rxtemporal.storage.event_log.reader import Recording
 
-    if not isinstance(path, (str, os.PathLike)):
-        raise ArgumentError(f"replay takes the path of a recording's folder, got {path!r}")
     recording = Recording(path)
     if not recording.complete:
         _log.warning(

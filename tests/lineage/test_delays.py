@@ -247,6 +247,8 @@ def test_a_recording_is_a_path() -> None:
     """The message says so."""
     with pytest.raises(rxt.ArgumentError, match="a recording is the path of its folder"):
         find_delays(5)  # type: ignore[arg-type]
+    with pytest.raises(rxt.ArgumentError, match="a recording is the path of its folder"):
+        rxt.testing.find_clock_losses(5, clock="device")  # type: ignore[arg-type]
 
 
 def test_a_delay_is_rounded_up() -> None:

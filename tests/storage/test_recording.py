@@ -100,7 +100,7 @@ def test_what_is_no_recording_is_refused(folder: Path) -> None:
     """A folder without a header, a damaged one, one of another version, records that are gone."""
     with pytest.raises(SpoolError, match=r"is not a recording: it has no recording\.json"):
         rxt.replay(folder)
-    with pytest.raises(ArgumentError, match="the path of a recording's folder, got None"):
+    with pytest.raises(ArgumentError, match="a recording is the path of its folder, got None"):
         rxt.replay(None)  # type: ignore[arg-type]
     recorded(rxt.from_events([PointEvent(1, 1)]), folder)
     with pytest.raises(BindingError, match=r"no stream 'event' in the recording .*are 'events'"):

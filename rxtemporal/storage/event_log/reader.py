@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from rxtemporal.errors import SpoolError
+from rxtemporal.errors import ArgumentError, SpoolError
 from rxtemporal.storage.event_log.database import damage_error, load_count, wal_path
 from rxtemporal.storage.event_log.layout import StreamFacts
 from rxtemporal.storage.event_log.recorder import RecordedSegments
@@ -42,6 +42,8 @@ class Recording:
     """
 
     def __init__(self, path: str | os.PathLike[str], stored: Stored | None = None) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise ArgumentError(f"a recording is the path of its folder, got {path!r}")
         self.path = Path(path)
         self._stored = stored or _find(self.path)
         header = self._stored.header()

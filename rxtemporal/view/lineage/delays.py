@@ -269,8 +269,6 @@ def find_delays(recording: str | os.PathLike[str]) -> dict[str, Delays]:
     >>> delays.propose(loss=0.2)
     1
     """
-    if not isinstance(recording, (str, os.PathLike)):
-        raise ArgumentError(f"a recording is the path of its folder, got {recording!r}")
     there = Recording(recording)
     names = number_names(stream.facts.name for stream in there.streams)
     streams = zip(names, there.streams, strict=True)
