@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from rxtemporal.text.plain_text import GAP, format_value, measure_columns, shorten, text_table
+from rxtemporal.text.plain_text import (
+    GAP,
+    count_noun,
+    format_value,
+    measure_columns,
+    shorten,
+    text_table,
+)
 
 # characters of a cell and columns of a table; what is longer ends in "…"
 MOST_CHARACTERS = 40
@@ -80,14 +87,10 @@ def format_frame(
     text, shown = _fit(frame, most, width)
     parts = [text_table([text.header, text.units, *text.rows], right=text.numeric)]
     if (more := frame.height - most) > 0:
-        parts.append(f"… {_count(more, 'more row')}" if whole else "… more rows")
+        parts.append(f"… {count_noun(more, 'more row')}" if whole else "… more rows")
     if frame.width > shown:
-        parts.append(f"… {_count(frame.width - shown, 'more column')}")
+        parts.append(f"… {count_noun(frame.width - shown, 'more column')}")
     return "\n".join(parts)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _fit(frame: pl.DataFrame, most: int, width: int | None) -> tuple[RowText, int]:

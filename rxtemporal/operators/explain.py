@@ -14,6 +14,7 @@ from rxtemporal.ingress.settings import (
 )
 from rxtemporal.ingress.side_source import SideSource
 from rxtemporal.operators.plan import AnySource, Node
+from rxtemporal.text.plain_text import count_noun
 
 LEGEND = "t: the CTI of the operator's input, which is the line below it"
 LATE = {
@@ -143,7 +144,7 @@ def name_plan(node: Node) -> str:
     nodes = node.list_nodes()
     sources = [each.source.name for each in nodes if each.source is not None]
     count = len(nodes) - len(sources)
-    operators = f"{count} {'operator' if count == 1 else 'operators'} over " if count else ""
+    operators = f"{count_noun(count, 'operator')} over " if count else ""
     fields = "fields unknown" if node.schema is None else _list_names(list(node.schema))
     keys = f"; by {_list_names(list(node.keys))}" if node.keys else ""
     return f"{operators}{_list_names([*map(repr, sources)])}: {fields or 'no fields'}{keys}"

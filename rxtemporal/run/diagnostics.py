@@ -25,7 +25,7 @@ from rxtemporal.run.reader import Reader
 from rxtemporal.run.stalls import SIDES, Stall, find_stalls, format_time
 from rxtemporal.storage.event_log.verification import StorageDiagnostics
 from rxtemporal.text.html import escape, section, table
-from rxtemporal.text.plain_text import align
+from rxtemporal.text.plain_text import align, count_noun
 
 # the fields that are ticks: instants, and spans
 TIMES = frozenset({"cti", "next_due", "fleet"})
@@ -372,8 +372,8 @@ def describe_process(of: Diagnostics, error: BaseException | None) -> str:
     state = "running" if of.running else "ended" if of.ended else "ending"
     if error is not None:
         state = f"failed: {show(error)}"
-    events = f"{of.events_in:,} {'event' if of.events_in == 1 else 'events'} in"
-    rows = f"{of.rows_out:,} {'row' if of.rows_out == 1 else 'rows'} out"
+    events = f"{count_noun(of.events_in, 'event')} in"
+    rows = f"{count_noun(of.rows_out, 'row')} out"
     return f"{of.name!r}, {state}, {events}, {sum(of.late.values()):,} late, {rows}"
 
 

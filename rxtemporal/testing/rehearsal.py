@@ -19,7 +19,7 @@ from rxtemporal.errors import ArgumentError
 from rxtemporal.operators.causes.history import code_rows, match_codes
 from rxtemporal.query.bound_query import BoundQuery, Query, bind_query
 from rxtemporal.text import html
-from rxtemporal.text.plain_text import format_value
+from rxtemporal.text.plain_text import count_noun, format_value
 from rxtemporal.text.timeline import Lane, Timeline
 from rxtemporal.text.timeline_svg import timeline_svg
 
@@ -222,7 +222,7 @@ def as_text(found: Difference, names: tuple[str, str]) -> str:
     lines = [_count(found, names), *_describe_fields(found)]
     for whose, frame in (("old", found.only_old), ("new", found.only_new)):
         if len(frame):
-            lines.append(f"only in {whose}: {_rows(len(frame))}")
+            lines.append(f"only in {whose}: {count_noun(len(frame), 'row')}")
             table = format_frame(frame, MOST_ROWS, whole=True)
             lines += [f"  {line}" for line in table.splitlines()]
     return "\n".join(lines)
@@ -233,7 +233,7 @@ def as_html(found: Difference, names: tuple[str, str]) -> str:
     tables = [
         html.table(
             frame.columns, _cells(frame, MOST_ROWS), total=len(frame), most=MOST_ROWS,
-            caption=f"only in {whose}: {_rows(len(frame))}",
+            caption=f"only in {whose}: {count_noun(len(frame), 'row')}",
         )
         for whose, frame in (("old", found.only_old), ("new", found.only_new)) if len(frame)
     ]  # fmt: skip
@@ -243,14 +243,11 @@ def as_html(found: Difference, names: tuple[str, str]) -> str:
 
 def _count(found: Difference, names: tuple[str, str]) -> str:
     both, old, new = len(found.both), len(found.only_old), len(found.only_new)
-    text = f"old: {names[0]}, {_rows(both + old)}. new: {names[1]}, {_rows(both + new)}. "
+    rows = [count_noun(both + each, "row") for each in (old, new)]
+    text = f"old: {names[0]}, {rows[0]}. new: {names[1]}, {rows[1]}. "
     if not old and not new:
         return f"{text}All are in both."
-    return f"{text}{_rows(both)} {'is' if both == 1 else 'are'} in both."
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row{'' if count == 1 else 's'}"
+    return f"{text}{count_noun(both, 'row')} {'is' if both == 1 else 'are'} in both."
 
 
 def _describe_fields(found: Difference) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from html import escape as _escape
 
-from rxtemporal.text.plain_text import make_visible, shorten
+from rxtemporal.text.plain_text import count_noun, make_visible, shorten
 
 MOST_ROWS = 10
 MOST_COLUMNS = 16
@@ -59,12 +59,8 @@ def table(
     if total > min(len(listed), most):
         width = min(len(header), MOST_COLUMNS + 1)
         more = total - min(len(listed), most)
-        parts.append(f'<tr><td colspan="{width}">… {more:,} more {_rows(more)}</td></tr>')
+        parts.append(f'<tr><td colspan="{width}">… {count_noun(more, "more row")}</td></tr>')
     return "".join([*parts, "</tbody></table>"])
-
-
-def _rows(count: int) -> str:
-    return "row" if count == 1 else "rows"
 
 
 def _head(header: Sequence[str], units: Sequence[str], right: Collection[int]) -> str:

@@ -25,6 +25,15 @@ def make_visible(text: str) -> str:
     return "".join(map(_escape, text))
 
 
+def count_noun(number: int, noun: str) -> str:
+    """Return a number of things as text.
+
+    >>> count_noun(1, "row"), count_noun(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _escape(character: str) -> str:
     if character in _JOINERS or unicodedata.category(character) not in _INVISIBLE:
         return character

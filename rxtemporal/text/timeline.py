@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from rxtemporal.text.plain_text import shorten
+from rxtemporal.text.plain_text import count_noun, shorten
 
 Form = Literal["datetime", "ticks"]
 SECOND = 1_000_000
@@ -155,11 +155,11 @@ class Lane:
         """Return the numbers of rows, late events and CTIs in one sentence."""
         late = sum(bar.broken_cti is not None for bar in self.bars)
         rows = len(self.bars) - late + self.more
-        parts = [f"{rows:,} {'row' if rows == 1 else 'rows'}"]
+        parts = [count_noun(rows, "row")]
         if late:
             parts.append(f"{late:,} late")
         if self.ctis:
-            parts.append(f"{len(self.ctis):,} {'CTI' if len(self.ctis) == 1 else 'CTIs'}")
+            parts.append(count_noun(len(self.ctis), "CTI"))
         return f"{shorten(self.name, 60)}: {', '.join(parts)}."
 
 

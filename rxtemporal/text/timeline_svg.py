@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from rxtemporal.text.html import escape
-from rxtemporal.text.plain_text import format_span, shorten
+from rxtemporal.text.plain_text import count_noun, format_span, shorten
 from rxtemporal.text.svg import COLORS, LATE, element, label, make_mark, measure_text, picture
 from rxtemporal.text.timeline import (
     Bar,
@@ -127,7 +127,7 @@ class LanePicture:
             yield label(
                 self.scale.left,
                 self.top + self.height - 4,
-                f"… {self.more:,} more {'row' if self.more == 1 else 'rows'}",
+                f"… {count_noun(self.more, 'more row')}",
                 class_="s",
             )
 

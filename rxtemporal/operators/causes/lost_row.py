@@ -16,7 +16,7 @@ from rxtemporal.core.columns import time_series
 from rxtemporal.core.spans import format_delay
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, describe, to_datetime
 from rxtemporal.operators.causes.history import History
-from rxtemporal.text.plain_text import format_span, format_value, shorten
+from rxtemporal.text.plain_text import count_noun, format_span, format_value, shorten
 
 MOST_CHARACTERS = 40
 MOST_FIELDS = 8
@@ -41,7 +41,7 @@ def write_span(length: int, form: TimeForm) -> str:
     ('1 tick', '1m 30s')
     """
     if form == "ticks":
-        return f"{length:,} tick" + ("" if length == 1 else "s")
+        return count_noun(length, "tick")
     return format_span(length)
 
 

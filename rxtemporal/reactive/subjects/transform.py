@@ -13,6 +13,7 @@ from reactivex.subject import Subject
 
 from rxtemporal.errors import ArgumentError
 from rxtemporal.reactive.subscriber import OnCompleted, OnError, OnNext, Subscriber
+from rxtemporal.text.plain_text import count_noun
 
 T = TypeVar("T")
 
@@ -83,8 +84,7 @@ class TransformSubject(Observable[Out], Generic[In, Out]):
         self.on_next = self._input.on_next  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
-        count = len(self._output.observers)
-        return f"TransformSubject({count:,} {'subscriber' if count == 1 else 'subscribers'})"
+        return f"TransformSubject({count_noun(len(self._output.observers), 'subscriber')})"
 
     @staticmethod
     def create(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rxtemporal.operators.causes.history import CTI
+from rxtemporal.text.plain_text import count_noun
 from rxtemporal.view.debug.data import describe_flow, write_json
 
 if TYPE_CHECKING:
@@ -202,10 +203,10 @@ class WrittenPage:
 
     def __str__(self) -> str:
         """Return one line that says what has been written."""
-        events = _count(self.events, "event")
+        events = count_noun(self.events, "event")
         if self.shown < self.events:
             events += f" (a sample of {self.shown:,} is shown)"
-        plan, rows = _count(self.operators, "operator"), _count(self.rows, "row")
+        plan, rows = count_noun(self.operators, "operator"), count_noun(self.rows, "row")
         return f"{self.path}: {events}, {plan}, {rows} of the result, {self.size / 1e6:.1f} MB"
 
 
@@ -228,7 +229,3 @@ def write_page(flow: Flow, path: Path, *, title: str) -> WrittenPage:
         sentence=data["sentence"],
         failed=flow.error is not None,
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

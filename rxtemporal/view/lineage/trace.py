@@ -19,7 +19,7 @@ from rxtemporal.operators.causes.causes import BOUNDARY, HISTORY, ROW, Causes
 from rxtemporal.operators.causes.history import History, code_rows
 from rxtemporal.operators.causes.lost_row import write_lifetime, write_place, write_values
 from rxtemporal.text import html
-from rxtemporal.text.plain_text import make_visible
+from rxtemporal.text.plain_text import count_noun, make_visible
 from rxtemporal.view.lineage.flow import Flow
 
 # rows of each operator that the text and the tables show
@@ -97,7 +97,7 @@ class Explanation:
         """Yield a step, its rows, and the steps that it reads; the lines begin with ``rest``."""
         again = step.number in seen
         seen.add(step.number)
-        count = "1 row" if step.rows == 1 else f"{step.rows:,} rows"
+        count = count_noun(step.rows, "row")
         yield f"{first}{self._write_name(step)}: {count}{', as above' if again else ''}"
         if again:
             return
