@@ -45,9 +45,8 @@ class LeftAntiJoin(Matcher):
     def _join_fields(
         self, left: pl.Schema, right: pl.Schema, keys: Keys
     ) -> tuple[dict[str, str], pl.Schema]:
-        # only where= sees the joined names, so a clash gets a suffix automatically
-        suffix = self.suffix or "_right"
-        return dataclasses.replace(self, suffix=suffix).merge_fields(left, right, keys)
+        # only where= sees the joined names
+        return self.with_suffix().merge_fields(left, right, keys)
 
     def make(self, left: pl.Schema, right: pl.Schema, keys: Keys) -> TwoInputStep:
         """Return a new step."""

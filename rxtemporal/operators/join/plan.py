@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import polars as pl
@@ -92,6 +92,10 @@ class Matcher(TwoInputs):
             "Hint: cast one of them with with_columns(…) first."
         )
 
+    def with_suffix(self) -> Self:
+        """Return the operator with a suffix for the names that both sides have."""
+        return self if self.suffix else dataclasses.replace(self, suffix="_right")
+
     def merge_fields(
         self, left: pl.Schema, right: pl.Schema, keys: Keys
     ) -> tuple[dict[str, str], pl.Schema]:
@@ -139,10 +143,9 @@ class Matcher(TwoInputs):
         """Return the condition of pairs."""
         if self.where is None:
             return ()
-        # a name that both sides have gets a suffix, if there is none
-        named = dataclasses.replace(self, suffix=self.suffix or "_right")
         left, right = schemas
-        return [RowExpression("where", self.where, named.merge_fields(left, right, keys)[1])]
+        joined = self.with_suffix().merge_fields(left, right, keys)[1]
+        return [RowExpression("where", self.where, joined)]
 
     def check_where(self, joined: pl.Schema) -> None:
         """Raise an error if ``where`` is not a bool over the joined fields."""
@@ -283,10 +286,8 @@ def of_both_sides(of: Int64s, pairs: CarriedRows) -> Causes:
 
 def find_pairs(operator: Matcher, inputs: Sequence[History]) -> CarriedRows:
     """Return the pairs of rows that match and are alive together, with the time of that."""
-    join = Join(
-        on=operator.on, where=operator.where, suffix=operator.suffix or "_right", line=operator.line
-    )
-    where = operator.where
+    where, suffix = operator.where, operator.with_suffix().suffix
+    join = Join(on=operator.on, where=where, suffix=suffix, line=operator.line)
     if where is None or '"Selector":' not in where.meta.serialize(format="json"):
         return carry(join, inputs)
     # such a predicate would see the fields that carry the row numbers

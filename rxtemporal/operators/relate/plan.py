@@ -90,8 +90,7 @@ class Relate(Matcher):
 
     def find_causes(self, inputs: Sequence[History], output: History, rows: Int64s) -> Causes:
         """Return for each row its pair: a row of the left input and one of the right."""
-        # a name that both sides have gets a suffix, if there is none
-        made = carry(dataclasses.replace(self, suffix=self.suffix or "_right"), inputs)
+        made = carry(self.with_suffix(), inputs)
         of, at = match_output(output, made, rows)
         return of_both_sides(of, made.take(at))
 
