@@ -14,11 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+import rxtemporal as rxt
 from rxtemporal import MAX_TIME, EventBatch, agg
 from rxtemporal.engine.rows import RowStore
 from rxtemporal.errors import UnboundedWindowError
 from rxtemporal.operators.hopping_window import bounds as steps
 from rxtemporal.operators.hopping_window.plan import hopping_window, tumbling_window
+from rxtemporal.testing import Stepper
 
 SCHEMA = pl.Schema({"k": pl.Int64, "x": pl.Float64})
 GRIDS = {
@@ -132,3 +134,24 @@ def test_more_results_than_there_is_room_for(value: float | None) -> None:
     assert rows.drop("k").unique().rows() == [(1, value, value)]
     assert result.start.tolist() == [10 * n for n in range(count) for _ in range(2)]
     assert (result.end - result.start).tolist() == [10] * 2 * count
+
+
+def test_a_text_is_in_no_window_behind_its_own_after_a_state_has_been_loaded() -> None:
+    """The least one of each window is that of its own rows, also of windows to come."""
+
+    def make_query() -> Stepper:
+        names = rxt.from_events([], schema={"name": str}, name="names")
+        return Stepper(names.hopping_window(10, 5).aggregate(least=agg.min("name")))
+
+    def push(stepper: Stepper, start: int, name: str) -> list[tuple[int, str]]:
+        row = {"start_time": start, "end_time": start + 1, "name": name}
+        made = stepper.push("names", EventBatch.from_dicts([row], cti=start))
+        results = [each for batch in made for each in batch.to_dicts("ticks")]
+        return [(each["start_time"], each["least"]) for each in results]
+
+    before, after = make_query(), make_query()
+    for start, name in ((1, "c"), (11, "b"), (21, "a")):
+        push(before, start, name)
+    after.load(before.save())
+    assert push(after, 31, "d") == [(15, "a"), (20, "a")]
+    assert push(after, 46, "e") == [(25, "d"), (30, "d")]
