@@ -546,6 +546,18 @@ def test_numbers_of_ended_sessions_are_given_up() -> None:
     assert last.payload.filter(pl.col("k") == "open")["n"].to_list() == [15_000]
 
 
+def test_the_oldest_of_many_open_sessions_holds_the_cti() -> None:
+    """However many of other keys begin while it is open."""
+    clicks = rxt.from_events([], schema={"user": str}, name="clicks")
+    sessions = clicks.group_by("user").session_window(1_000).aggregate(n=agg.count())
+    stepper, ctis = Stepper(sessions), set()
+    for time in range(200):
+        row = {"start_time": time, "end_time": time + 1, "user": f"{time}"}
+        made = stepper.push("clicks", EventBatch.from_dicts([row], cti=time + 1))
+        ctis |= {batch.cti for batch in made}
+    assert ctis == {0}
+
+
 def test_the_stream_has_it_as_an_operator() -> None:
     """In a grouped stream each key has its own sessions, and the keys are kept."""
     clicks = [rxt.PointEvent(t, {"user": user}) for t, user in [(0, "a"), (3, "b"), (6, "a")]]
