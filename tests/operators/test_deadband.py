@@ -7,6 +7,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from forgetting import forgetful
+from tables import A, B, history_by_ctis
 
 import rxtemporal as rxt
 
@@ -37,6 +39,16 @@ def test_what_is_no_number_differs_from_all_numbers() -> None:
 def test_other_numbers(dtype: Any) -> None:
     """Of each type."""
     assert pass_values([1, 2, 4, 100], 2, dtype) == [1, 4, 100]
+
+
+def test_a_key_is_held_for_a_row_that_is_still_to_come_though_it_may_be_forgotten() -> None:
+    """Also where none of its rows has passed yet, and one of another key has."""
+    items = [("point", 5, A), ("point", 1, B), ("cti", 3), ("point", 6, A), ("cti", 9)]
+    with forgetful():
+        found = history_by_ctis(
+            lambda s: s.group_by("k").deadband("x", 1).ungroup().select("k"), items
+        )
+    assert found == [(1, 2, {"k": B["k"]}), (5, 6, {"k": A["k"]})]
 
 
 def test_why_a_row_did_not_pass() -> None:
