@@ -113,6 +113,19 @@ def make_rows(cti: int, *lifetimes: tuple[str, int, int]) -> rxt.EventBatch:
     return rxt.EventBatch.from_dicts(rows, cti=cti)
 
 
+def test_a_full_outer_join_holds_what_its_parts_hold() -> None:
+    """The join, and the anti join of each side with the other."""
+    left, right = (rxt.from_events([], schema={"k": str}, name=each) for each in ("left", "right"))
+    queries = [left.full_outer_join(right, on="k"), left.join(right, on="k")]
+    queries += [left.left_anti_join(right, on="k"), right.left_anti_join(left, on="k")]
+    whole, *parts = map(Stepper, queries)
+    for stepper in whole, *parts:
+        stepper.push("left", make_rows(2, ("a", 1, 20)))
+        stepper.push("right", make_rows(5, ("b", 1, 20), ("c", 3, 20)))
+    assert all(each.rows for each in parts)
+    assert whole.rows == sum(each.rows for each in parts)
+
+
 def make_anti_join() -> Stepper:
     """Return an anti join of two streams, to be pushed into."""
     left, right = (rxt.from_events([], schema={"k": str}, name=each) for each in ("left", "right"))
