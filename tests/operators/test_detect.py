@@ -627,6 +627,21 @@ def test_the_longest_part_may_be_of_a_less_preferred_way() -> None:
     assert query.to_polars(time="ticks").rows() == [(0, 4, 1, False)]
 
 
+def test_of_parts_of_the_same_rows_the_preferred_one_is_given() -> None:
+    """The variables of a part are those of the way that would have been the match."""
+    names = {"A": X == 1, "B": X == 1, "C": X == 2, "D": X == 3}
+    query = points([1, 2, 5]).detect("(A | B) C D", **names, within=9, timeouts=True, rows="all")
+    assert query.to_polars()["variable"].to_list() == ["A", "C"]
+
+
+def test_a_match_stays_when_a_way_that_began_after_it_takes_over() -> None:
+    """Though the way that it takes over from began before the match."""
+    rows = [(0, 1), (1, 3), (2, 4), (3, 1), (7, 2)]
+    stream = rxt.from_events([rxt.PointEvent(time, {"x": x}) for time, x in rows])
+    query = stream.detect("A ~> B | C D", A=X == 1, B=X == 2, C=X == 3, D=X == 4, max_gap=5)
+    assert query.to_polars(time="ticks").rows() == [(1, 3, 2), (3, 8, 2)]
+
+
 def test_sums_at_the_ends_of_int64() -> None:
     """One that fits is given, one that does not is an error, in measures and in conditions."""
     for value in (-(2**63), 2**63 - 1):
