@@ -270,6 +270,7 @@ def test_times_far_away() -> None:
         (lambda s: s.tumbling_window(5, time_zone="UTC"), "a calendar is about datetimes"),
         (lambda s: s.tumbling_window("0d", time_zone="UTC"), "from 1 to 10,000"),
         (lambda s: s.tumbling_window("1d", "30h", time_zone="UTC"), "longer than 1 day"),
+        (lambda s: s.tumbling_window("1d", "24h", time_zone="UTC"), "longer than 1 day"),
         (lambda s: s.tumbling_window("1d", 7, time_zone="UTC"), "lets days begin at six"),
         (lambda s: s.hopping_window("1mo", "1d", time_zone="UTC"), "a number of periods"),
         (lambda s: s.hopping_window("6h", "1h", time_zone="UTC"), "a number of periods"),
@@ -281,6 +282,10 @@ def test_times_far_away() -> None:
         (lambda s: s.tumbling_window("36h", time_zone="UTC"), "duration='36h'"),
         (
             lambda s: s.tumbling_window("1mo", datetime(2026, 1, 30, tzinfo=UTC)),
+            "does not begin each 1 month in UTC: not every month has such a day",
+        ),
+        (
+            lambda s: s.tumbling_window("1mo", datetime(2026, 1, 29, tzinfo=UTC)),
             "does not begin each 1 month in UTC: not every month has such a day",
         ),
     ],
