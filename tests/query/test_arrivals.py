@@ -140,6 +140,21 @@ def test_starts_are_repeated(kind: str, tmp_path: Path) -> None:
     assert found == [*whole, (31.0, 41)]
 
 
+def test_starts_do_not_decrease_with_a_delay_when_a_run_is_resumed(tmp_path: Path) -> None:
+    """The last start counts, and not the CTI, which is behind it by the delay."""
+    clock, source = SetClock(), make_source(delay="20s")
+    clock.second = 30
+    process = source.stream.run(rxt.Collect(), scheduler=clock, resume=tmp_path)
+    source.push({"x": 1})
+    process.stop()
+    clock.second = 17
+    results, again = rxt.Collect(), make_source(delay="20s")
+    with again.stream.run(results, scheduler=clock, resume=tmp_path):
+        again.push({"x": 2})
+        again.close()
+    assert list_starts(results) == [(30.0, 1), (30.0, 2)]
+
+
 def play(items: list[Any], **options: Any) -> list[tuple[float, int]]:
     """Return the starts of the rows of an observable, pushed a second apart."""
     subject: Subject[Any] = Subject()
