@@ -207,3 +207,12 @@ def test_the_offset_is_that_of_the_quickest_item_of_late() -> None:
     assert offset.ticks == -107
     offset.note(5 * WINDOW, 5 * WINDOW - 3)
     assert offset.ticks == 3
+
+
+def test_an_offset_from_before_the_wall_clock_was_set_back_does_not_count() -> None:
+    """It was taken by another clock, and the next item shows the one that counts now."""
+    offset = ClockOffset()
+    offset.note(900, 500)
+    assert offset.ticks == 400
+    offset.note(310, 300)
+    assert offset.ticks == 10
