@@ -183,6 +183,22 @@ class TestDevices:
             assert count_silent(process) == 1
             source.close()
 
+    @pytest.mark.parametrize("way", ["one", "list", "frame"])
+    def test_a_row_ahead_has_the_cti_of_its_device(self, way: str) -> None:
+        """A row that is dropped for being ahead of the wall clock is told with that CTI."""
+        source, clock = make_live(ahead="10s", when_ahead=rxt.WhenAhead.LATE), TestScheduler()
+        clock.advance_to(HOUR)
+        with source.stream.run(rxt.Collect(), scheduler=clock):
+            source.push([row("a", MINUTE), row("b", 2 * MINUTE)])
+            ahead = row("a", DAY)
+            verdict = source.push(
+                {"one": ahead, "list": [ahead], "frame": pl.DataFrame([ahead])}[way]
+            )
+            assert [(each.reason, each.cti) for each in verdict.late] == [
+                (LateReason.AHEAD, MINUTE * 10**6)
+            ]
+            source.close()
+
 
 def make_live(**options: Any) -> rxt.PushSource:
     """Return a source of rows of devices, with times in seconds, and two minutes to be silent."""
