@@ -161,6 +161,17 @@ def test_ctis_of_the_source_are_there_with_any_delay() -> None:
     assert str(delays) == "readings: 2 of 4 late with a delay of 0 ticks"
 
 
+def test_rows_that_are_late_with_any_delay_count_for_the_share() -> None:
+    """A share that they use up leaves none for others."""
+    first, *others = (rxt.PointEvent(start, {"x": 1}) for start in (5, 3, 20, 14, 18))
+    events = [first, rxt.Cti(9), *others]
+    with tempfile.TemporaryDirectory() as folder:
+        record(events, folder, rxt.INCREASING_START_TIME)
+        delays = find_delays(folder)["readings"]
+    assert (delays.rows, delays.always) == (5, 1)
+    assert [delays.propose(loss) for loss in (0.2, 0.4, 0.6)] == [6, 2, 0]
+
+
 def test_an_end_may_be_late_where_its_start_was_in_time() -> None:
     """It is moved to the CTI, so it counts with each delay that is too small for the end itself."""
     events = [
