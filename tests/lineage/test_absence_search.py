@@ -245,6 +245,20 @@ def test_a_row_that_no_predicate_has_seen() -> None:
     assert fates == {0: "elsewhere", 1: "ended", 2: "ended"}
 
 
+def test_rows_behind_an_end_edge_at_the_end_of_time() -> None:
+    """Such an edge leaves its row as it is, and is no row itself."""
+    events = [
+        rxt.EdgeEvent.create_start(1, {"x": 1}),
+        rxt.EdgeEvent.create_end(1, rxt.MAX_TIME, {"x": 1}),
+        Point(2, {"x": 2}),
+        Point(3, {"x": 3}),
+    ]
+    query = rxt.from_events(events, name="readings").where(pl.col("x") < 3)
+    candidates = rxt.why_not(query, {"x": 3}).candidates["readings"]
+    found = {each.payload["x"]: (each.end, each.fate.kind) for each in candidates}
+    assert found == {1: (rxt.MAX_TIME, "elsewhere"), 2: (3, "elsewhere"), 3: (4, "dropped")}
+
+
 def test_a_stream_that_also_removes() -> None:
     """Of a stream that is on both sides of an anti join the side that gives rows counts."""
     cars = make_cars()
