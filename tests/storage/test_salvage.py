@@ -122,7 +122,10 @@ def test_one_entry_that_is_damaged_is_lost_and_no_other(tmp_path: Path) -> None:
     }
 
 
-def test_rows_of_a_salvaged_log_keep_their_verdicts(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("lost", "left_over"), [(0, (30, 40, 2)), (2, (20, 30, 2))])
+def test_rows_of_a_salvaged_log_keep_their_verdicts(
+    lost: int, left_over: tuple[int, int, int], tmp_path: Path
+) -> None:
     """Its records have other numbers; each is judged by the delay that it came with."""
     folder, left = tmp_path / "run", tmp_path / "left"
 
@@ -145,13 +148,14 @@ def test_rows_of_a_salvaged_log_keep_their_verdicts(tmp_path: Path) -> None:
         return sink.to_polars(time="ticks").rows()
 
     run("resume", 0, 21, 22)
+    run("resume", 0, 31, 32)
     run("resume", 8, 51, 45, 47)
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
-        connection.execute("DELETE FROM parts WHERE first = 0")
+        connection.execute("DELETE FROM parts WHERE first = ?", [lost])
         connection.commit()
     salvage(folder, tmp_path / "new")
     folder = tmp_path / "new"
-    assert run("log", 8, 90) == [(40, 50, 2), (50, 60, 1), (90, 100, 1)]
+    assert run("log", 8, 90) == [left_over, (40, 50, 2), (50, 60, 1), (90, 100, 1)]
 
 
 def test_a_state_that_is_damaged_leaves_the_events_since(tmp_path: Path) -> None:
