@@ -247,6 +247,26 @@ def test_an_import_is_found_in_the_recording(folder: Path) -> None:
     assert [event.payload for event in rxt.replay(folder)["data"].to_events()] == [9]
 
 
+def test_a_row_that_ends_time_is_replayed_behind_the_time_before_it(folder: Path) -> None:
+    """A stream that imports has that time, as in the run; the end of time is not imported."""
+    one, two = Subject[Any](), Subject[Any]()
+    schema, imports = {"x": int}, settings(None, imports="one")
+    first = rxt.from_observable(one, schema=schema, name="one", advance_time=settings(1, -3))
+    second = rxt.from_observable(two, schema=schema, name="two", advance_time=imports)
+    process = first.union(second).run(Log(), record=folder)
+    for time in (5, MAX_TIME - 2):
+        one.on_next(PointEvent(time, {"x": 1}))
+    two.on_next(PointEvent(3, {"x": 2}))
+    for subject in one, two:
+        subject.on_completed()
+    process.wait(SOON)
+    again = rxt.replay(folder)
+    replayed = again["one"].union(again["two"]).run(Log())
+    replayed.wait(SOON)
+    for each in process, replayed:
+        assert [stream.late_by_import for stream in each.diagnostics().streams] == [0, 1]
+
+
 def test_recorded_streams_stand_beside_others(folder: Path) -> None:
     """A recorded stream is joined with one from elsewhere, which may import its CTIs."""
     events = [PointEvent(t, {"k": t % 2}) for t in range(6)]
