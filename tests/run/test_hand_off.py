@@ -285,6 +285,30 @@ def test_a_source_without_one_keeps_its_place() -> None:
     assert process.diagnostics().streams[1].late_by_import == 50
 
 
+@both
+def test_a_batch_in_parts_is_late_by_the_import_as_a_whole(when_full: WhenFull) -> None:
+    """The CTI that is imported is not one of the source, with whatever part of the batch."""
+    one, two = Subject[Any](), Subject[Any]()
+    imports = rxt.AdvanceTimeImportSettings("one")
+    first = rxt.from_observable(one, schema=SCHEMA, name="one")
+    second = rxt.from_observable(
+        two,
+        schema=SCHEMA,
+        name="two",
+        hand_off=rxt.HandOff(2, when_full),
+        advance_time=rxt.AdvanceTimeSettings(imports=imports, policy=rxt.AdvanceTimePolicy.DROP),
+    )
+    process = first.union(second).run(Log())
+    one.on_next(Cti(100))
+    rows = [{"start_time": time, "end_time": time + 1, "payload": time} for time in range(5)]
+    two.on_next(EventBatch.from_dicts(rows, cti=5))
+    for subject in one, two:
+        subject.on_completed()
+    process.wait(SOON)
+    told = process.diagnostics().streams[1]
+    assert (told.late, told.late_by_import) == ({rxt.LateReason.DROPPED: 5}, 5)
+
+
 # Lingering ----------------------------------------------------------------------------------------
 
 LONG = timedelta(hours=1)
