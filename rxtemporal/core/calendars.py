@@ -157,7 +157,7 @@ def _read_shift(alignment: Any, calendar: Calendar) -> int:
                 f"alignment={brief(alignment)} does not begin each {calendar}: not every month has "
                 "such a day. Hint: a day from 1 to 28."
             )
-        raise ArgumentError(f"alignment={brief(alignment)} is longer than {calendar}")
+        raise ArgumentError(f"alignment={brief(alignment)} is not shorter than {calendar}")
     return shift
 
 
