@@ -51,6 +51,12 @@ class SideSource:
         return str(self.origin.describe_time())
 
 
+def lacks_common_time(side: SideSource) -> bool:
+    """Return True if no CTI holds for all devices before the stream ends: any may be far behind."""
+    clock = side.origin.clock
+    return clock is not None and clock.behind is None
+
+
 def find_origin(source: Any) -> Any:
     """Return the source that is read: the origin of a side stream, else the source itself."""
     return source.origin if isinstance(source, SideSource) else source

@@ -19,7 +19,13 @@ from rxtemporal.errors import BindingError
 from rxtemporal.ingress.batch_verdicts import LateRows
 from rxtemporal.ingress.packer import Packer
 from rxtemporal.ingress.packers import make_packer
-from rxtemporal.ingress.side_source import LateSource, RejectSource, SideSource, find_origin
+from rxtemporal.ingress.side_source import (
+    LateSource,
+    RejectSource,
+    SideSource,
+    find_origin,
+    lacks_common_time,
+)
 from rxtemporal.ingress.source import StreamSource, Subscription
 from rxtemporal.ingress.stream_time import StreamTime
 from rxtemporal.operators.plan import Node, list_nodes, refuse_two_forms
@@ -221,6 +227,7 @@ class Execution:
         packer = self.make_door(source, self._times.of(source))
         beside = entry.put_rejected_beside()
         late = LateEvents(self.late, packer, beside, entry.lates)
+        _warn_of_waiting(entry)
         queue = (
             None
             if self._consumer is None
@@ -590,6 +597,17 @@ class Execution:
             self.dispose()
         finally:
             self.wiring.release()
+
+
+def _warn_of_waiting(entry: SourceEntry) -> None:
+    """Warn of rows beside a stream that would wait for its end, which may never come."""
+    sides = [side for side, _ in entry.sides]
+    if sides and not entry.source.bounded and lacks_common_time(sides[0]):
+        _log.warning(
+            "late events and rejected rows wait for the end of their stream",
+            stream=entry.source.name,
+            hint="each device has its own time: behind= makes one that holds for all",
+        )
 
 
 def _find_kind(source: StreamSource) -> type[Reader]:

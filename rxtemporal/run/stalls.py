@@ -14,7 +14,7 @@ from rxtemporal.core.spans import format_age, span
 from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, TICKS_PER_SECOND, describe
 from rxtemporal.engine.stage import Meter, RowHolder, Stage
 from rxtemporal.errors import ArgumentError
-from rxtemporal.ingress.side_source import find_origin
+from rxtemporal.ingress.side_source import SideSource, find_origin, lacks_common_time
 from rxtemporal.operators.plan import Node
 from rxtemporal.reactive.clock import TOLERANCE, RepeatingTimer
 from rxtemporal.run.execution import Execution
@@ -43,6 +43,9 @@ class Stall:
     that one has ended: then none will come either. ``needs_fields``: its fields are not known
     before its first event. ``others`` are the query's other streams.
 
+    ``lacks_time``: the query reads late events or rejected rows beside the stream, in which each
+    device has its own time, and no CTI holds for all of them before the end.
+
     ``sink`` is one that has had no answer for ``cti_age`` seconds; then no stream is named.
     """
 
@@ -61,6 +64,7 @@ class Stall:
     needs_fields: bool = False
     imports: str | None = None
     sink: str | None = None
+    lacks_time: bool = False
 
     def __str__(self) -> str:
         """Return the stall as a sentence."""
@@ -70,6 +74,11 @@ class Stall:
                 f"{format_age(self.cti_age)} and tries again"
             )
         due, rows = format_time(self.next_due, self.time), _count_rows(self.rows)
+        if self.lacks_time:
+            return (
+                f"query {self.query!r} waits for the end of stream {self.stream!r}, in which each "
+                f"device has its own time and no CTI holds for all of them; {rows}"
+            )
         if self.stream is None:
             return (
                 f"query {self.query!r} waits for the end of an open row that starts at {due}; "
@@ -109,6 +118,8 @@ class Stall:
                 "look at what the sink writes to; it tries again by itself",
                 "hand_off=rxt.HandOff() where the streams are made: they take rows meanwhile",
             )
+        if self.lacks_time:
+            return (f"behind= where {self.stream!r} is made: how far a device may be behind",)
         if self.stream is None:
             return ("run with EventShape.EDGE, which shows starts at once", "send end edges")
         if self.needs_fields:
@@ -217,7 +228,9 @@ class _Search:
     def _trace(self, node: Node, behind: _Input | None) -> list[Stall]:
         """Return the stalls of a stream; ``behind`` is the last input on the way that is behind."""
         if node.source is not None:
-            return self._at_source(self._reader(node), behind)
+            lacks_time = isinstance(node.source, SideSource) and lacks_common_time(node.source)
+            stalls = self._at_source(self._reader(node), behind)
+            return [dataclasses.replace(each, lacks_time=lacks_time) for each in stalls]
         missing = self._stages[node].missing
         # if the plan knows the fields, a CTI is enough to begin
         if missing is not None and node.inputs[missing].schema is None:

@@ -228,6 +228,7 @@ class ServiceApp:
         if state is not ServiceState.NEW and state is not ServiceState.STARTING:
             return
         if self._starting is None:
+            atexit.unregister(self.service.stop)  # that of a start that has failed
             atexit.register(self.service.stop)
         try:
             await self.start()

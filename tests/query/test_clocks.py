@@ -931,6 +931,35 @@ def test_many_threads_push_for_their_devices() -> None:
     assert [each["n"] for each in sink.to_dicts()] == [5] * 80
 
 
+@pytest.mark.parametrize("behind", [None, 100])
+def test_rows_beside_a_stream_wait_without_a_time_for_all(
+    behind: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No CTI holds for all devices: the log and the diagnostics say that, and what would help."""
+    source = make_source(delay=10, behind=behind)
+    application, late = rxt.Application("house"), rxt.Collect()
+    application.query("late", source.stream.late_events())
+    process = application.run(sinks={"late": late})
+    source.push([row("a", 50), row("b", 50), row("a", 5), row("a", 500), row("b", 500)])
+    stalls = process.diagnostics().holding_back()
+    is_told = "late events and rejected rows wait for the end of their stream" in caplog.text
+    assert is_told is (behind is None)
+    assert len(late.to_dicts()) == (behind is not None)
+    if behind is None:
+        assert str(stalls[0]) == (
+            "query 'late' waits for the end of stream 'readings', in which each device has its own "
+            "time and no CTI holds for all of them; 1 row waits"
+        )
+        assert stalls[0].remedies == (
+            "behind= where 'readings' is made: how far a device may be behind",
+        )
+    else:
+        assert all("waits for the end" not in str(each) for each in stalls)
+    source.close()
+    process.wait()
+    assert len(late.to_dicts()) == 1
+
+
 def test_a_device_as_far_behind_as_the_delay_is_not_behind() -> None:
     """The delay is there for it; one that is a tick further back than that counts."""
     source = make_source(delay=10)
