@@ -498,7 +498,8 @@ class DeviceClocks:
         if devices is None:
             self._lift_all(rows)
             return
-        numbers = np.array([self.find_device_of(each) for each in devices], np.int64)
+        numbers = self.devices.find_values(devices)
+        self._grow()
         self._states[numbers, self._kernel.SEEN] = NEVER
         self._note_lifted(numbers, -2 - numbers, rows)
 

@@ -93,6 +93,13 @@ class DeviceNumbers:
             )
         return self.find(dict(zip(self.fields, values, strict=True)))
 
+    def find_values(self, devices: Sequence[Any]) -> Int64s:
+        """Return the numbers of devices that ``list_values`` has returned."""
+        rows = [(each,) for each in devices] if self._single is not None else devices
+        given = [dict(zip(self.fields, row, strict=True)) for row in rows]
+        with self._turn:
+            return self.encode(self._reader.columns(given))
+
     def decode(self, numbers: Int64s) -> Columns:
         """Return the values of devices as columns."""
         return self.coder.decode(numbers)
