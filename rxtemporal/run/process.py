@@ -110,6 +110,9 @@ class Process:
         # the thread that is inside a write
         self._writer: int | None = None
         self._error: BaseException | None = None
+        # with what the process ends, and True once a thread closes it
+        self._end_error: BaseException | None = None
+        self._is_finishing = False
         self._thread: threading.Thread | None = None
         self._first: Diagnostics | None = None
 
@@ -221,21 +224,28 @@ class Process:
 
     def _end(self, error: BaseException | None) -> None:
         with self._state_lock:
-            if self._state in (_CLOSING, _ENDED):
-                return
-            self._state = _CLOSING
+            if self._state not in (_CLOSING, _ENDED):
+                self._state, self._end_error = _CLOSING, error
+        # whoever was here first may have been interrupted: then the next one finishes
+        if self._is_finishing:
+            return
         pulled = self._execution.pulls and not self._in_callback()
         if pulled or self._in_write():
-            self._finish(error)
+            self._finish()
             return
         # a producer does not wait until the sinks are closed; a sink's callback cannot, since the
         # sink waits for it
         thread = threading.Thread(
-            target=self._finish, args=(error,), name=f"rxtemporal {self.name} closing", daemon=True
+            target=self._finish, name=f"rxtemporal {self.name} closing", daemon=True
         )
         thread.start()
 
-    def _finish(self, error: BaseException | None) -> None:
+    def _finish(self) -> None:
+        with self._state_lock:
+            if self._is_finishing:
+                return
+            self._is_finishing = True
+        error = self._end_error
         self._stalls.dispose()
         self._execution.dispose()
         for kept in (self._recorder, self._log):

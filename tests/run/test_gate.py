@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from child_process import environment
 
+import rxtemporal as rxt
 from rxtemporal.run.hand_off.consumer import Consumer, ServingLock
 from rxtemporal.run.hand_off.gate import Gate
 from rxtemporal.run.run_end import RunEnd
@@ -105,6 +106,26 @@ def test_whoever_is_interrupted_in_a_push_keeps_no_lock(way: str) -> None:
         check=False,
     )
     assert json.loads(done.stdout) == "free"
+
+
+def test_a_run_whose_end_was_interrupted_is_ended_by_the_next_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C comes when the process has noted that it ends, and no thread closes it yet."""
+    source = rxt.PushSource("a", schema={"x": int})
+    process = source.stream.run(rxt.Collect())
+
+    def interrupt(_: threading.Thread) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        process.stop()
+    again = threading.Thread(target=process.stop, daemon=True)
+    again.start()
+    again.join(10)
+    assert process.ended
 
 
 class InterruptedLock:
