@@ -264,8 +264,6 @@ class AppendFile(ReadySink):
         self._partitions = None if partition_by is None else _Partitions(partition_by)
         # the files that are written, by folder and then by the number or time behind their names
         self._parts: dict[str, dict[int, _FilePart]] = {}
-        # the number of the last file of each folder, once it is known: a folder may have many
-        self._last: dict[str, int] = {}
         # those that are open, the one written last at the end
         self._open: dict[str, _FilePart] = {}
         # the paths of the files at a checkpoint that is loaded
@@ -289,7 +287,7 @@ class AppendFile(ReadySink):
         columns = self._empty(schema)
         check_types(self.path, columns.schema)
         self._header = _make_header(columns)
-        self._open, self._last = {}, {}
+        self._open = {}
         names, self._loaded = self._loaded, None
         if self._is_earlier:  # the same whenever the run is resumed, until it is saved again
             self._run = hashlib.sha256(f"{query}\0{self._run}".encode()).hexdigest()[:32]
@@ -527,8 +525,6 @@ class AppendFile(ReadySink):
         if self._format != "parquet":
             self._begin_lines(part)
         self._parts.setdefault(folder, {})[part.label] = part
-        if self._is_numbered:
-            self._last[folder] = part.label
         return part
 
     def _begin_lines(self, part: _FilePart) -> None:
@@ -571,8 +567,7 @@ class AppendFile(ReadySink):
     def _take_next(self, part: _FilePart) -> None:
         """Give a part another name: another run has taken the one that it had."""
         if self._is_numbered:
-            self._last.pop(part.folder, None)
-            part.label = self._last[part.folder] = self._find_number(part.folder)
+            part.label = self._find_number(part.folder)
         part.name = self._name(part.folder, part.label)
 
     def _open_part(self, part: _FilePart) -> BinaryIO:
@@ -677,14 +672,12 @@ class AppendFile(ReadySink):
 
     def _find_number(self, folder: str) -> int:
         """Return the number behind the last file of a folder."""
-        if folder not in self._last:
-            numbers = [
-                int(found[1])
-                for name in self._list_folder(folder)
-                if (found := re.search(r"-(\d{6,})(-\d+)?$", Path(name).stem))
-            ]
-            self._last[folder] = max(numbers, default=0)
-        return self._last[folder] + 1
+        numbers = [
+            int(found[1])
+            for name in self._list_folder(folder)
+            if (found := re.search(r"-(\d{6,})(-\d+)?$", Path(name).stem))
+        ]
+        return max(numbers, default=0) + 1
 
     def _end_passed(self, cti: int) -> None:
         """Complete the files into which no further row comes: the CTI has passed their ends."""
