@@ -10,6 +10,7 @@ import pytest
 from oracle import MAX_TIME, MIN_TIME
 from tables import LENGTH, ROWS, A, B, C, edges, history, outputs
 
+import rxtemporal as rxt
 from rxtemporal import UnboundedWindowError
 from rxtemporal.operators.alter.plan import (
     alter_event_duration,
@@ -289,3 +290,9 @@ def test_operators_describe_their_rules() -> None:
     assert told(clip_to_limit(1)) == ("clip_event_duration", "t", "open rows, until their limit")
     assert told(alter_event_duration(1)) == ("alter_event_duration", "t", "nothing")
     assert told(alter_event_start_time(abs)) == ("alter_event_start_time", "f(t)", "nothing")
+
+
+def test_saved_states_know_the_step_by_its_name() -> None:
+    """With another name, runs that earlier versions have saved could not be continued."""
+    node: Any = rxt.from_events([], schema={"x": int}).to_point_events()._node
+    assert type(node.operator.make(node.schema, ())).__name__ == "ToPointsStep"

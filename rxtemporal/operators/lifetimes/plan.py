@@ -46,9 +46,9 @@ class ToPointEvents(RowOperator):
 
     def make(self, schema: pl.Schema, keys: Keys) -> Step:
         """Return a new step."""
-        from rxtemporal.engine.shape import PointStep
+        from rxtemporal.operators.lifetimes.step import ToPointsStep
 
-        return PointStep()
+        return ToPointsStep()
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)

@@ -14,6 +14,7 @@ from rxtemporal.core.ticks import MAX_TIME, MIN_TIME, add, describe
 from rxtemporal.engine.holdings import BATCHES, LATEST, PART, Hold
 from rxtemporal.engine.kernels.lifetimes import shift
 from rxtemporal.engine.open_rows import WaitingRows
+from rxtemporal.engine.shape import PointStep
 from rxtemporal.engine.state import Stateful
 from rxtemporal.engine.step import Stateless, find_earliest_due
 
@@ -102,6 +103,10 @@ class LengthenStep(Stateless):
     def on_batch(self, batch: EventBatch) -> EventBatch:
         """Return the rows with later ends, and the CTI."""
         return drop_vanished(batch, batch.replace(end=shift(batch.end, self._by)))
+
+
+class ToPointsStep(PointStep):
+    """Makes each row a point at its start. Saved states have its name."""
 
 
 class PointAtEndStep(Stateless):
