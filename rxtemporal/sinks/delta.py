@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from rxtemporal.sinks.formats import restore_os_errors
 from rxtemporal.sinks.lake import LakeSink
 
 # deltalake makes a URL of a path: it takes some characters for escapes, and panics at others
-_NOT_IN_FOLDERS = frozenset("%[]\\^|\t\n\r")
+_NOT_IN_FOLDERS = re.compile(r"%[0-9A-Fa-f]{2}|[][\\^|\t\n\r]")
 
 
 class DeltaTable(LakeSink):
@@ -124,9 +125,9 @@ class DeltaTable(LakeSink):
 
 def _check_characters(path: str) -> None:
     """Raise ``ArgumentError`` for a folder that deltalake takes for another one, or panics at."""
-    bad = "" if "://" in path else "".join(sorted({*os.path.abspath(path)} & _NOT_IN_FOLDERS))
-    if bad:
+    folder = os.path.abspath(path)
+    if "://" not in path and (bad := _NOT_IN_FOLDERS.search(folder)):
         raise ArgumentError(
-            f"deltalake cannot write to a folder with {bad!r} in its path, got {path!r}. "
+            f"deltalake cannot write to a folder with {bad[0]!r} in its path, got {folder!r}. "
             "Hint: give the table a folder without it."
         )
