@@ -148,6 +148,10 @@ def make_series(name: str, column: Column, dtype: pl.DataType) -> pl.Series:
     return series.cast(dtype) if isinstance(dtype, _TIMES) else series
 
 
+# a selection of so few rows of so many or more may be kept for long: then it is a copy
+FEW, MANY = 8, 256
+
+
 def copy_values(series: pl.Series) -> pl.Series:
     """Return values that keep no others in memory.
 
@@ -538,6 +542,19 @@ class Columns:
         made = Columns(self._schema or self.schema, taken, len(numbers))
         if self.coded is not None:
             made.coded = self.coded.take(numbers)
+        is_few = self.height >= MANY and FEW * len(numbers) <= self.height
+        return made.copy_texts() if is_few else made
+
+    def copy_texts(self) -> Columns:
+        """Return the same rows, whose texts keep those of no others in memory."""
+        if not self.height or not any(isinstance(each, SeriesColumn) for each in self.columns):
+            return self
+        columns = [
+            SeriesColumn(copy_values(column.series)) if isinstance(column, SeriesColumn) else column
+            for column in self.columns
+        ]
+        made = Columns(self.schema, columns, self.height)
+        made.coded = self.coded
         return made
 
     def copy_rows(self, rows: Array) -> Columns:
@@ -545,13 +562,9 @@ class Columns:
 
         Their keys are not numbered.
         """
-        columns = [
-            SeriesColumn(copy_values(column[rows].series))
-            if isinstance(column, SeriesColumn)
-            else column[rows]
-            for column in self.columns
-        ]
-        return Columns(self.schema, columns, len(rows))
+        made = self.take(rows).copy_texts()
+        made.coded = None
+        return made
 
     def slice(self, begin: int, end: int) -> Columns:
         """Return the rows from number ``begin`` up to ``end``, without copying them."""

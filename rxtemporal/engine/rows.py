@@ -160,7 +160,8 @@ class _Texts:
         while at and begins[at] - begins[at - 1] < 2 * (height - begins[at]):
             at -= 1
         if at + 1 < len(begins):
-            self._parts[at:] = [pl.concat(self._parts[at:], rechunk=True)]
+            merged = pl.concat(self._parts[at:], rechunk=True)
+            self._parts[at:] = [core.copy_values(merged)]
             del begins[at + 1 :]
 
     def take(self, numbers: Int64s) -> core.Column:
@@ -190,7 +191,7 @@ class _Texts:
 
     def keep(self, numbers: Int64s, room: int) -> None:
         """Drop the values of all other rows."""
-        kept = self._gather(numbers)
+        kept = core.copy_values(self._gather(numbers))
         self._parts, self._begins = ([kept], [0]) if len(numbers) else ([], [])
 
     def clear(self) -> None:

@@ -206,12 +206,13 @@ class KeptRows:
 def _merge(parts: tuple[_Part, ...], compact: int) -> tuple[tuple[_Part, ...], int]:
     """Make one part of those that are not compact; one that has few rows is merged again."""
     small = parts[compact:]
-    merged = _Part(
-        EventBatch.concat([part.batch for part in small]),
+    merged = EventBatch.concat([part.batch for part in small])
+    part = _Part(
+        merged.replace(payload=merged.columns.copy_texts()),
         np.concatenate([part.at for part in small]),
         sum(part.bytes for part in small),
     )
-    return (*parts[:compact], merged), compact + (len(merged.batch) >= _ROWS)
+    return (*parts[:compact], part), compact + (len(merged) >= _ROWS)
 
 
 def _drop(kept: _Kept, rows: int, size: int) -> _Kept:

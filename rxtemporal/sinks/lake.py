@@ -39,6 +39,7 @@ class LakeSink(TableSink):
         self._most = rows
         self._seconds = span(every, "every", least=1) / 1e6
         self._held: list[EventBatch] = []
+        self._held_rows = 0
         # those that are being committed
         self._taken: list[EventBatch] = []
         # held for a moment while rows are added, saved or taken away; and during a commit
@@ -54,6 +55,7 @@ class LakeSink(TableSink):
         """Connect, and check what is there; rows of a checkpoint are held again."""
         if not self._is_loaded:
             self._held = []
+        self._held_rows = sum(map(len, self._held))
         self._failure = self._unsettled = None
         super().open(query, schema)
         if self._held:
@@ -67,9 +69,10 @@ class LakeSink(TableSink):
             return
         with self._turn:
             self._held.append(batch)
+            self._held_rows += len(batch)
             if self.undelivered_since is None:
                 self.undelivered_since = time.monotonic()
-            count = sum(map(len, self._held))
+            count = self._held_rows
         if count >= self._most:
             self._commit()
         elif self._timer is None:
@@ -141,6 +144,7 @@ class LakeSink(TableSink):
             self._write_once(batch)
         with self._turn:
             del self._held[: len(held)]
+            self._held_rows -= len(batch)
             self.undelivered_since = time.monotonic() if self._held else None
         return True
 

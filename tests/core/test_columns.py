@@ -124,6 +124,27 @@ def test_numbers_without_nulls_are_not_copied() -> None:
     assert np.shares_memory(columns.slice(1, 3)["x"], series.to_numpy())  # type: ignore[arg-type]
 
 
+def count_bytes(columns: Columns, name: str) -> int:
+    """Return the bytes that a column of texts keeps in memory."""
+    texts = columns.series(name).to_arrow(compat_level=pl.CompatLevel.newest())
+    return sum(each.size for each in texts.buffers() if each is not None)
+
+
+def test_a_few_rows_keep_the_texts_of_no_others() -> None:
+    """Of a large frame; polars would keep the texts of all of them."""
+    texts = [f"a text that is longer than twelve bytes: {n}" for n in range(2_000)]
+    frame = pl.DataFrame({"text": texts, "n": range(2_000)})
+    columns = Columns.from_frame(frame)
+    assert count_bytes(columns, "text") > 80_000
+    for rows in np.array([3, 1_999]), np.arange(2_000) % 1_000 == 7:
+        few = columns.take(rows)
+        assert count_bytes(few, "text") < 200
+        assert few.frame.equals(frame.filter(rows) if rows.dtype == bool else frame[rows])
+    some = columns.slice(5, 8).copy_texts()
+    assert count_bytes(some, "text") < 300
+    assert some.frame.equals(frame[5:8])
+
+
 def test_rows_that_are_taken_from_repeated_ones_repeat_them() -> None:
     """Selected, cut or taken by number, they need not be spread to be looked up."""
     columns = repeat(FRAME, 2)
